@@ -23,8 +23,8 @@ SPARE = 32
 """Most pages to spare: more than are fetched while the coordinator is asked."""
 HOST = 8
 """Pages to spare for each host that we hold."""
-_HUNGRY = 0.05  # seconds until the coordinator is asked again after it had too few, at first
-_SATED = 1.0  # ... and at most
+_FIRST_PAUSE = 0.05  # seconds until the coordinator is asked again after it had too few, at first
+_LONGEST_PAUSE = 1.0  # ... and at most
 
 
 class PageAllowance:
@@ -44,18 +44,18 @@ class PageAllowance:
         seconds."""
         self._limit, self._tellings, self._clock, self._hosts = limit, tellings, clock, hosts
         self._on_hunger, self._every = on_hunger, every
-        self._in_air: Callable[[], int] = lambda: 0
+        self._in_flight: Callable[[], int] = lambda: 0
         self._granted = 0
         self._lapses = 0
         self._asked_at, self._pause = -math.inf, 0.0
         self._scarce = False  # we got less than we wanted
-        self._lacking = 0  # pages that we have and could not acknowledge
+        self._extra = 0  # pages that we have and could not acknowledge
 
     # -- the dispatcher's side
 
     def follow(self, in_air: Callable[[], int]) -> None:
         """Set the function that counts pages in flight, or known and not settled."""
-        self._in_air = in_air
+        self._in_flight = in_air
 
     def admits(self) -> bool:
         """Whether one more page may be requested."""
@@ -70,11 +70,11 @@ class PageAllowance:
 
     @property
     def _used(self) -> int:
-        return self._in_air() + self._tellings.untold_pages
+        return self._in_flight() + self._tellings.untold_pages
 
     @property
     def _spare(self) -> int:
-        return min(SPARE, HOST * self._hosts() + self._lacking)
+        return min(SPARE, HOST * self._hosts() + self._extra)
 
     @property
     def left(self) -> float:
@@ -83,7 +83,7 @@ class PageAllowance:
 
     def lack(self, pages: int) -> None:
         """Ask for more: these pages could be acknowledged at once, but exceed the quota and wait again."""
-        self._lacking += pages
+        self._extra += pages
 
     def told(self, pages: int) -> None:
         """Take acknowledged pages off the quota."""
@@ -105,7 +105,7 @@ class PageAllowance:
             return math.inf
         left, spare = self._granted - self._used, self._spare
         hungry = left <= spare // 2 and spare > 0
-        wait = self._pause if hungry else _SATED if left > spare else self._every
+        wait = self._pause if hungry else _LONGEST_PAUSE if left > spare else self._every
         return max(0.0, self._asked_at + wait - self._clock.now())
 
     async def renew(self, board: Board, name: Name) -> bool:
@@ -122,6 +122,6 @@ class PageAllowance:
         if lapses != self._lapses:
             return False  # it was reserved for our last start
         self._scarce = granted < want
-        self._pause = min(_SATED, max(_HUNGRY, 2 * self._pause)) if self._scarce else 0.0
-        self._granted, self._asked_at, self._lacking = granted, self._clock.now(), 0
+        self._pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self._pause)) if self._scarce else 0.0
+        self._granted, self._asked_at, self._extra = granted, self._clock.now(), 0
         return granted - used > before

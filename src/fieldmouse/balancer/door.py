@@ -27,9 +27,9 @@ class AddressDoor:
         while True:
             await self._mailbox.at_the_door(60.0)
             while self._mailbox.asks or self._mailbox.rests:
-                await self._round()
+                await self._deliver_batch()
 
-    async def _round(self) -> None:
+    async def _deliver_batch(self) -> None:
         rests = self._mailbox.take_rests()
         for address in rests:
             self._held.pop(address, None)

@@ -19,10 +19,10 @@ from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
-_URLS = 64  # URLs that come with a granted host
-_HUNGRY = 0.05  # seconds until hosts are asked for again after too few were granted, at first
-_SATED = 1.0  # ... and at most
-_SHOWN = 3  # damaged values of a host that are logged one by one
+_URLS_PER_GRANT = 64  # URLs that come with a granted host
+_FIRST_PAUSE = 0.05  # seconds until hosts are asked for again after too few were granted, at first
+_LONGEST_PAUSE = 1.0  # ... and at most
+_MOST_LOGGED = 3  # damaged values of a host that are logged one by one
 
 
 class HostFetcher:
@@ -41,7 +41,7 @@ class HostFetcher:
         """`unpack` reads the state that came with a host, and returns its unreadable values."""
         self._board, self._mailbox, self._tenant, self._allowance = board, mailbox, tenant, allowance
         self._lease, self._clock, self._unpack, self._on_hosts = lease, clock, unpack, on_hosts
-        self._ask_at, self._pause = 0.0, _HUNGRY
+        self._ask_at, self._pause = 0.0, _FIRST_PAUSE
 
     def due_in(self) -> float:
         """Seconds until hosts should be asked for; inf while there is no room, or the lease is over."""
@@ -54,13 +54,13 @@ class HostFetcher:
         if self.due_in():
             return
         wanted = self._tenant.wanted
-        grants = await self._board.lease(name, wanted, _URLS)
-        self._pause = _HUNGRY if grants else min(_SATED, 2 * self._pause)
+        grants = await self._board.lease(name, wanted, _URLS_PER_GRANT)
+        self._pause = _FIRST_PAUSE if grants else min(_LONGEST_PAUSE, 2 * self._pause)
         self._ask_at = self._clock.now() + (0.0 if len(grants) >= wanted else self._pause)
         await self._take_in(name, grants, fresh=True)
 
     async def ask_for_more(self, name: Name, held: Sequence[Held]) -> None:
-        await self._take_in(name, await self._board.more(name, held, _URLS), fresh=False)
+        await self._take_in(name, await self._board.more(name, held, _URLS_PER_GRANT), fresh=False)
 
     async def _take_in(self, name: Name, grants: Sequence[Grant], *, fresh: bool) -> None:
         """Take in granted hosts and URLs. Unreadable values are quarantined at the coordinator.
@@ -80,7 +80,7 @@ class HostFetcher:
             links = []
             for key, row in grant.rows:
                 try:
-                    links.append(self._read(key, row, grant.host, now))
+                    links.append(self._decode_row(key, row, grant.host, now))
                 except DamagedValue as trouble:
                     damage = DamagedField("rows", str(trouble), (key,), row)
                     damaged.setdefault(Held(grant.host, grant.epoch), []).append(damage)
@@ -98,22 +98,22 @@ class HostFetcher:
         if grants:
             self._on_hosts()
         if damaged:
-            await self._set_aside(name, damaged)
+            await self._quarantine(name, damaged)
 
-    def _read(self, key: int, row: bytes, host: Host, now: float) -> Link:
+    def _decode_row(self, key: int, row: bytes, host: Host, now: float) -> Link:
         link = link_of(row, host, now)
         if self._mailbox.key_of(link.url) != key:
             raise DamagedValue("row", f"its key is not that of {link.url}")
         return link
 
-    async def _set_aside(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> None:
+    async def _quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> None:
         for held, values in damaged.items():
-            for value in values[:_SHOWN]:
+            for value in values[:_MOST_LOGGED]:
                 log.warning(
                     "a value of %s on the coordinator cannot be read and is set aside: %s",
                     held.host,
                     value.why,
                 )
-            if len(values) > _SHOWN:
-                log.warning("%d more values of %s cannot be read", len(values) - _SHOWN, held.host)
+            if len(values) > _MOST_LOGGED:
+                log.warning("%d more values of %s cannot be read", len(values) - _MOST_LOGGED, held.host)
         await self._board.quarantine(name, damaged)

@@ -34,10 +34,10 @@ class AgentIdentity(msgspec.Struct, frozen=True):
 
 
 DEFAULT_CRAWL = "fieldmouse"
-_NOBODY = AgentIdentity("", 0, "")
+_NO_IDENTITY = AgentIdentity("", 0, "")
 _NAME = re.compile(r"[A-Za-z0-9-]{0,64}")
-_MOST = 1 << 52  # microseconds; the coordinator's scripts can still add to it
-NAMELESS = msgspec.json.encode(_NOBODY)
+_MOST_INCARNATION = 1 << 52  # microseconds; the coordinator's scripts can still add to it
+NAMELESS = msgspec.json.encode(_NO_IDENTITY)
 """Identity of an agent that has not joined yet, or was killed between its creation and its joining."""
 
 
@@ -49,7 +49,7 @@ def is_agent(directory: Path) -> bool:
 def read_identity(directory: Path) -> AgentIdentity | None:
     """Identity of the agent in this directory; None if there is none, or if the directory is a copy."""
     identity = read_origin(directory)
-    return identity if identity is not None and identity.lies_at == _place_of(directory) else None
+    return identity if identity is not None and identity.lies_at == _location_of(directory) else None
 
 
 def read_origin(directory: Path) -> AgentIdentity | None:
@@ -63,13 +63,14 @@ def read_origin(directory: Path) -> AgentIdentity | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError:
-        return _NOBODY
-    return identity if _NAME.fullmatch(identity.agent) and 0 <= identity.incarnation < _MOST else _NOBODY
+        return _NO_IDENTITY
+    valid = _NAME.fullmatch(identity.agent) and 0 <= identity.incarnation < _MOST_INCARNATION
+    return identity if valid else _NO_IDENTITY
 
 
 def command_of(directory: Path) -> str:
     """Command that continues the agent in this directory, for people."""
-    identity = read_origin(directory) or _NOBODY
+    identity = read_origin(directory) or _NO_IDENTITY
     crawl = f" --crawl {typed(identity.crawl)}" if identity.crawl not in ("", DEFAULT_CRAWL) else ""
     return f"fieldmouse agent {typed(directory)} --board URL{crawl}"
 
@@ -78,7 +79,7 @@ def last_start(directory: Path) -> Name:
     """Last start of this agent; empty if it never started, or if the directory is a copy."""
     from fieldmouse.balancer.board.contract import Name
 
-    identity = read_identity(directory) or _NOBODY
+    identity = read_identity(directory) or _NO_IDENTITY
     return Name(identity.agent, identity.incarnation)
 
 
@@ -93,7 +94,7 @@ def next_start(directory: Path, crawl: str) -> Name:
     started = max(time.time_ns() // 1000, identity.incarnation + 1 if identity is not None else 1)
     name = Name(agent, started)
     fresh = AgentIdentity(
-        name.agent, name.incarnation, _place_of(directory), crawl, own_from=own_from(directory)
+        name.agent, name.incarnation, _location_of(directory), crawl, own_from=own_from(directory)
     )
     write_whole(directory / AGENT_FILE, msgspec.json.format(msgspec.json.encode(fresh)))
     return name
@@ -109,6 +110,6 @@ def _length_of(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _place_of(directory: Path) -> str:
+def _location_of(directory: Path) -> str:
     status = directory.stat()
     return f"{status.st_dev:x}:{status.st_ino:x}"

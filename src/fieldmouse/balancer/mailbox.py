@@ -55,8 +55,8 @@ class SettledPage(Protocol):
     def kind(self) -> str: ...
 
 
-_TOGETHER = 1000  # URLs in one retry message
-_REMEMBERED = 1 << 18  # keys offered recently: a power of two
+_MOST_RETRIES = 1000  # URLs in one retry message
+_RECENT_KEYS = 1 << 18  # keys offered recently: a power of two
 
 
 class Mailbox:
@@ -86,13 +86,13 @@ class Mailbox:
         self.rests: dict[str, float] = {}  # addresses that are free, and when each may be visited again
         self.books = BoardBooks()
         self.scope = SharedScope()
-        self._heard = False  # totals were received from the coordinator
+        self._has_totals = False  # totals were received from the coordinator
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
         self._pack, self._delay, self.key_of, self._kinds_of = pack, delay, key_of, kinds_of
-        self._lately = np.zeros(_REMEMBERED, np.uint64)
+        self._recent_keys = np.zeros(_RECENT_KEYS, np.uint64)
         self._dropped: dict[str, int] = {}
-        self._posted = asyncio.Event()
-        self._at_the_door = asyncio.Event()
+        self._calls_ready = asyncio.Event()
+        self._addresses_ready = asyncio.Event()
 
     # -- the frontier's side
 
@@ -106,11 +106,11 @@ class Mailbox:
             return
         now = self._clock.now()
         offered = np.array(keys, np.uint64)
-        slots = (offered & np.uint64(_REMEMBERED - 1)).astype(np.intp)
-        fresh = np.flatnonzero(self._lately[slots] != offered)
+        slots = (offered & np.uint64(_RECENT_KEYS - 1)).astype(np.intp)
+        fresh = np.flatnonzero(self._recent_keys[slots] != offered)
         if not fresh.size:
             return
-        self._lately[slots[fresh]] = offered[fresh]
+        self._recent_keys[slots[fresh]] = offered[fresh]
         by_host: dict[Host, list[tuple[int, bytes]]] = {}
         is_seed = False
         for place in fresh.tolist():
@@ -167,8 +167,8 @@ class Mailbox:
         for link, kind in links:
             by_host.setdefault(host_of(link.url), []).append((link, kind))
         for host, pairs in by_host.items():
-            for start in range(0, len(pairs), _TOGETHER):
-                part = pairs[start : start + _TOGETHER]
+            for start in range(0, len(pairs), _MOST_RETRIES):
+                part = pairs[start : start + _MOST_RETRIES]
                 rows = [(self.key_of(link.url), to_row(link, host, now)) for link, _ in part]
                 self._tellings.forgiven(host, rows, [kind for _, kind in part])
 
@@ -198,7 +198,7 @@ class Mailbox:
     @property
     def waiting(self) -> int:
         books = self.books
-        idle = self._heard and books.begun and not books.waiting and not len(self._tellings)
+        idle = self._has_totals and books.begun and not books.waiting and not len(self._tellings)
         return 0 if idle else max(1, books.waiting)
 
     @property
@@ -217,13 +217,13 @@ class Mailbox:
         """Lease an address for one host visit; waits for the coordinator's answer."""
         answer: asyncio.Future[AddressAnswer] = asyncio.get_running_loop().create_future()
         self.asks.put((AddressAsk(address, Held(host, epoch), self._delay(state)), answer))
-        self._at_the_door.set()
+        self._addresses_ready.set()
         return await answer
 
     def free_address(self, address: str, free_at: float) -> None:
         """End the visit; the address may be visited again at `free_at`."""
         self.rests[address] = max(free_at, self.rests.get(address, 0.0))
-        self._at_the_door.set()
+        self._addresses_ready.set()
 
     def take_rests(self) -> dict[str, float]:
         """Take all addresses that are free, with the seconds that each still rests."""
@@ -252,22 +252,22 @@ class Mailbox:
 
     def hear(self, books: BoardBooks) -> None:
         """Take in the totals of the whole crawl."""
-        self.books, self._heard = books, True
+        self.books, self._has_totals = books, True
 
     def post(self) -> None:
-        self._posted.set()
+        self._calls_ready.set()
 
     async def posted(self, seconds: float) -> None:
         """Wait until a call is pending, at most these seconds."""
-        await _wait(self._posted, seconds)
+        await _wait(self._calls_ready, seconds)
 
     async def at_the_door(self, seconds: float) -> None:
         """Wait until an address is asked for or freed, at most these seconds."""
-        await _wait(self._at_the_door, seconds)
+        await _wait(self._addresses_ready, seconds)
 
     def forget_lately(self) -> None:
         """Forget which links were offered: the coordinator may have lost them."""
-        self._lately[:] = 0
+        self._recent_keys[:] = 0
 
 
 def by_lease(strays: Sequence[tuple[Held, Row]]) -> dict[Held, list[Row]]:

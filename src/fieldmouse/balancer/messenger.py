@@ -1,9 +1,8 @@
 """Session of an agent with the coordinator: join, heartbeats, leases, delivery of calls, leave.
 
-Three tasks run concurrently so that none delays another: heartbeats (`_heart`), the addresses that fetch
-workers wait for, and everything else (`_post`). While the coordinator cannot be reached, all calls stay
-pending and are tried again. The lease expires in that time, and fetch workers pause until the coordinator
-answers.
+Three tasks run concurrently so that none delays another: heartbeats, the addresses that fetch workers wait
+for, and everything else. While the coordinator cannot be reached, all calls stay pending and are tried
+again. The lease expires in that time, and fetch workers pause until the coordinator answers.
 
 A fenced agent holds nothing. It joins again under a new incarnation and continues.
 """
@@ -46,9 +45,9 @@ from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
-_IDLE = 0.5  # seconds between two heartbeats of an agent without hosts
-_LOOK_EVERY = 10  # heartbeats of an agent without hosts between two checks that it has none
-_FAREWELL = 20.0  # seconds for saying that we leave
+_IDLE_SECONDS = 0.5  # seconds between two heartbeats of an agent without hosts
+_CHECK_EVERY = 10  # heartbeats of an agent without hosts between two checks that it has none
+_LEAVE_SECONDS = 20.0  # seconds for saying that we leave
 
 
 class Messenger:
@@ -84,7 +83,7 @@ class Messenger:
         self._rejoin, self._advert = rejoin, advert
         self._on_pulse, self._on_trouble, self._nudge = on_pulse, on_trouble, nudge
         self._name, self._run = Name("", 0), ""
-        self._upto, self._members, self._beats = "", 1, 0
+        self._last_listed, self._members, self._beats = "", 1, 0
         self._teller = Teller(
             board,
             tellings,
@@ -97,7 +96,7 @@ class Messenger:
             on_again=mailbox.wait_again,
         )
         self._door = AddressDoor(board, mailbox, lambda: self._name, on_refused)
-        self._hosts = HostFetcher(
+        self._host_fetcher = HostFetcher(
             board,
             mailbox=mailbox,
             tenant=tenant,
@@ -110,7 +109,7 @@ class Messenger:
         self._leaving = False
         self._patience = BoardPatience(clock, nudge)
         self._tasks: list[asyncio.Task[None]] = []
-        self._joining, self._bringing = asyncio.Lock(), asyncio.Lock()
+        self._joining, self._delivering = asyncio.Lock(), asyncio.Lock()
 
     # -- joining and leaving
 
@@ -125,19 +124,18 @@ class Messenger:
             self._name = last_name
             with contextlib.suppress(Fenced):  # its lease ended just now: the next start delivers all of it
                 await self._patience.until_done(lambda: self._teller.tell_all(last_name))
-        await self._enter()
-        self._tasks = [
-            asyncio.create_task(coroutine) for coroutine in (self._heart(), self._door.serve(), self._post())
-        ]
+        await self._join_and_beat()
+        loops = (self._heartbeat_loop(), self._door.serve(), self._delivery_loop())
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
-            task.add_done_callback(self._stumbled)
+            task.add_done_callback(self._on_task_done)
 
-    async def _enter(self) -> None:
+    async def _join_and_beat(self) -> None:
         """Join and send a heartbeat; repeat if the lease expires between the two."""
         while True:
             await self._patience.until_done(self._join)
             try:
-                await self._patience.until_done(self._beat)
+                await self._patience.until_done(self._send_heartbeat)
             except Superseded:
                 raise
             except Fenced:
@@ -154,14 +152,14 @@ class Messenger:
 
         If `over` says that a limit ended the crawl for all agents, the coordinator is told, too.
 
-        Takes at most `_FAREWELL` seconds plus the time to cancel, even if nothing answers.
+        Takes at most `_LEAVE_SECONDS` seconds plus the time to cancel, even if nothing answers.
         """
         self._tenant.let_all_go()
         if not self._tasks:
             return False  # it never joined
-        leaving = asyncio.create_task(self._say_goodbye(over))
+        leaving = asyncio.create_task(self._deliver_and_leave(over))
         try:
-            await asyncio.wait({leaving}, timeout=_FAREWELL)
+            await asyncio.wait({leaving}, timeout=_LEAVE_SECONDS)
         finally:
             await call_off([leaving])
             await self.close()
@@ -170,14 +168,14 @@ class Messenger:
         log.warning("the coordinator could not be told that this agent leaves; its lease ends by itself")
         return False
 
-    async def _say_goodbye(self, over: str) -> bool:
+    async def _deliver_and_leave(self, over: str) -> bool:
         try:
-            while self._unsaid:
-                await self._patience.until_done(self._bring)
+            while self._has_undelivered:
+                await self._patience.until_done(self._deliver)
             with contextlib.suppress(BoardUnreachable):
-                await self._beat()  # our final figures, and the totals
-            while self._unsaid:
-                await self._patience.until_done(self._bring)
+                await self._send_heartbeat()  # our final figures, and the totals
+            while self._has_undelivered:
+                await self._patience.until_done(self._deliver)
             if over:
                 await self._patience.until_done(lambda: self._board.end(over))
             self._leaving = True  # a task that calls the coordinator after this must not join again
@@ -187,7 +185,7 @@ class Messenger:
         return True
 
     @property
-    def _unsaid(self) -> bool:
+    def _has_undelivered(self) -> bool:
         mailbox = self._mailbox
         return bool(len(self._tellings) or mailbox.back or mailbox.strays or mailbox.scope.unsent)
 
@@ -195,23 +193,23 @@ class Messenger:
         tasks, self._tasks = self._tasks, []
         await call_off(tasks)
 
-    def _stumbled(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             self._on_trouble(error)
 
     # -- heartbeats
 
-    async def _heart(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         while True:
             # many idle agents together send as few heartbeats as `TOLD` of them
-            idle = _IDLE * max(1.0, self._members / TOLD)
+            idle = _IDLE_SECONDS * max(1.0, self._members / TOLD)
             pause = self._terms.heartbeat if self._tenant.holds else min(idle, self._terms.heartbeat)
             await self._clock.sleep(pause if self._patience.answered else min(pause, PAUSE))
-            if await self._unfenced(self._beat):
+            if await self._run_or_rejoin(self._send_heartbeat):
                 self._patience.note_answer()
 
-    async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> bool:
+    async def _run_or_rejoin(self, act: Callable[[], Awaitable[None]]) -> bool:
         """Run `act` unless the coordinator cannot be reached; join again if fenced. Whether it ran."""
         name = self._name
         try:
@@ -230,20 +228,20 @@ class Messenger:
                     self._lease.over()
                     self._tenant.revoke_all()
                     self._allowance.lapse()
-                    await self._enter()
+                    await self._join_and_beat()
         else:
             return True
         return False
 
-    async def _beat(self) -> None:
+    async def _send_heartbeat(self) -> None:
         sent_at = self._lease.now()
         self._beats += 1
         name, number = self._name, self._beats
         joined, since = len(self._mailbox.scope), self._tellings.since
-        beat = Heartbeat(self._advert(), self._terms.lease, self._upto, number, since, joined)
+        beat = Heartbeat(self._advert(), self._terms.lease, self._last_listed, number, since, joined)
         pulse = await self._board.beat(name, beat)
         self._tellings.heard(sent_at, Heard(name.agent, name.incarnation, number))
-        self._upto, self._members = pulse.upto, pulse.members
+        self._last_listed, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:
             # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
             log.warning("the coordinator was restarted; sending it again everything it may have lost")
@@ -255,7 +253,7 @@ class Messenger:
             await self._board.note(self._name, self._mailbox.notes(self._tenant.standing()))
         elif not self._run:
             await self._recover()
-        elif not self._tenant.holds and self._beats % _LOOK_EVERY == 0:
+        elif not self._tenant.holds and self._beats % _CHECK_EVERY == 0:
             self._patience.doubt()  # the network may deliver one message twice
         self._run = pulse.run
         self._lease.renewed(sent_at)
@@ -278,15 +276,15 @@ class Messenger:
 
     # -- pending calls
 
-    async def _post(self) -> None:
+    async def _delivery_loop(self) -> None:
         while True:
-            due_in = min(self._hosts.due_in(), self._terms.heartbeat, self._allowance.due_in())
+            due_in = min(self._host_fetcher.due_in(), self._terms.heartbeat, self._allowance.due_in())
             await self._mailbox.posted(due_in)
-            await self._unfenced(self._bring)
+            await self._run_or_rejoin(self._deliver)
 
-    async def _bring(self) -> None:
-        async with self._bringing:  # an agent that leaves delivers the rest while the task still runs
-            await self._bring_all()
+    async def _deliver(self) -> None:
+        async with self._delivering:  # an agent that leaves delivers the rest while the task still runs
+            await self._deliver_all()
 
     async def _publish_scope(self) -> None:
         scope = self._mailbox.scope
@@ -294,7 +292,7 @@ class Messenger:
             await self._board.widen(urls)
             scope.sent(urls)
 
-    async def _bring_all(self) -> None:
+    async def _deliver_all(self) -> None:
         await self._publish_scope()  # before outcomes of these pages are acknowledged
         await self._teller.tell_all(self._name)
         if await self._allowance.renew(self._board, self._name):
@@ -318,8 +316,8 @@ class Messenger:
             await self._board.wish(self._name, list(dict.fromkeys(wishes)))
         if wanted := mailbox.more.take():
             try:
-                await self._hosts.ask_for_more(self._name, wanted)
+                await self._host_fetcher.ask_for_more(self._name, wanted)
             except BoardUnreachable:
                 mailbox.more.put_back(wanted)
                 raise
-        await self._hosts.fetch(self._name)
+        await self._host_fetcher.fetch(self._name)

@@ -18,16 +18,18 @@ class Neighbours:
 
     def __init__(self) -> None:
         self._turn = 0
-        self._heard: dict[str, tuple[int, AgentNote]] = {}  # turn in which it was listed last, and its status
+        self._listed: dict[
+            str, tuple[int, AgentNote]
+        ] = {}  # last turn in which it was listed, and its status
 
     def hear(self, pulse: Pulse) -> Sequence[AgentNote]:
         """Take in a heartbeat reply and return all agents believed to be alive."""
         self._turn += 1
         if pulse.whole:
-            self._heard.clear()
-        self._heard.update((note.agent, (self._turn, note)) for note in pulse.agents)
+            self._listed.clear()
+        self._listed.update((note.agent, (self._turn, note)) for note in pulse.agents)
         last = self._turn - 2 * ceil(pulse.members / TOLD)
-        self._heard = {
-            agent: (turn, note) for agent, (turn, note) in self._heard.items() if note.alive and turn > last
+        self._listed = {
+            agent: (turn, note) for agent, (turn, note) in self._listed.items() if note.alive and turn > last
         }
-        return [note for _, note in self._heard.values()]
+        return [note for _, note in self._listed.values()]

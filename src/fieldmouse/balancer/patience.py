@@ -21,7 +21,7 @@ class BoardPatience:
     def __init__(self, clock: Clock, on_return: Callable[[], None]):
         self._clock, self._on_return = clock, on_return
         self.answered = True  # the last call was answered
-        self._doubtful = False  # it may have made grants whose answer was lost
+        self._needs_reconcile = False  # it may have made grants whose answer was lost
 
     async def until_done(self, act: Callable[[], Awaitable[Any]]) -> Any:
         """Repeat `act` until the coordinator answers."""
@@ -37,11 +37,11 @@ class BoardPatience:
 
     def take_doubt(self) -> bool:
         """Whether to find out what the coordinator has granted; True once for each silence or doubt."""
-        doubtful, self._doubtful = self._doubtful, False
+        doubtful, self._needs_reconcile = self._needs_reconcile, False
         return doubtful
 
     def doubt(self) -> None:
-        self._doubtful = True
+        self._needs_reconcile = True
 
     def note_silence(self, trouble: BoardUnreachable) -> None:
         self.doubt()  # an answer to another call does not clear it

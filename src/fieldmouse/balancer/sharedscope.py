@@ -19,7 +19,7 @@ class SharedScope:
     def __init__(self) -> None:
         self.unsent: list[Url] = []
         self._known: dict[Url, None] = {}  # published or received, in order
-        self._heard: list[Url] = []
+        self._received: list[Url] = []
 
     def __len__(self) -> int:
         """Number of pages that the coordinator has, as far as this agent can tell."""
@@ -44,9 +44,9 @@ class SharedScope:
         for url in urls:
             if url not in self._known:
                 self._known[url] = None
-                self._heard.append(url)
+                self._received.append(url)
 
     def take_heard(self) -> list[Url]:
         """URLs received since the last call."""
-        heard, self._heard = self._heard, []
+        heard, self._received = self._received, []
         return heard

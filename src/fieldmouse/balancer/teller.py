@@ -12,7 +12,7 @@ from fieldmouse.errors import Fenced
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host
 
-_LINKS = 1024  # links sent in one call
+_MOST_LINKS = 1024  # links sent in one call
 
 
 class Teller:
@@ -37,19 +37,17 @@ class Teller:
         self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
         self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
         self._on_booked, self._on_again = on_booked, on_again
-        self._late: set[int] = set()  # keys of our rejected outcomes
+        self._rejected: set[int] = set()  # keys of our rejected outcomes
 
     async def tell_all(self, name: Name) -> None:
-        while batch := self._tellings.next(_LINKS):
-            if isinstance(batch[0], FoundLinks):
-                await self._tell_links([telling for telling in batch if isinstance(telling, FoundLinks)])
-            elif isinstance(batch[0], ForgivenUrls):
-                await self._tell_forgiven(name, [each for each in batch if isinstance(each, ForgivenUrls)])
-            else:
-                await self._tell_done(name, [telling for telling in batch if isinstance(telling, DoneUrls)])
+        while batch := self._tellings.next(_MOST_LINKS):
+            if links := [each for each in batch if isinstance(each, FoundLinks)]:
+                await self._send_links(links)
+            await self._send_retries(name, [each for each in batch if isinstance(each, ForgivenUrls)])
+            await self._send_outcomes(name, [each for each in batch if isinstance(each, DoneUrls)])
             self._on_booked(self._tellings.told(len(batch)))
 
-    async def _tell_links(self, messages: Sequence[FoundLinks]) -> None:
+    async def _send_links(self, messages: Sequence[FoundLinks]) -> None:
         offers = [
             Offer(message.host, limited_site(message.host), message.links, self._place_new(message.host))
             for message in messages
@@ -58,17 +56,17 @@ class Teller:
         answer = await self._board.offer(offers, self._bounds, seeds=seeds)
         self._on_dropped(answer.dropped_hosts, answer.dropped_urls)
 
-    async def _tell_forgiven(self, name: Name, messages: Sequence[ForgivenUrls]) -> None:
+    async def _send_retries(self, name: Name, messages: Sequence[ForgivenUrls]) -> None:
         for message in messages:
             # Rejected outcomes wait already, or belong to other agents.
             outcomes = zip(message.links, message.kinds, strict=True)
-            counted = [(row, kind) for row, kind in outcomes if row[0] not in self._late]
+            counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected]
             rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
             if rows:
                 taken = TakenBack(message.host, rows, kinds, message.number)
                 self._on_again(await self._board.take_back(name, taken))
 
-    async def _tell_done(self, me: Name, messages: Sequence[DoneUrls]) -> None:
+    async def _send_outcomes(self, me: Name, messages: Sequence[DoneUrls]) -> None:
         for message in messages:
             bookings = [
                 BookedKeys(Held(host, epoch), [url.key for url in urls], [url.kind for url in urls])
@@ -87,5 +85,5 @@ class Teller:
                 missed = [booking.keys for booking in bookings]
             late = {key for keys in missed for key in keys}
             if late:
-                self._late |= late
+                self._rejected |= late
                 self._on_unbooked([url for url in urls if url.key in late])

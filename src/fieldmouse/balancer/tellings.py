@@ -29,7 +29,7 @@ from fieldmouse.url import Host
 PART = "board"
 KEPT = 30.0
 """Seconds for which sent messages are kept: an append-only file is synced every second or two."""
-_SEGMENT = 4 << 20  # bytes
+_SEGMENT_BYTES = 4 << 20  # bytes
 
 
 class FoundLinks(msgspec.Struct, frozen=True, array_like=True, tag="found"):
@@ -91,8 +91,8 @@ class TellingsState(msgspec.Struct, frozen=True):
 class _Segment:
     def __init__(self, number: int, log: Log, now: float) -> None:
         self.number, self.log, self.begun_at = number, log, now
-        self.untold = 0  # messages in it that were not sent
-        self.told_at = now  # when the last one was sent
+        self.unsent = 0  # messages in it that were not sent
+        self.sent_at = now  # when the last one was sent
 
 
 class Tellings:
@@ -106,16 +106,14 @@ class Tellings:
         self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._done = state.done
         self.since, self._since_at = state.since, -inf
-        self._signs: deque[tuple[float, Heard]] = deque()  # later heartbeats, and when each was sent
+        self._heartbeats: deque[tuple[float, Heard]] = deque()  # later heartbeats, and when each was sent
         self._segments: deque[_Segment] = deque()
         self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be sent, oldest first
-        self._told: deque[tuple[_Segment, Telling]] = deque()  # sent, and perhaps not safe yet
-        self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the checkpoint
-        self._leftovers: list[Path] = []
+        self._sent: deque[tuple[_Segment, Telling]] = deque()  # sent, and perhaps not safe yet
+        self._waiting_for_checkpoint: list[tuple[_Segment, Telling]] = []
+        self._obsolete_files: list[Path] = []
         self.untold_pages = 0  # pages among the outcomes that were not sent
-        self._again = self._again_at_next = (
-            0  # how often everything was to be sent again; the same at the last `next`
-        )
+        self._resends = self._resends_at_next = 0  # calls of `tell_again`, now and at the last `next`
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
             self._segments.append(segment)
@@ -127,7 +125,7 @@ class Tellings:
         return self._directory / f"tell-{number}.log"
 
     def _enqueue(self, segment: _Segment, telling: Telling) -> None:
-        segment.untold += 1
+        segment.unsent += 1
         self.untold_pages += _pages(telling)
         self._queue.append((segment, telling))
 
@@ -153,9 +151,9 @@ class Tellings:
         )
         segment = self._current()
         segment.log.append(_encode(message))
-        segment.untold += 1
+        segment.unsent += 1
         self.untold_pages += _pages(message)
-        self._sealed.append((segment, message))
+        self._waiting_for_checkpoint.append((segment, message))
 
     def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
         """Add outcomes to retry: the coming checkpoint no longer counts them as settled."""
@@ -163,15 +161,15 @@ class Tellings:
         message = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
         segment = self._current()
         segment.log.append(_encode(message))
-        segment.untold += 1
-        self._sealed.append((segment, message))
+        segment.unsent += 1
+        self._waiting_for_checkpoint.append((segment, message))
 
     def known(self, lease: tuple[Host, int], urls: Sequence[DoneUrl]) -> None:
         """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
         self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),)))
 
     def _current(self) -> _Segment:
-        if not self._segments or self._segments[-1].log.length > _SEGMENT:
+        if not self._segments or self._segments[-1].log.length > _SEGMENT_BYTES:
             self._begin_segment()
         return self._segments[-1]
 
@@ -183,13 +181,13 @@ class Tellings:
 
     def __len__(self) -> int:
         """Number of messages not sent yet."""
-        return len(self._queue) + len(self._sealed)
+        return len(self._queue) + len(self._waiting_for_checkpoint)
 
     def next(self, most: int) -> list[Telling]:
         """The oldest messages of one kind, to be sent together; `most` limits their number of links."""
         batch: list[Telling] = []
         weight = 0
-        self._again_at_next = self._again
+        self._resends_at_next = self._resends
         for _, telling in self._queue:
             if batch and type(telling) is not type(batch[0]):
                 break
@@ -202,7 +200,7 @@ class Tellings:
     def untold_keys(self) -> dict[tuple[Host, int], set[int]]:
         """Keys of the outcomes not sent yet, by lease."""
         keys: dict[tuple[Host, int], set[int]] = {}
-        for _, telling in (*self._queue, *self._sealed):
+        for _, telling in (*self._queue, *self._waiting_for_checkpoint):
             if isinstance(telling, DoneUrls):
                 for host, epoch, urls in telling.leases:
                     keys.setdefault((host, epoch), set()).update(url.key for url in urls)
@@ -210,40 +208,40 @@ class Tellings:
 
     def told(self, count: int) -> int:
         """Mark the oldest `count` messages, those of the last `next`, as sent; returns their pages."""
-        if self._again != self._again_at_next:
+        if self._resends != self._resends_at_next:
             # the server may have been replaced since they were sent, and the oldest messages are different
             # now
             return 0
         now, untold = self._now(), self.untold_pages
         for _ in range(count):
             segment, telling = self._queue.popleft()
-            segment.untold -= 1
+            segment.unsent -= 1
             self.untold_pages -= _pages(telling)
-            segment.told_at = now
-            self._told.append((segment, telling))
-        while self._told and self._is_safe(self._told[0][0], now):
-            self._told.popleft()
+            segment.sent_at = now
+            self._sent.append((segment, telling))
+        while self._sent and self._is_safe(self._sent[0][0], now):
+            self._sent.popleft()
         return untold - self.untold_pages
 
     def _is_safe(self, segment: _Segment, now: float) -> bool:
-        sent = segment is not self._segments[-1] and not segment.untold
-        return sent and segment.told_at < min(self._since_at, now - KEPT)
+        sent = segment is not self._segments[-1] and not segment.unsent
+        return sent and segment.sent_at < min(self._since_at, now - KEPT)
 
     def heard(self, sent_at: float, sign: Heard) -> None:
         """Record that the coordinator answered a heartbeat sent at that time."""
-        self._signs.append((sent_at, sign))
-        while self._signs and self._signs[0][0] <= self._now() - KEPT:
-            self._since_at, self.since = self._signs.popleft()
+        self._heartbeats.append((sent_at, sign))
+        while self._heartbeats and self._heartbeats[0][0] <= self._now() - KEPT:
+            self._since_at, self.since = self._heartbeats.popleft()
 
     def tell_again(self) -> int:
         """Send kept messages again to a restarted server, which may have lost them; returns their pages."""
-        self._again += 1
-        pages = sum(_pages(telling) for _, telling in self._told)
-        for segment, telling in self._told:
-            segment.untold += 1
+        self._resends += 1
+        pages = sum(_pages(telling) for _, telling in self._sent)
+        for segment, telling in self._sent:
+            segment.unsent += 1
             self.untold_pages += _pages(telling)
-        self._queue.extendleft(reversed(self._told))
-        self._told.clear()
+        self._queue.extendleft(reversed(self._sent))
+        self._sent.clear()
         return pages
 
     # -- checkpoint
@@ -264,17 +262,17 @@ class Tellings:
         while len(self._segments) > 1 and self._is_safe(self._segments[0], now):
             segment = self._segments.popleft()
             segment.log.close()
-            self._leftovers.append(segment.log.path)
+            self._obsolete_files.append(segment.log.path)
         lengths = tuple((segment.number, segment.log.flush()) for segment in self._segments)
         state = TellingsState(lengths, self._agent, self._incarnation, self._done, self.since)
         return Sealed(state, [segment.log.path for segment in self._segments])
 
     def committed(self) -> None:
-        self._queue.extend(self._sealed)
-        self._sealed.clear()
-        for path in self._leftovers:
+        self._queue.extend(self._waiting_for_checkpoint)
+        self._waiting_for_checkpoint.clear()
+        for path in self._obsolete_files:
             path.unlink(missing_ok=True)
-        self._leftovers.clear()
+        self._obsolete_files.clear()
 
     def close(self) -> None:
         for segment in self._segments:

@@ -17,9 +17,9 @@ from fieldmouse.url import Host, Url
 
 _encode = msgspec.msgpack.Encoder().encode
 _urls = msgspec.msgpack.Decoder(list[str])
-_USUAL = astuple(Link(Url("")))
-_LONG = 128 << 10  # bytes, half of the longest row that `decoding` reads
-_FOUND = 5  # leading fields that say how a request was found; in most requests the others have their defaults
+_DEFAULTS = astuple(Link(Url("")))
+_MOST_ROW = 128 << 10  # bytes, half of the longest row that `decoding` reads
+_LEADING_FIELDS = 5  # they say how a request was found; the others usually have their defaults
 
 
 def to_row(link: Link, host: Host, now: float) -> bytes:
@@ -31,12 +31,12 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
     """
     via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
     url = Url(link.url[len(host) :])
-    if astuple(link)[_FOUND:] == _USUAL[_FOUND:]:
+    if astuple(link)[_LEADING_FIELDS:] == _DEFAULTS[_LEADING_FIELDS:]:
         return _encode((url, link.depth, via, link.kind, link.seen_at))
     wait = max(0.0, link.not_before - now) if link.not_before else 0.0
     bare = msgspec.structs.replace(link, url=url, via=via, not_before=wait)
     row = _without_tail(bare)
-    if len(row) > _LONG:  # readers reject it: how the URL was found is worth less than the URL
+    if len(row) > _MOST_ROW:  # readers reject it: how the URL was found is worth less than the URL
         row = _without_tail(msgspec.structs.replace(bare, via="", trail=(), etag="", last_modified=""))
     return row
 
@@ -44,9 +44,9 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
 def _without_tail(link: Link) -> bytes:
     fields = astuple(link)
     length = len(fields)
-    while fields[length - 1] == _USUAL[length - 1]:
+    while fields[length - 1] == _DEFAULTS[length - 1]:
         length -= 1
-    return _encode(fields[: max(length, _FOUND)])
+    return _encode(fields[: max(length, _LEADING_FIELDS)])
 
 
 def pack_urls(urls: list[str]) -> bytes:

@@ -62,7 +62,7 @@ class MemoryBoard:
         ledger.served_by(self._server.run, self._now())
         return ledger
 
-    def _called_by(self, name: Name) -> CrawlLedger:
+    def _ledger_for(self, name: Name) -> CrawlLedger:
         ledger = self.ledger()
         if not ledger.counts(name):
             record = ledger.agents.get(name.agent)
@@ -105,7 +105,7 @@ class MemoryBoard:
 
     async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
         await self.recalls(beat.since)
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         ledger.signs.hear(name, beat.number)
         ledger.extend(name, now, beat.lease)
         ledger.agents[name.agent].tell(beat.advert)
@@ -211,7 +211,7 @@ class MemoryBoard:
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         record = ledger.agents[name.agent]
         if now < ledger.calm_until or now > record.deadline or record.draining:
@@ -222,12 +222,12 @@ class MemoryBoard:
         return [ledger.lease(name, host, urls, now) for host in turns[:hosts]]
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
-        ledger = self._called_by(name)
+        ledger = self._ledger_for(name)
         for host in hosts:
             ledger.wishes.add(name.agent, host, self._now())
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         return [
             ledger.grant(name, each.host, urls, now)
             if ledger.holds(name, each)
@@ -236,13 +236,13 @@ class MemoryBoard:
         ]
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
-        ledger = self._called_by(name)
+        ledger = self._ledger_for(name)
         for held, payload in luggage.items():
             if ledger.holds(name, held):
                 ledger.unpack(held.host, payload, self._now())
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         for given in hosts:
             if ledger.holds(name, given.held):
                 if ledger.owes(name, given.held):
@@ -252,13 +252,13 @@ class MemoryBoard:
                 ledger.free(given.held.host, now, given.place)
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
-        ledger = self._called_by(name)
+        ledger = self._ledger_for(name)
         for held, host_rows in rows.items():
             if ledger.owes(name, held):
                 ledger.put_back(held.epoch, host_rows, self._now())
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         for host, record in ledger.hosts.items():
             if record.holder == name and Held(host, record.epoch) not in known:
                 ledger.free(host, now)
@@ -271,31 +271,31 @@ class MemoryBoard:
     # -- addresses
 
     async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         return [ask_in(ledger, name, ask, now) for ask in asks]
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         for address, rest in rests.items():
             free_in(ledger, name, address, now + rest)
 
     # -- outcomes
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        return self._called_by(name).book(name, told)
+        return self._ledger_for(name).book(name, told)
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
-        return take_back_in(self._called_by(name), name, taken, self._now())
+        return take_back_in(self._ledger_for(name), name, taken, self._now())
 
     async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        return reserve_in(self._called_by(name), name, ask, self._now())
+        return reserve_in(self._ledger_for(name), name, ask, self._now())
 
     async def count_pages(self) -> PageCount:
         return count_in(self.ledger(), self._now())
 
     async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
-        return self._called_by(name).quarantine(name, damaged)
+        return self._ledger_for(name).quarantine(name, damaged)
 
     async def last_told(self, name: Name) -> int:
         ledger = self.ledger()

@@ -80,9 +80,9 @@ from fieldmouse.balancer.board.server.replies import (
 )
 from fieldmouse.url import Host, Url
 
-_LOOK_EVERY = 12  # heartbeats between two checks that the server does not evict keys
-_WISHES = 1000  # hosts in one script call
-_MORE = 64  # hosts for which more URLs are requested in one script call
+_CHECK_EVERY = 12  # heartbeats between two checks that the server does not evict keys
+_MOST_WISHES = 1000  # hosts in one script call
+_MOST_HOSTS = 64  # hosts for which more URLs are requested in one script call
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -128,9 +128,9 @@ class RedisBoard(ScriptedCrawl):
 
     async def join(self, name: Name, lease: float) -> None:
         await self._server.check_that_it_keeps()
-        await self._sweep(await self._call("join", milliseconds(lease), name=name))
+        await self._release_fenced(await self._call("join", milliseconds(lease), name=name))
 
-    async def _sweep(self, done: int) -> None:
+    async def _release_fenced(self, done: int) -> None:
         """Release the leases of fenced agents, a few at a time."""
         while not self._read(_swept, done):
             done = await self._call("sweep")
@@ -143,20 +143,20 @@ class RedisBoard(ScriptedCrawl):
 
     async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
         self._beats += 1
-        if self._beats % _LOOK_EVERY == 0:
+        if self._beats % _CHECK_EVERY == 0:
             await self._server.check_that_it_keeps()
         since, lease = heard_words(beat.since), milliseconds(beat.lease)
         words = (beat.advert, lease, beat.after, TOLD, beat.number, *since, beat.joined)
         reply = await self._call("beat", *words, name=name)
         pulse, swept = self._read(pulse_of, reply)
-        await self._sweep(swept)
+        await self._release_fenced(swept)
         return pulse
 
     async def widen(self, urls: Sequence[Url]) -> None:
         await self._call("widen", len(urls), *urls)
 
     async def leave(self, name: Name) -> None:
-        await self._sweep(await self._call("leave", name.agent, name.incarnation, 1))
+        await self._release_fenced(await self._call("leave", name.agent, name.incarnation, 1))
 
     async def books(self) -> BoardBooks:
         return self._read(books_of, await self._call("look"))
@@ -181,7 +181,7 @@ class RedisBoard(ScriptedCrawl):
         return self._read(read_flag, await self._call("drain", agent))
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        await self._sweep(await self._call("leave", agent, "", 0))
+        await self._release_fenced(await self._call("leave", agent, "", 0))
         charter, urls_again = await self.charter(), 0
         if not again or charter is None:
             return 0
@@ -227,10 +227,10 @@ class RedisBoard(ScriptedCrawl):
             new, dropped_hosts = new + result.new, dropped_hosts + result.dropped_hosts
             dropped_urls += result.dropped_urls
             if raw:
-                await self._pack(raw)
+                await self._compress_queues(raw)
         return Offered(new, dropped_hosts, dropped_urls)
 
-    async def _pack(self, hosts: Sequence[bytes]) -> None:
+    async def _compress_queues(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
         reply = await self._call("tails", len(hosts), *hosts)
         queues: list[tuple[Argument, ...]] = []
@@ -250,7 +250,7 @@ class RedisBoard(ScriptedCrawl):
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         answer = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
         reply = self._read(grants_of, answer)
-        await self._sweep(reply.swept)
+        await self._release_fenced(reply.swept)
         for host, epoch in reply.surplus:
             await self._call("surrender", 1, host, epoch, 0, 0, name=name)
         for host, epoch, why in reply.strange:
@@ -259,14 +259,14 @@ class RedisBoard(ScriptedCrawl):
         return reply.grants
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
-        for start in range(0, len(hosts), _WISHES):
-            part = hosts[start : start + _WISHES]
+        for start in range(0, len(hosts), _MOST_WISHES):
+            part = hosts[start : start + _MOST_WISHES]
             await self._call("wish", len(part), *part, name=name)
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
         grants: list[Grant] = []
-        for start in range(0, len(held), _MORE):
-            part = held[start : start + _MORE]
+        for start in range(0, len(held), _MOST_HOSTS):
+            part = held[start : start + _MOST_HOSTS]
             words: list[Argument] = [urls, len(part)]
             for each in part:
                 words += (each.host, each.epoch)

@@ -35,8 +35,8 @@ from fieldmouse.web.tls import tls_complaint
 
 REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
 """Words with which our scripts refuse."""
-_PATIENCE = "check that a Redis server runs there and that it can be reached from here"
-_WAITED_FOR = {
+_REACH_HINT = "check that a Redis server runs there and that it can be reached from here"
+_TEMPORARY = {
     "LOADING": ("is still reading its data from disk", ""),
     "OOM": ("has no memory left", "give it more (`maxmemory`), or another server"),
     "MISCONF": ("cannot write to its disk", "free some space there; everything unsent is sent later"),
@@ -60,7 +60,7 @@ _WORDS: dict[type[RedisError], str] = {
 }
 """The client removes the leading word of an error that it knows."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
-_NO_PAPERS = ("PEM_LIB", "NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE", "KEY_VALUES_MISMATCH")
+_BAD_CERTIFICATE = ("PEM_LIB", "NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE", "KEY_VALUES_MISMATCH")
 _PASSED_ON = re.compile(r"(?:^|[\s:-])(OOM|MISCONF|READONLY|NOREPLICAS|BUSY|CLUSTERDOWN) ")
 """A script passes on the error of a command that it ran; before server version 7 in the middle of a sentence.
 """
@@ -76,20 +76,20 @@ class ScriptRefusal(Exception):
 
 def is_silence(trouble: BaseException) -> bool:
     """Whether the server did not answer at all: other connections to it are useless, too."""
-    return isinstance(_inmost(trouble), (TooLate, NotConnected, OSError)) and not _waited_for(trouble)
+    return isinstance(_unwrap(trouble), (TooLate, NotConnected, OSError)) and not _temporary(trouble)
 
 
 def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
     """Translate an error of the server with that label and the URL query `query`."""
-    if refused := _not_trusted(trouble, label, query):
+    if refused := _tls_error(trouble, label, query):
         return refused
-    cause = _inmost(trouble)
+    cause = _unwrap(trouble)
     text = str(cause)
     word, _, about = text.partition(" ")
     if isinstance(cause, ResponseError) and word in REFUSALS:
         return ScriptRefusal(word, about)
-    if waited := _waited_for(cause):
-        return BoardUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _PATIENCE)
+    if waited := _temporary(cause):
+        return BoardUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _REACH_HINT)
     match cause:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
             return BoardError(
@@ -97,7 +97,7 @@ def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
                 "put it into the URL, as in redis://:PASSWORD@host:port/0",
             )
         case TooLate() | NotConnected() | OSError():
-            return BoardUnreachable(f"the coordinator at {label} does not answer", _PATIENCE)
+            return BoardUnreachable(f"the coordinator at {label} does not answer", _REACH_HINT)
         case AskError() | ClusterCrossSlotError():
             return BoardError(
                 f"the coordinator at {label} is a node of a cluster, and the crawl is on another: {text}",
@@ -126,33 +126,33 @@ def unreadable(label: str, why: object) -> BoardError:
     )
 
 
-def _waited_for(trouble: BaseException) -> tuple[str, str] | None:
-    trouble = _inmost(trouble)
+def _temporary(trouble: BaseException) -> tuple[str, str] | None:
+    trouble = _unwrap(trouble)
     for kind, word in _WORDS.items():
         if isinstance(trouble, kind):
-            return _WAITED_FOR[word]
+            return _TEMPORARY[word]
     if isinstance(trouble, ResponseError):
         if passed_on := _PASSED_ON.search(str(trouble)):
-            return _WAITED_FOR[passed_on[1]]
+            return _TEMPORARY[passed_on[1]]
         if "killed by user" in str(trouble):
-            return _WAITED_FOR["KILLED"]
+            return _TEMPORARY["KILLED"]
     return None
 
 
-def _inmost(trouble: BaseException) -> BaseException:
+def _unwrap(trouble: BaseException) -> BaseException:
     """Unwrap an error that the client raised while it made a connection."""
     return trouble.__cause__ if isinstance(trouble.__cause__, RedisError) else trouble
 
 
-def _around(trouble: BaseException | None) -> Iterator[BaseException]:
+def _causes(trouble: BaseException | None) -> Iterator[BaseException]:
     while trouble is not None:
         yield trouble
         trouble = trouble.__cause__ or trouble.__context__
 
 
-def _not_trusted(trouble: BaseException, label: str, query: str) -> BoardError | None:
+def _tls_error(trouble: BaseException, label: str, query: str) -> BoardError | None:
     """Errors of TLS, or of files named in the URL: waiting would not help."""
-    for around in _around(trouble):
+    for around in _causes(trouble):
         if isinstance(around, ssl.SSLCertVerificationError):
             return BoardError(
                 f"the certificate of the coordinator at {label} is not trusted: {tls_complaint(around)}",
@@ -163,7 +163,7 @@ def _not_trusted(trouble: BaseException, label: str, query: str) -> BoardError |
                 f"a file named in the URL of the coordinator at {label} does not exist",
                 "check the part after the question mark",
             )
-        if isinstance(around, ssl.SSLError) and around.reason in _NO_PAPERS:
+        if isinstance(around, ssl.SSLError) and around.reason in _BAD_CERTIFICATE:
             return BoardError(
                 f"a file named in the URL of the coordinator at {label} has no certificate, or not its key",
                 "check the part after the question mark",

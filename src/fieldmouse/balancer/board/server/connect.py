@@ -38,7 +38,7 @@ OPTIONS = {
     "ssl_check_hostname": _BOOLEAN,
 }
 """Options in the query of a coordinator URL, named as in the client, with the pattern of their values."""
-_MEANT = {
+_VALUE_HINTS = {
     "db": "the number of a database",
     "ssl_cert_reqs": "none, optional or required",
     "ssl_check_hostname": "true or false",
@@ -102,7 +102,7 @@ def checked_url(url: str) -> str:
         if not re.fullmatch(OPTIONS[name], value, re.IGNORECASE):
             raise UsageError(
                 f"`{name}` of the coordinator `{label}` cannot be `{value}`",
-                f"it is {_MEANT.get(name, 'a file')}",
+                f"it is {_VALUE_HINTS.get(name, 'a file')}",
             )
     return url
 
@@ -150,7 +150,7 @@ class BoardServer:
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
-            redis_connect_func=self._greet,
+            redis_connect_func=self._on_connect,
             protocol=2,
             client_name="fieldmouse",
             parser_class=_BoundedParser,
@@ -158,7 +158,7 @@ class BoardServer:
         if self._pool.connection_class is aioredis.SSLConnection:
             self._pool.connection_class = _TlsConnection
 
-    async def _greet(self, connection: Any) -> None:
+    async def _on_connect(self, connection: Any) -> None:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         reply = await connection.read_response()
@@ -178,24 +178,24 @@ class BoardServer:
                 run = self._runs[id(connection)]
                 tail = (len(keys), *keys, run, *arguments)
                 try:
-                    return await self._ask(connection, "EVALSHA", script.digest, *tail)
+                    return await self._send(connection, "EVALSHA", script.digest, *tail)
                 except NoScriptError:
-                    return await self._ask(connection, "EVAL", script.text, *tail)
+                    return await self._send(connection, "EVAL", script.text, *tail)
             finally:
                 await self._pool.release(connection)
         except (RedisError, OSError) as trouble:
-            raise await self._meaning(trouble) from trouble
+            raise await self._translate(trouble) from trouble
 
     async def command(self, *words: Argument) -> Any:
         """Run a command that may be repeated."""
         try:
             connection = await self._pool.get_connection()
             try:
-                return await self._ask(connection, *words)
+                return await self._send(connection, *words)
             finally:
                 await self._pool.release(connection)
         except (RedisError, OSError) as trouble:
-            raise await self._meaning(trouble) from trouble
+            raise await self._translate(trouble) from trouble
 
     async def identity(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
@@ -227,7 +227,7 @@ class BoardServer:
                 "set `maxmemory-policy noeviction` there",
             )
 
-    async def _ask(self, connection: Any, *words: Argument) -> Any:
+    async def _send(self, connection: Any, *words: Argument) -> Any:
         try:
             # The client packs commands in Python, which took most of the time here.
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
@@ -243,7 +243,7 @@ class BoardServer:
             await connection.disconnect(nowait=True)
             raise
 
-    async def _meaning(self, trouble: Exception) -> Exception:
+    async def _translate(self, trouble: Exception) -> Exception:
         if is_silence(trouble):
             # The other connections of the pool lead to the same server.
             await self._pool.disconnect(inuse_connections=False)

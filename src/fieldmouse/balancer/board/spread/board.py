@@ -71,8 +71,8 @@ class SpreadBoard:
 
     def __init__(self, boards: Mapping[str, Board], crawl: str = "fieldmouse") -> None:
         self._named, self._crawl = dict(boards), crawl
-        self._parts: list[Board] = []  # in the order of the shards, once that is known
-        self._doubtful: set[int] = set()  # shards that did not answer the last heartbeat
+        self._shards: list[Board] = []  # in the order of the shards, once that is known
+        self._unreachable: set[int] = set()  # shards that did not answer the last heartbeat
         self._turn = 0
 
     # -- the crawl
@@ -88,7 +88,7 @@ class SpreadBoard:
         charters = await self._charters()
         order = order_of(charters, self._crawl)
         if order is not None:
-            self._parts = [self._named[label] for label in order]
+            self._shards = [self._named[label] for label in order]
             return whole(charters[order[0]])
         await check_apart(self._named)
         there = [label for label, charter in charters.items() if charter is not None]
@@ -105,22 +105,22 @@ class SpreadBoard:
             raise vanished(self._crawl)
         return settled
 
-    async def _places(self) -> Sequence[Board]:
-        if not self._parts and await self.charter() is None:
+    async def _all_shards(self) -> Sequence[Board]:
+        if not self._shards and await self.charter() is None:
             raise vanished(self._crawl)
-        return self._parts
+        return self._shards
 
     async def end(self, why: str) -> None:
-        await self._each(lambda board: board.end(why))
+        await self._on_each(lambda board: board.end(why))
 
-    async def _each(self, act: Callable[[Board], Awaitable[T]]) -> list[T]:
-        return await together([act(board) for board in await self._places()])
+    async def _on_each(self, act: Callable[[Board], Awaitable[T]]) -> list[T]:
+        return await together([act(board) for board in await self._all_shards()])
 
     async def _by_host(
         self, things: Iterable[K], host_of: Callable[[K], Host]
     ) -> list[tuple[Board, list[K]]]:
         """Servers that have any of the hosts, each with its share of `things`."""
-        boards = await self._places()
+        boards = await self._all_shards()
         parts: dict[int, list[K]] = {}
         for thing in things:
             parts.setdefault(place_of_host(host_of(thing), len(boards)), []).append(thing)
@@ -129,16 +129,16 @@ class SpreadBoard:
     # -- agents
 
     async def join(self, name: Name, lease: float) -> None:
-        await self._each(lambda board: board.join(name, lease))
+        await self._on_each(lambda board: board.join(name, lease))
 
     async def outlives(self, name: Name) -> bool:
-        return all(await self._each(lambda board: board.outlives(name)))
+        return all(await self._on_each(lambda board: board.outlives(name)))
 
     async def recalls(self, since: Heard) -> None:
-        await self._each(lambda board: board.recalls(since))
+        await self._on_each(lambda board: board.recalls(since))
 
     async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
-        boards = await self._places()
+        boards = await self._all_shards()
         pulses: dict[int, Pulse] = {}
 
         async def call(places: Iterable[int]) -> None:
@@ -148,38 +148,38 @@ class SpreadBoard:
             )
             for place, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, BoardUnreachable):
-                    self._doubtful.add(place)
+                    self._unreachable.add(place)
                 elif isinstance(answer, Pulse):
-                    self._doubtful.discard(place)
+                    self._unreachable.discard(place)
                     pulses[place] = answer
             answered(answers)
 
-        if self._doubtful:
-            await call(sorted(self._doubtful))
+        if self._unreachable:
+            await call(sorted(self._unreachable))
         await call([place for place in range(len(boards)) if place not in pulses])
         replies = [pulse for _, pulse in sorted(pulses.items())]
-        return in_one(replies, await self._at_one_moment([pulse.books for pulse in replies]))
+        return in_one(replies, await self._consistent_totals([pulse.books for pulse in replies]))
 
     async def widen(self, urls: Sequence[Url]) -> None:
-        await self._each(lambda board: board.widen(urls))
+        await self._on_each(lambda board: board.widen(urls))
 
     async def leave(self, name: Name) -> None:
-        await self._each(lambda board: board.leave(name))
+        await self._on_each(lambda board: board.leave(name))
 
     async def books(self) -> BoardBooks:
-        return await self._at_one_moment(await self._each(lambda board: board.books()))
+        return await self._consistent_totals(await self._on_each(lambda board: board.books()))
 
-    async def _at_one_moment(self, books: Sequence[BoardBooks]) -> BoardBooks:
+    async def _consistent_totals(self, books: Sequence[BoardBooks]) -> BoardBooks:
         """Sum of the totals. If it says that no URL waits, that was true at one moment between two reads."""
         while (total := summed(books)).begun and not total.waiting:
-            again = await self._each(lambda board: board.books())
+            again = await self._on_each(lambda board: board.books())
             if [(each.seen, each.settled) for each in again] == [(each.seen, each.settled) for each in books]:
                 break
             books = again
         return total
 
     async def stranded(self) -> Stranded:
-        parts = await self._each(lambda board: board.stranded())
+        parts = await self._on_each(lambda board: board.stranded())
         return Stranded(
             hosts=sum(part.hosts for part in parts),
             examples=tuple(host for part in parts for host in part.examples)[:EXAMPLES],
@@ -187,17 +187,17 @@ class SpreadBoard:
         )
 
     async def agents(self) -> list[AgentNote]:
-        return met(await self._each(lambda board: board.agents()))
+        return met(await self._on_each(lambda board: board.agents()))
 
     async def departed(self) -> list[AgentNote]:
-        here, gone = await self.agents(), met(await self._each(lambda board: board.departed()))
+        here, gone = await self.agents(), met(await self._on_each(lambda board: board.departed()))
         return [note for note in gone if note.agent not in {present.agent for present in here}]
 
     async def ask_to_drain(self, agent: str) -> bool:
-        return any(await self._each(lambda board: board.ask_to_drain(agent)))
+        return any(await self._on_each(lambda board: board.ask_to_drain(agent)))
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        return sum(await self._each(lambda board: board.forget(agent, again=again)))
+        return sum(await self._on_each(lambda board: board.forget(agent, again=again)))
 
     # -- links
 
@@ -205,7 +205,7 @@ class SpreadBoard:
         parts = await self._by_host(offers, lambda offer: offer.host)
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
-            parts += [(board, []) for board in await self._places() if board not in concerned]
+            parts += [(board, []) for board in await self._all_shards() if board not in concerned]
         results = await together([board.offer(part, bounds, seeds=seeds) for board, part in parts])
         return Offered(
             new=sum(part.new for part in results),
@@ -217,7 +217,7 @@ class SpreadBoard:
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         """Lease from one server if it has enough, starting with another one each time."""
-        boards = await self._places()
+        boards = await self._all_shards()
         self._turn += 1
         grants: list[Grant] = []
         for number in range(len(boards)):
@@ -259,17 +259,17 @@ class SpreadBoard:
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
         parts = await self._by_host(known.items(), lambda item: item[0].host)
         concerned = [board for board, _ in parts]
-        parts += [(board, []) for board in await self._places() if board not in concerned]
+        parts += [(board, []) for board in await self._all_shards() if board not in concerned]
         lost = await together([board.recover(name, dict(part)) for board, part in parts])
         return [held for part in lost for held in part]
 
     # -- addresses
 
     async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        return await ask_on(await self._places(), name, asks)
+        return await ask_on(await self._all_shards(), name, asks)
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        boards = await self._places()
+        boards = await self._all_shards()
         parts: dict[int, dict[str, float]] = {}
         for address, rest in rests.items():
             parts.setdefault(place_of_address(address, len(boards)), {})[address] = rest
@@ -282,7 +282,7 @@ class SpreadBoard:
 
         Raises `Fenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
         """
-        boards = await self._places()
+        boards = await self._all_shards()
         parts = shared_out(told, len(boards))
         answers = await asyncio.gather(
             *(boards[place].book(name, part) for place, (_, part) in parts.items()), return_exceptions=True
@@ -296,14 +296,14 @@ class SpreadBoard:
         return strays
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
-        boards = await self._places()
+        boards = await self._all_shards()
         return await boards[place_of_host(taken.host, len(boards))].take_back(name, taken)
 
     async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        return await reserve_on(await self._places(), name, ask)
+        return await reserve_on(await self._all_shards(), name, ask)
 
     async def count_pages(self) -> PageCount:
-        return await count_on(await self._places())
+        return await count_on(await self._all_shards())
 
     async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         parts = await self._by_host(damaged.items(), lambda item: item[0].host)
@@ -311,7 +311,7 @@ class SpreadBoard:
 
     async def last_told(self, name: Name) -> int:
         """A batch reaches all servers concerned before the next one is sent."""
-        return max(await self._each(lambda board: board.last_told(name)))
+        return max(await self._on_each(lambda board: board.last_told(name)))
 
     async def close(self) -> None:
         await together([board.close() for board in self._named.values()])

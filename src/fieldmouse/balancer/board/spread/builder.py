@@ -37,7 +37,7 @@ class SpreadBuilder:
     ) -> None:
         self._builders, self._boards, self._crawl = dict(builders), dict(boards), crawl
         self._hidden: dict[int, BoardBuilder] = {}  # builders of the lost shards, by index
-        self._there: list[Board] = []
+        self._intact: list[Board] = []
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
         return any(await together([builder.clear(key_seed, since) for builder in self._builders.values()]))
@@ -64,13 +64,13 @@ class SpreadBuilder:
             hidden = await builder.hide(replace(charter, servers=servers, place=place))
             if hidden.key_seed != charter.key_seed:
                 return hidden
-        self._there = [self._boards[label] for label in there]
+        self._intact = [self._boards[label] for label in there]
         return next(iter(there.values()), hidden)
 
     async def remove(self) -> None:
         await together([builder.remove() for builder in self._builders.values()])
 
-    def _share(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
+    def _lost_hosts(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
         """Positions of those hosts that lie on lost shards, by shard."""
         parts: dict[int, list[int]] = {}
         for number, host in enumerate(hosts):
@@ -87,7 +87,7 @@ class SpreadBuilder:
         for host in hosts:
             starts.append(starts[-1] + len(host.keys))
         new = 0
-        for place, numbers in self._share([host.host for host in hosts]).items():
+        for place, numbers in self._lost_hosts([host.host for host in hosts]).items():
             part_urls = [url for number in numbers for url in all_urls[starts[number] : starts[number + 1]]]
             part, packed = [hosts[number] for number in numbers], pack_urls(part_urls) if urls else b""
             new += await self._hidden[place].restore(name, part, packed, bounded=bounded)
@@ -98,7 +98,7 @@ class SpreadBuilder:
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         hosts = list(luggage)
-        for place, numbers in self._share(hosts).items():
+        for place, numbers in self._lost_hosts(hosts).items():
             await self._hidden[place].settle_hosts(
                 {hosts[number]: luggage[hosts[number]] for number in numbers}
             )
@@ -106,7 +106,7 @@ class SpreadBuilder:
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
         results = [
             await self._hidden[place].offer([offers[number] for number in numbers], bounds, seeds=seeds)
-            for place, numbers in self._share([offer.host for offer in offers]).items()
+            for place, numbers in self._lost_hosts([offer.host for offer in offers]).items()
         ]
         return Offered(
             new=sum(part.new for part in results),
@@ -116,7 +116,7 @@ class SpreadBuilder:
 
     async def books(self) -> BoardBooks:
         hidden = await together([builder.books() for builder in self._hidden.values()])
-        return summed([*hidden, *await together([board.books() for board in self._there])])
+        return summed([*hidden, *await together([board.books() for board in self._intact])])
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         """Publish one server after another.
