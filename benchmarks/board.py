@@ -34,6 +34,7 @@ from fieldmouse.balancer.board.contract import (
     AddressAsk,
     BookedKeys,
     Charter,
+    Heartbeat,
     Held,
     Name,
     Offer,
@@ -217,7 +218,7 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
                 Host(f"http://{number}.test"),
             )
             await board.join(name, 10_000.0)
-            await board.beat(name, advert, 10_000.0)
+            await board.beat(name, Heartbeat(advert, 10_000.0))
             await board.offer([Offer(host, "test", [(number, b"x" * 60)])], FREE)
             (grant,) = await board.lease(name, 1, 1)
             asked = AddressAsk(f"10.0.{number // 256}.{number % 256}", Held(host, grant.epoch), 1.0)
@@ -225,7 +226,7 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
             names.append(name)
         held = Cost.now(client)
         for name in names[-100:]:
-            await board.beat(name, advert, 10_000.0)
+            await board.beat(name, Heartbeat(advert, 10_000.0))
         after, beats = Cost.now(client), min(100, stop)
         each = (held.used - empty.used) / (stop - 1)
         rows.append([f"{stop:,}", f"{each:,.0f}", *spent(held, after, beats)])

@@ -1,4 +1,4 @@
-"""What really lies on a board, read past its protocol: where each URL is, and whether the records agree."""
+"""Audit of a coordinator's stored data: the location of each URL, and whether the records agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Audit:
     queued: dict[int, Host]  # by key
     owed: dict[int, tuple[Name, Held]]
     holders: dict[Host, tuple[Name, int]]
-    stranded: frozenset[Host] = frozenset()  # hosts that wait for an agent that left
+    stranded: frozenset[Host] = frozenset()  # hosts placed at an agent that left
 
     def check(self) -> None:
         """Each URL is waiting, or owed once, or settled."""
@@ -33,7 +33,7 @@ class Audit:
 
 
 def merged(audits: Sequence[Audit]) -> Audit:
-    """What lies on several servers, no key and no host on two of them."""
+    """Merge the data of several servers; no key and no host may be on two of them."""
     whole = audits[0]
     for audit in audits[1:]:
         assert not whole.seen & audit.seen, "seen on two servers"
@@ -77,7 +77,7 @@ def audit_of_ledger(ledger: CrawlLedger) -> Audit:
 
 
 def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Audit:
-    """Read key by key; nobody else may be writing."""
+    """Read key by key; there must be no other writer."""
     keys = {key.decode().removeprefix(prefix) for key in client.scan_iter(f"{prefix}*", count=1000)}
     meta = client.hgetall(prefix + "meta")
     kinds: dict[str, list[str]] = {}

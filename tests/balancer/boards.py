@@ -1,4 +1,5 @@
-"""Boards to try: in memory, on a real server of our own, and two of either as one; a hand on their clocks."""
+"""Coordinators under test: in memory, on a real server, and two of either kind as one; with control over
+their clocks."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.url import Host
 
 PROGRAM = os.environ.get("FIELDMOUSE_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")
-"""The server to try boards on; the variable names another one, such as a Valkey."""
+"""Server program for the tests; the variable names another one, such as a Valkey."""
 PREFIX = "fm:{fieldmouse}:"
 META = PREFIX + "meta"
 MISSING = "there is no Redis server, so the tests of the network are skipped; `apt install redis-server`"
@@ -37,45 +38,45 @@ needs_server = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 
 
 class World(Protocol):
-    """A server, and a hand on its clock."""
+    """A server whose clock can be moved."""
 
     def board(self, crawl: str = "fieldmouse") -> Board: ...
 
     def builder(self) -> BoardBuilder: ...
 
     def advance(self, seconds: float) -> None:
-        """So much later on the server's clock, for every crawl that there is."""
+        """Move the server's clock forward, for every crawl on it."""
 
     def restart(self) -> None:
-        """The server is killed and started again; it remembers everything."""
+        """Kill and restart the server; it loses nothing."""
 
     def now(self) -> float:
-        """What the server's clock says."""
+        """Time on the server's clock."""
 
     def remember(self) -> None:
-        """All that is written by now is on disk."""
+        """Write everything to disk."""
 
     def restart_forgetful(self) -> Callable[[Host], bool]:
-        """A server is killed and started again; what was written after the last `remember` is gone.
+        """Kill and restart a server; everything written after the last `remember` is lost.
 
-        Returns whether that is so for what is known of a host.
+        Returns whether that includes the data of this host.
         """
 
     def audit(self) -> Audit: ...
 
     def addresses(self, host: Host, count: int) -> list[str]:
-        """So many that are looked after where the host is."""
+        """Addresses that lie on the server of the host."""
 
     # -- faults, written past the protocol
 
     def misplace(self, host: Host, agent: str) -> None:
-        """A waiting host stands in the queue of that agent, whether it is there or not."""
+        """Put a waiting host into the queue of that agent, present or not."""
 
     def fence_unswept(self, name: Name) -> None:
-        """An agent is gone, and what it held is never given to others."""
+        """Remove an agent without ever releasing its leases."""
 
     def take_out_of_queue(self, host: Host) -> bool:
-        """A waiting host stands in no queue; False where there are no queues."""
+        """Remove a waiting host from its queue; False where there are no queues."""
 
 
 def some_addresses(count: int) -> list[str]:
@@ -130,25 +131,23 @@ class MemoryWorld:
 
 
 class ServerProcess:
-    """A Redis server on a socket in a directory of its own.
+    """A Redis server on a socket in a separate directory.
 
-    It writes before it answers, so a kill loses nothing: what the system was handed outlives a process. That
-    holds because it leaves syncing to the system: while one that syncs every second waits for the disk, it
-    writes nothing for up to two.
+    It writes before it answers, so a kill loses nothing: data handed to the system outlives a process.
+    That holds because it leaves syncing to the system: a server that syncs every second may write nothing
+    for up to two seconds while it waits for the disk.
     """
 
     def __init__(
         self, directory: Path, *options: str, password: str | None = None, before: Sequence[str] = ()
     ) -> None:
-        """`before` are words before the command, to run it somewhere else."""
+        """`before` is a command prefix, to run it somewhere else."""
         assert PROGRAM is not None, MISSING
         self._password = password
         self.socket = directory / "s"
-        self._command = [
-            *before, PROGRAM, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory),
-            "--save", "",
-            "--appendonly", "yes", "--appendfsync", "no", *options,
-        ]  # fmt: skip
+        files = ("--unixsocket", str(self.socket), "--dir", str(directory), "--save", "")
+        appending = ("--appendonly", "yes", "--appendfsync", "no")
+        self._command = [*before, PROGRAM, "--port", "0", *files, *appending, *options]
         self.start()
 
     def start(self) -> None:
@@ -165,7 +164,7 @@ class ServerProcess:
                 time.sleep(0.01)
 
     def client(self) -> redis.Redis:
-        """To look past the protocol; the same one as long as the server runs."""
+        """Direct client of the server; the same one while the server runs."""
         return self._client
 
     def kill(self) -> None:
@@ -214,7 +213,7 @@ class RedisWorld:
         client.flushall()
         for key, value in self._disk.items():
             client.restore(key, 0, value)
-        if self._disk:  # a server forgets what it was told, but its clock does not stand still
+        if self._disk:  # a server loses data, but its clock does not stand still
             client.hset(META, "skew", skew)
         self.restart()
         return lambda host: True
@@ -246,7 +245,7 @@ class RedisWorld:
 
 
 class SpreadWorld:
-    """Several servers as one. All of them are started again together, but they forget one by one."""
+    """Several servers as one. All of them restart together, but they lose data one by one."""
 
     def __init__(self, *worlds: World) -> None:
         self.worlds: Sequence[World] = worlds
@@ -306,7 +305,7 @@ class SpreadWorld:
 def a_server(
     *options: str, password: str | None = None, before: Sequence[str] = ()
 ) -> Iterator[ServerProcess]:
-    # Not pytest's directory: the name of a socket may have 108 characters.
+    # Not pytest's directory: the path of a socket may have 108 characters.
     with tempfile.TemporaryDirectory(prefix="fm") as directory:
         server = ServerProcess(Path(directory), *options, password=password, before=before)
         try:

@@ -1,4 +1,4 @@
-"""Two servers for all tests of boards: each begins with empty ones."""
+"""Two servers for all tests of coordinators: each test starts with empty ones."""
 
 from __future__ import annotations
 

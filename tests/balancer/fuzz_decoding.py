@@ -2,8 +2,8 @@
 
     python -m balancer.fuzz_decoding --cases 1000000 --seed 1
 
-runs in the directory `tests`. Each case decodes one value, and uses what was accepted as an agent would. It
-fails on any exception but `DamagedValue` (or the sentence about a newer format), on a case that takes longer
+runs in the directory `tests`. Each case decodes one value, and uses an accepted value as an agent would.
+It fails on any exception but `DamagedValue` (or the error for a newer format), on a case that takes longer
 than `--slow` seconds of CPU time, and when memory grows by more than `--memory` MiB.
 """
 
@@ -75,22 +75,16 @@ def _learned() -> bytes:
     return row
 
 
-STATE = _encode(
-    HostState(
-        address="192.0.2.7", crawl_delay=2.0, failures=1, pages=9,
-        unreached=(Unreached("east", "m1", Reason.NO_ADDRESS, 30.0),),
-    )
-)  # fmt: skip
+_unreached = Unreached("east", "m1", Reason.NO_ADDRESS, 30.0)
+STATE = _encode(HostState(address="192.0.2.7", crawl_delay=2.0, failures=1, pages=9, unreached=(_unreached,)))
 ADVERT = _encode(Advert(3.0, 1.1, 0.2, 500, 3.5, 16, "m1", "/srv/crawl", 300.0, 4, True, False))
 ROBOTS = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: http://a.test/s.xml\n"
 CHARTER = Charter(4711, '[crawl]\nseeds = ["http://a.test/"]\n', ("http://a.test/",), "fieldmouse/0.1")
 
 
 def _grant(blobs: int = 2) -> list[Any]:
-    its = [_a_block(3), _a_block(40), _excluding(6)][:blobs]
-    return [
-        HOST.encode(), 7, 12, 1500, 1000, STATE, _learned(), blocks.packed_text(ROBOTS), 60_000, its,
-    ]  # fmt: skip
+    rows, robots_txt = [_a_block(3), _a_block(40), _excluding(6)][:blobs], blocks.packed_text(ROBOTS)
+    return [HOST.encode(), 7, 12, 1500, 1000, STATE, _learned(), robots_txt, 60_000, rows]
 
 
 def _note(agent: bytes = b"east-1a2b3c") -> list[Any]:
@@ -151,7 +145,9 @@ def targets() -> list[Target]:
     return [
         Target("rows", decoding.rows_in, (_a_block(3), _a_block(60), _excluding(6))),
         Target("keys", decoding.keys_in, (_a_block(3), _a_block(60), _excluding(6))),
-        Target("row", _use_link, (_row("/"), _row("/a?b", tries=2, not_before=9.0, trail=("http://c.test/",)))),
+        Target(
+            "row", _use_link, (_row("/"), _row("/a?b", tries=2, not_before=9.0, trail=("http://c.test/",)))
+        ),
         Target("urls", decoding.urls_of, (kept[3],)),
         Target("state", _use_state, (STATE, b"")),
         Target("learned", _use_learned, (_learned(),)),
@@ -177,7 +173,7 @@ def targets() -> list[Target]:
         Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b"", [f"{HOST}/".encode()]],)),
         Target("pages", replies.count_of, ([b"600", 0],)),
         Target("names", replies.keys_found, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
-    ]  # fmt: skip
+    ]
 
 
 # -- damage
@@ -194,24 +190,19 @@ def claiming_frame(size: int) -> bytes:
     return frame[:4] + head + frame[8:40]
 
 
-BOMBS = (
-    _bomb(64 << 20), _bomb(4 << 20), claiming_frame(16 << 40), claiming_frame(3 << 30),
-    claiming_frame(8 << 20),
-    zstandard.ZstdCompressor(3, write_content_size=False).compress(bytes(1 << 20)),
-)  # fmt: skip
+_unsized = zstandard.ZstdCompressor(3, write_content_size=False).compress(bytes(1 << 20))
+BOMBS = (_bomb(64 << 20), _bomb(4 << 20), *map(claiming_frame, (16 << 40, 3 << 30, 8 << 20)), _unsized)
 NUMBERS = (b"9" * 400, b"-1", b"1e999", b"nan", b"inf", b"", b"0x10", b"00", b"1.5", str(2**63).encode())
-DEEP = (
-    b"\x91" * 5000, b"\x91" * 100_000 + b"\xc0", b"\x81\xa1a" * 5000, b"[" * 100_000, b'{"a":' * 50_000,
-)  # fmt: skip
+DEEP = (b"\x91" * 5000, b"\x91" * 100_000 + b"\xc0", b"\x81\xa1a" * 5000)
+DEEP += (b"[" * 100_000, b'{"a":' * 50_000)
 HEADS = (b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff")
-STRANGE = (
-    None, True, 3.5, -1, 2**63, 10**400, [], [[]], [None], {}, "text", b"", b"\xff\xfe", b"\x00" * 40,
-)  # fmt: skip
+_NUMBERS, _TEXTS = (True, 3.5, -1, 2**63, 10**400), ("text", b"", b"\xff\xfe", b"\x00" * 40)
+STRANGE = (None, *_NUMBERS, [], [[]], [None], {}, *_TEXTS)
 FLOATS = tuple(struct.pack(">d", value) for value in (float("nan"), float("inf"), -1e300, 1e300, 5e-324))
 
 
 def damaged(value: Any, dice: random.Random, depth: int = 0) -> Any:
-    """The value with some damage; of a list, one of its items most times."""
+    """The value with some damage; usually one item of a list."""
     if isinstance(value, list) and value and depth < 8 and dice.random() < 0.9:
         items = list(value)
         match dice.randrange(12):
@@ -293,9 +284,9 @@ class Findings:
 
 
 def fuzz(cases: int, seed: int, slow: float = 2.0, memory: float = 64.0) -> Findings:
-    """Decode so many damaged values. Memory is the growth of the process's peak, in MiB."""
+    """Decode `cases` damaged values. Memory is the growth of the process's peak, in MiB."""
     found, every = Findings(), targets()
-    for target in every:  # so that nothing is loaded later
+    for target in every:  # so that nothing is imported later
         for sample in target.samples:
             target.decode(sample)
     began_with, begun_at = _peak_mb(), time.perf_counter()

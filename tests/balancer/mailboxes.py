@@ -1,4 +1,4 @@
-"""A mailbox with all that it is made of, for tests of those who empty it."""
+"""Pending calls with all their parts, for tests of the code that delivers them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ def a_chooser() -> Chooser:
 
 def a_mailbox(folder: Path, clock: Clock, lease: LeaseClock, chooser: Chooser) -> Mailbox:
     return Mailbox(
-        tellings=Tellings(folder / "board", None, clock.now), lease=lease, chooser=chooser, clock=clock,
-        pack=lambda host, state: Luggage(), delay=lambda state: 1.0, key_of=lambda url: key_of(Url(url), 7),
+        tellings=Tellings(folder / "board", None, clock.now),
+        lease=lease,
+        chooser=chooser,
+        clock=clock,
+        pack=lambda host, state: Luggage(),
+        delay=lambda state: 1.0,
+        key_of=lambda url: key_of(Url(url), 7),
         kinds_of=lambda keys: ["page"] * len(keys),
-    )  # fmt: skip
+    )

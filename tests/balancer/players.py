@@ -1,8 +1,9 @@
-"""Agents that do anything, die, sleep and lose answers, on a board whose server forgets; and what must hold.
+"""Simulated agents that act at random, die, sleep and lose answers, on a server that loses data; and
+invariants.
 
-An agent here does what a good one must: it stops when its lease is over by its own clock, finds out what is
-still its own when an answer was lost or the server is another one, and tells again what the server may have
-forgotten. Which act comes next, and its dice, are up to the caller.
+An agent here behaves as a correct one must: it stops when its lease is over by its own clock, finds out
+its leases after a lost answer or a server restart, and sends again everything that the server may have
+lost. The caller chooses the next act and its random numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fieldmouse.balancer.board.contract import (
     Charter,
     GivenBack,
     Grant,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -44,20 +46,20 @@ SLACK = 0.002  # seconds by which a server's clock, in milliseconds, may differ 
 
 
 def kinds_of(keys: Iterable[int]) -> list[str]:
-    """What becomes of each URL, whoever visits it."""
+    """Outcome of each URL, the same for every agent."""
     return ["failed" if key % 3 == 0 else "page" for key in keys]
 
 
 @dataclass
 class Player:
-    """An agent as it sees itself."""
+    """State of one agent."""
 
     name: Name
     run: str
-    until: float  # it may visit nobody after that
+    until: float  # it must not visit any host after that
     knows: dict[Held, set[int]] = field(default_factory=dict)  # keys it owes
     holds: dict[Host, int] = field(default_factory=dict)
-    addresses: dict[str, float] = field(default_factory=dict)  # that it has, and the delay there
+    addresses: dict[str, float] = field(default_factory=dict)  # that it has, with their delays
     delays: dict[Host, float] = field(default_factory=dict)
     missed_answer: bool = False
     told: list[Told] = field(default_factory=list)
@@ -71,7 +73,7 @@ class Player:
 
 
 class Network:
-    """The acts are the methods that take dice."""
+    """A cluster; its acts are the methods that take dice."""
 
     def __init__(self, world: World) -> None:
         self.loop = asyncio.new_event_loop()
@@ -83,14 +85,14 @@ class Network:
         self.settled: set[int] = set()
         self.settled_on_disk: set[int] = set()
         self.homes: dict[int, Host] = {}
-        self.offered: list[Offer] = []  # since the disk was written
-        self.forgot = False  # the server did, once
+        self.offered: list[Offer] = []  # since the last write to disk
+        self.forgot = False  # the server lost data at least once
         self.restarts = 0
-        self.quiet: dict[str, float] = {}  # nobody may ask this host or address before then
-        self.wished: set[tuple[str, Host]] = set()  # by whom, and not granted since
-        self.done: dict[str, int] = {}  # acts that did something, for who wants to know
+        self.quiet: dict[str, float] = {}  # this host or address must not be visited before then
+        self.wished: set[tuple[str, Host]] = set()  # last agent there, if not granted since
+        self.done: dict[str, int] = {}  # acts that had an effect, for inspection
         self.do(self.board.found(Charter(1, "", ())))
-        # How long leases and delays may be is known for long, whatever the server forgets.
+        # The longest lease and delay were stored long ago, whatever the server loses.
         first = Name("first", 1)
         self.do(self.board.join(first, LEASE))
         asks = [AddressAsk(f"10.9.9.{n}", Held(HOSTS[0], 0), LONGEST_DELAY) for n in range(9)]
@@ -111,7 +113,7 @@ class Network:
     # -- agents come and go
 
     def start(self, dice: Random) -> None:
-        """A process starts; another one of that name may have died just now, or still be running."""
+        """Start a process; an earlier one of that name may have died just now, or still run."""
         agent = dice.choice(AGENTS)
         if old := self.players.pop(agent, None):
             if dice.random() < 0.5 and self.do(self.board.outlives(old.name)):
@@ -125,12 +127,12 @@ class Network:
         name = Name(agent, self.starts)
         sent_at = self.world.now()
         self.do(self.board.join(name, LEASE))
-        pulse = self.do(self.board.beat(name, b"", LEASE))
+        pulse = self.do(self.board.beat(name, Heartbeat(b"", LEASE)))
         self.players[agent] = Player(name, pulse.run, sent_at + LEASE)
         return self.players[agent]
 
     def _falls(self, player: Player) -> None:
-        """Whoever comes after it must wait until it has surely stopped, and for the delay then."""
+        """Its successor must wait until it has surely stopped, plus the delay."""
         for host in player.holds:
             self._keep_quiet(host, player.until + player.delays[host])
         for address, delay in player.addresses.items():
@@ -140,12 +142,12 @@ class Network:
         self.quiet[place] = max(self.quiet.get(place, 0.0), until)
 
     def _somebody(self, dice: Random) -> Player:
-        """Some agent, after it has done what it must before anything else."""
+        """Some agent, after its mandatory actions."""
         agent = dice.choice(AGENTS)
         player = self.players.get(agent) or self._begin(agent)
         sent_at = self.world.now()
         try:
-            pulse = self.do(self.board.beat(player.name, b"", LEASE))
+            pulse = self.do(self.board.beat(player.name, Heartbeat(b"", LEASE)))
             if pulse.run != player.run:
                 player.run, player.missed_answer = pulse.run, True
                 self._tell_again(player)
@@ -188,7 +190,7 @@ class Network:
             self._book(player, told)
 
     def die(self, dice: Random) -> None:
-        """It is killed, or its machine is cut off for good."""
+        """Kill an agent, or cut off its machine for good."""
         if player := self.players.pop(dice.choice(AGENTS), None):
             self._falls(player)
 
@@ -212,7 +214,7 @@ class Network:
         self.world.advance(dice.choice([1, 15, 30]))
 
     def sleep(self, dice: Random) -> None:
-        """Everybody does, for longer than a lease."""
+        """Let all agents sleep, for longer than a lease."""
         self.world.advance(dice.choice([90, 101, 140]))
 
     # -- links and hosts
@@ -294,7 +296,7 @@ class Network:
         self.happened("given back")
 
     def give_back_again(self, dice: Random) -> None:
-        """As if the answer had been lost, while others went on."""
+        """Repeat a call, as if its answer had been lost, after others have acted."""
         player = self._somebody(dice)
         before = self.world.audit()
         for given in player.given:
@@ -340,7 +342,7 @@ class Network:
                     assert key not in out
 
     def reserve(self, dice: Random) -> None:
-        """Nobody here counts its pages; the audit sees that the board adds them up."""
+        """No agent here counts its pages; the audit checks that the coordinator adds them up."""
         player = self._somebody(dice)
         keep, want = dice.choice([0, 3]), dice.choice([3, 9])
         pages = self.do(self.board.reserve_pages(player.name, PageAsk(30, keep, want)))
@@ -384,7 +386,7 @@ class Network:
         self.settled_on_disk = set(self.settled)
 
     def restart(self, dice: Random) -> None:
-        """Killed and started again: now and then, since it takes a while, with or without its last writes."""
+        """Kill and restart the server: rarely, since it takes a while, with or without its last writes."""
         if self.restarts >= 2:
             return
         self.restarts += 1
@@ -399,10 +401,10 @@ class Network:
             self.world.restart()
         self.board = self.world.board()
         self.do(self.board.books())
-        if forgetful:  # whoever found links still has them, and tells them again
+        if forgetful:  # the agent that found links still has them, and sends them again
             self.do(self.board.offer(self.offered, SiteBounds()))
 
-    # -- what always holds
+    # -- invariants
 
     def check(self) -> None:
         audit = self.world.audit()
@@ -424,13 +426,13 @@ class Network:
                 taken |= mine
 
     def finish(self) -> None:
-        """Everybody is gone for good, and somebody new comes: it finds all that is left, each URL once."""
+        """All agents are gone, and a new one comes: it finds everything that is left, each URL once."""
         self.world.advance(1000)
         name = Name("zed", 10**6)
         self.do(self.board.join(name, LEASE))
         self.world.advance(LEASE / 2)
-        self.do(self.board.beat(name, b"", 3 * LEASE))
-        self.world.advance(LEASE / 2 + 3)  # the board may have been calm
+        self.do(self.board.beat(name, Heartbeat(b"", 3 * LEASE)))
+        self.world.advance(LEASE / 2 + 3)  # the server may have been calm
         while grants := self.do(self.board.lease(name, 9, 9)):
             for grant in grants:
                 held = Held(grant.host, grant.epoch)

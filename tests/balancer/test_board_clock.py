@@ -1,4 +1,4 @@
-"""A server's clock that is set takes nothing from anybody, and keeps nobody waiting."""
+"""Setting the server's clock costs no agent its leases and keeps no agent waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from balancer.boards import META, RedisWorld, ServerProcess
-from fieldmouse.balancer.board.contract import AddressAsk, Charter, Held, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.contract import AddressAsk, Charter, Heartbeat, Held, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
@@ -19,7 +19,7 @@ LEASE, HOURS = 20.0, 5 * 3600.0
 
 
 class SetClock(RedisWorld):
-    """A server whose clock can be set, too."""
+    """A server whose clock can also be set."""
 
     def set_clock(self, seconds: float) -> None:
         self.server.client().hincrby(META, "jump", round(seconds * 1000))
@@ -31,7 +31,7 @@ def world(server: ServerProcess) -> SetClock:
 
 
 def play(world: SetClock, story: Callable[[RedisBoard, Held], Awaitable[None]]) -> None:
-    """Ada and Bob are there; she holds a host and its address, and another one rests."""
+    """Ada and Bob have joined; Ada holds a host and its address, and another address rests."""
 
     async def whole() -> None:
         board = world.board()
@@ -52,7 +52,7 @@ def play(world: SetClock, story: Callable[[RedisBoard, Held], Awaitable[None]]) 
 
 
 @pytest.mark.parametrize("seconds", [HOURS, 30 * 24 * 3600.0, -HOURS])
-def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetClock, seconds: float) -> None:
+def test_a_clock_that_is_set_costs_no_leases_and_shortens_no_rests(world: SetClock, seconds: float) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         world.set_clock(seconds)
         assert not await board.lease(BOB, 9, 9), "she holds it"
@@ -63,42 +63,42 @@ def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetC
         assert here.holder == "ada"
         assert not there.granted
         assert 50.0 < there.rest < 61.0
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
         assert [note.alive for note in await board.agents()] == [True, True]
 
     play(world, story)
 
 
 @pytest.mark.parametrize("seconds", [HOURS, -HOURS])
-def test_what_a_dead_agent_held_goes_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
+def test_hosts_of_a_dead_agent_go_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         world.set_clock(seconds)
-        await board.beat(BOB, b"", 10 * LEASE)
+        await board.beat(BOB, Heartbeat(b"", 10 * LEASE))
         world.advance(LEASE + 1.0)
         (grant,) = await board.lease(BOB, 9, 9)
         assert (grant.host, len(grant.rows)) == (A, 2)
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
 
     play(world, story)
 
 
-def test_time_goes_on_though_calls_are_few(world: SetClock) -> None:
+def test_time_advances_even_if_calls_are_rare(world: SetClock) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         for _ in range(12):
-            world.set_clock(LEASE)  # nobody called for so long, again and again
+            world.set_clock(LEASE)  # no calls for that long, several times
             await board.books()
         await board.join(Name("cyd", 5), LEASE)
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
 
     play(world, story)
 
 
-def test_what_is_known_of_addresses_goes_when_their_rest_is_over(world: SetClock) -> None:
+def test_records_of_addresses_are_deleted_after_their_rest(world: SetClock) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         assert world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")
-        await board.beat(ADA, b"", 1000.0)
+        await board.beat(ADA, Heartbeat(b"", 1000.0))
         world.advance(61.0)
         await board.free_addresses(ADA, {HERE: 1.0})
         assert not world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")

@@ -1,4 +1,4 @@
-"""What every board promises, run for the one in memory, the one on a real server, and two of each as one."""
+"""Contract of the coordinator: in memory, on a real server, and two of each as one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -36,7 +37,7 @@ from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url, key_of
 
-LEASE = 100.0  # seconds: long enough that no test takes a part of it that would count
+LEASE = 100.0  # seconds: long enough that the duration of a test does not matter
 FREE = SiteBounds()
 CHARTER = Charter(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")
 ADA, BOB, CYD = Name("ada", 1), Name("bob", 1), Name("cyd", 1)
@@ -47,7 +48,7 @@ Story = Callable[[World, Board], Awaitable[None]]
 
 
 def told_to(story: Story) -> Callable[[World], None]:
-    """Run it with a board of a new crawl in which ada and bob have joined."""
+    """Run a story with a new crawl that ada and bob have joined."""
 
     @wraps(story)
     def test(world: World) -> None:
@@ -97,7 +98,7 @@ async def sums(board: Board) -> tuple[int, int, int]:
 # -- the crawl
 
 
-def test_the_first_charter_counts(world: World) -> None:
+def test_the_first_crawl_spec_wins(world: World) -> None:
     async def tell() -> None:
         board, other = world.board(), world.board()
         assert await board.charter() is None
@@ -109,10 +110,10 @@ def test_the_first_charter_counts(world: World) -> None:
     asyncio.run(tell())
 
 
-def test_a_crawl_that_is_not_there_is_lost(world: World) -> None:
+def test_calls_for_a_missing_crawl_raise_board_lost(world: World) -> None:
     async def tell() -> None:
         with pytest.raises(BoardLost, match="fieldmouse"):
-            await world.board().beat(ADA, b"", LEASE)
+            await world.board().beat(ADA, Heartbeat(b"", LEASE))
 
     asyncio.run(tell())
 
@@ -128,14 +129,14 @@ async def test_crawls_share_a_server_and_nothing_else(world: World, board: Board
 
 
 @told_to
-async def test_seeds_begin_a_crawl_and_a_limit_ends_it(world: World, board: Board) -> None:
+async def test_seeds_start_a_crawl_and_a_limit_ends_it(world: World, board: Board) -> None:
     assert not (await board.books()).begun
     await board.offer([offer(A, [1])], FREE, seeds=True)
-    pulse = await board.beat(ADA, b"", LEASE)
+    pulse = await board.beat(ADA, Heartbeat(b"", LEASE))
     assert pulse.books.begun
     assert pulse.over == ""
     await board.end("10 pages")
-    assert (await board.beat(BOB, b"", LEASE)).over == "10 pages"
+    assert (await board.beat(BOB, Heartbeat(b"", LEASE))).over == "10 pages"
 
 
 # -- links
@@ -152,7 +153,7 @@ async def test_a_url_is_new_once(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_keys_of_all_64_bits_are_told_apart(world: World, board: Board) -> None:
+async def test_keys_use_all_64_bits(world: World, board: Board) -> None:
     keys = [0, 1, 999_999, 10**6, 2**32, 2**63 - 1, 2**63, 2**64 - 2**32, 2**64 - 1, 2**64 - 10**6]
     keys += [(n * 0x9E3779B97F4A7C15) % 2**64 for n in range(1, 3000)]
     assert (await board.offer([offer(A, keys)], FREE)).new == len(set(keys))
@@ -164,7 +165,7 @@ async def test_keys_of_all_64_bits_are_told_apart(world: World, board: Board) ->
 
 
 @told_to
-async def test_a_hosts_urls_come_in_the_order_they_were_found(world: World, board: Board) -> None:
+async def test_urls_of_a_host_are_granted_in_the_order_they_were_offered(world: World, board: Board) -> None:
     for start in range(0, 30, 3):
         await board.offer([offer(A, range(start, start + 3))], FREE)
     first = await only(board, ADA, 10)
@@ -176,7 +177,7 @@ async def test_a_hosts_urls_come_in_the_order_they_were_found(world: World, boar
 
 
 @told_to
-async def test_a_sites_bounds_leave_links_out_and_forget_them(world: World, board: Board) -> None:
+async def test_links_beyond_the_bounds_of_a_site_are_dropped_and_not_seen(world: World, board: Board) -> None:
     assert await board.offer([offer(M, [1, 2, 3])], SiteBounds(urls=2)) == Offered(2, dropped_urls=1)
     assert await board.offer([offer(N, [1, 4])], SiteBounds(urls=2)) == Offered(0, dropped_urls=1)
     assert (await board.books()).hosts == 1
@@ -193,9 +194,9 @@ async def test_a_sites_bounds_leave_links_out_and_forget_them(world: World, boar
 async def test_agents_see_each_other(world: World, board: Board) -> None:
     await board.offer([offer(A, [1])], FREE)
     await only(board, ADA)
-    await board.beat(ADA, b"busy", LEASE)
+    await board.beat(ADA, Heartbeat(b"busy", LEASE))
     world.advance(5)
-    notes = {note.agent: note for note in (await board.beat(BOB, b"idle", LEASE)).agents}
+    notes = {note.agent: note for note in (await board.beat(BOB, Heartbeat(b"idle", LEASE))).agents}
     assert list(notes) == ["ada", "bob"]
     assert (notes["ada"].advert, notes["bob"].advert) == (b"busy", b"idle")
     assert (notes["ada"].hosts, notes["bob"].hosts) == (1, 0)
@@ -207,29 +208,29 @@ async def test_agents_see_each_other(world: World, board: Board) -> None:
 
 
 async def crowd(board: Board, many: int) -> list[str]:
-    """So many agents with ada and bob, by name; each has said its name."""
+    """Join more agents beside ada and bob, named by number; each reports its name."""
     names = [f"agent {number}" for number in range(many - 2)]
     for name in (*map(Name, names, [1] * len(names)), ADA, BOB):
         await board.join(name, LEASE)
-        await board.beat(name, name.agent.encode(), LEASE)
+        await board.beat(name, Heartbeat(name.agent.encode(), LEASE))
     return sorted([*names, "ada", "bob"])
 
 
 @told_to
-async def test_a_few_agents_hear_of_all_each_time(world: World, board: Board) -> None:
+async def test_a_heartbeat_reply_lists_all_agents_when_there_are_few(world: World, board: Board) -> None:
     names = await crowd(board, TOLD)
     for after in ("", "agent 7", "bob", "zoe"):
-        pulse = await board.beat(ADA, b"new", LEASE, after)
+        pulse = await board.beat(ADA, Heartbeat(b"new", LEASE, after))
         assert [note.agent for note in pulse.agents] == names
         assert (pulse.alive, pulse.members, pulse.upto, pulse.whole) == (TOLD, TOLD, "", True)
 
 
 @told_to
-async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, board: Board) -> None:
+async def test_heartbeat_replies_list_many_agents_in_turns(world: World, board: Board) -> None:
     names = await crowd(board, 150)
     first, upto = 0, ""
     for _ in range(5):  # twice round
-        pulse = await board.beat(BOB, b"new", LEASE, upto)
+        pulse = await board.beat(BOB, Heartbeat(b"new", LEASE, upto))
         turn = [names[(first + place) % 150] for place in range(TOLD)]
         assert [note.agent for note in pulse.agents] == sorted({"bob", *turn})
         assert {note.agent: note.advert for note in pulse.agents}["bob"] == b"new"
@@ -241,25 +242,27 @@ async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, boar
 
 
 @told_to
-async def test_a_turn_goes_on_after_a_name_that_has_left(world: World, board: Board) -> None:
+async def test_a_turn_continues_after_the_name_of_an_agent_that_left(world: World, board: Board) -> None:
     names = await crowd(board, 100)
     await board.leave(Name(names[60], 1))
-    pulse = await board.beat(ADA, b"", LEASE, names[60])
+    pulse = await board.beat(ADA, Heartbeat(b"", LEASE, names[60]))
     assert {note.agent for note in pulse.agents} == {"ada", *names[61:], *names[:25]}
     assert (pulse.alive, pulse.members) == (99, 99)
 
 
 @told_to
-async def test_who_is_overdue_is_fenced_whoever_is_told_of(world: World, board: Board) -> None:
+async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(
+    world: World, board: Board
+) -> None:
     names = await crowd(board, 100)
     lost = Name(names[50], 1)
     await board.offer([offer(A, [1])], FREE)
     await only(board, lost)
     for name in names:
         if name != lost.agent:
-            await board.beat(Name(name, 1), b"", 2 * LEASE)
+            await board.beat(Name(name, 1), Heartbeat(b"", 2 * LEASE))
     world.advance(LEASE + 10)
-    pulse = await board.beat(BOB, b"", LEASE, names[55])
+    pulse = await board.beat(BOB, Heartbeat(b"", LEASE, names[55]))
     assert {note.agent for note in pulse.agents} == {"bob", *names[56:], *names[:20]}
     assert (pulse.alive, pulse.members) == (99, 100)
     assert not await board.outlives(lost)
@@ -267,25 +270,25 @@ async def test_who_is_overdue_is_fenced_whoever_is_told_of(world: World, board: 
 
 
 @told_to
-async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
+async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(
     world: World, board: Board
 ) -> None:
     await board.offer([offer(A, [1, 2, 3])], FREE)
     lost = await only(board, ADA)
     await board.book(ADA, done(lost, [2]))
     world.advance(LEASE - 10)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.outlives(ADA)
     assert await board.lease(BOB, 5, 5) == []
     world.advance(20)
-    notes = {note.agent: note for note in (await board.beat(BOB, b"", LEASE)).agents}
+    notes = {note.agent: note for note in (await board.beat(BOB, Heartbeat(b"", LEASE))).agents}
     assert not notes["ada"].alive
     assert not await board.outlives(ADA)
     taken = await only(board, BOB)
     assert taken.epoch > lost.epoch
     assert sorted(taken.rows) == links([1, 3])
     for stale in (
-        board.beat(ADA, b"", LEASE),
+        board.beat(ADA, Heartbeat(b"", LEASE)),
         board.lease(ADA, 1, 1),
         board.more(ADA, [of(lost)], 5),
         board.ask_addresses(ADA, [AddressAsk("10.0.0.1", of(lost), 1.0)]),
@@ -307,16 +310,14 @@ async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
 
 
 @told_to
-async def test_an_overdue_agent_that_nobody_missed_may_tell_what_is_durable(
-    world: World, board: Board
-) -> None:
+async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2])], FREE)
     grant = await only(board, ADA)
     world.advance(LEASE + 1)
     assert await board.lease(ADA, 1, 1) == []
     assert await board.outlives(ADA)
     assert await board.book(ADA, done(grant, [1])) == [()]
-    await board.beat(ADA, b"", LEASE)
+    await board.beat(ADA, Heartbeat(b"", LEASE))
     assert await board.book(ADA, done(grant, [2])) == [()]
     assert await sums(board) == (2, 2, 0)
 
@@ -329,18 +330,18 @@ async def test_a_newer_start_supersedes_the_older(world: World, board: Board) ->
     newer = Name("ada", 2)
     await board.join(newer, LEASE)
     with pytest.raises(Superseded):
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
     with pytest.raises(Superseded):
         await board.join(ADA, LEASE)
     assert [grant.host for grant in await board.lease(newer, 5, 5)] == [mine.host]
     assert await board.lease(BOB, 5, 5) == [], "the older one may still be asking there"
     world.advance(LEASE + 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert other.host in [grant.host for grant in await board.lease(BOB, 5, 5)]
 
 
 @told_to
-async def test_who_leaves_hands_everything_over_at_once(world: World, board: Board) -> None:
+async def test_an_agent_that_leaves_releases_everything_at_once(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3], place="ada")], FREE)
     mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
     await board.give_back(ADA, [GivenBack(of(theirs), Luggage(), links([3]), place="ada")])
@@ -350,49 +351,53 @@ async def test_who_leaves_hands_everything_over_at_once(world: World, board: Boa
     rows = [row for grant in await board.lease(BOB, 5, 5) for row in grant.rows]
     assert sorted(rows) == links([2, 3])
     with pytest.raises(Fenced):
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
 
 
 @told_to
-async def test_who_is_asked_to_drain_hears_it_and_is_given_nothing_more(world: World, board: Board) -> None:
+async def test_a_draining_agent_is_told_and_gets_no_more_hosts(world: World, board: Board) -> None:
     await board.offer([offer(A, [1])], FREE)
     assert not await board.ask_to_drain("nobody")
     assert await board.ask_to_drain("ada")
-    assert (await board.beat(ADA, b"", LEASE)).draining
-    assert not (await board.beat(BOB, b"", LEASE)).draining
+    assert (await board.beat(ADA, Heartbeat(b"", LEASE))).draining
+    assert not (await board.beat(BOB, Heartbeat(b"", LEASE))).draining
     assert await board.lease(ADA, 5, 5) == []
     await board.offer([offer(B, [2], place="ada")], FREE)
     assert len(await board.lease(BOB, 5, 5)) == 2
     await board.join(Name("ada", 2), LEASE)
-    assert not (await board.beat(Name("ada", 2), b"", LEASE)).draining
+    assert not (await board.beat(Name("ada", 2), Heartbeat(b"", LEASE))).draining
 
 
 @told_to
-async def test_an_agent_that_joins_again_still_hears_that_it_should_drain(world: World, board: Board) -> None:
+async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(
+    world: World, board: Board
+) -> None:
     assert await board.ask_to_drain("ada")
     newer, newest = Name("ada", 2), Name("ada", 3)
     await board.join(newer, LEASE)
     assert await board.lease(newer, 5, 5) == []
-    assert (await board.beat(newer, b"", LEASE)).draining
+    assert (await board.beat(newer, Heartbeat(b"", LEASE))).draining
     await board.join(newest, LEASE)
-    assert not (await board.beat(newest, b"", LEASE)).draining, "it was told, and came back"
+    assert not (await board.beat(newest, Heartbeat(b"", LEASE))).draining, "it was told, and came back"
 
     assert await board.ask_to_drain("bob")
     await board.leave(BOB)
     await board.join(Name("bob", 2), LEASE)
-    assert not (await board.beat(Name("bob", 2), b"", LEASE)).draining, "it left before it heard of it"
+    assert not (await board.beat(Name("bob", 2), Heartbeat(b"", LEASE))).draining, (
+        "it left before it heard of it"
+    )
 
 
 @told_to
-async def test_what_joins_the_scope_is_told_to_all_agents(world: World, board: Board) -> None:
+async def test_all_agents_receive_pages_added_to_the_scope(world: World, board: Board) -> None:
     urls = [Url(f"http://www{number}.e.test/") for number in range(3)]
-    assert list((await board.beat(ADA, b"", LEASE)).joined) == []
+    assert list((await board.beat(ADA, Heartbeat(b"", LEASE))).joined) == []
     await board.widen(urls[:2])
     await board.widen(urls[1:])
     for name in (ADA, BOB):
-        assert sorted((await board.beat(name, b"", LEASE)).joined) == urls
-        assert list((await board.beat(name, b"", LEASE, joined=3)).joined) == []
-        assert sorted((await board.beat(name, b"", LEASE, joined=2)).joined) == urls
+        assert sorted((await board.beat(name, Heartbeat(b"", LEASE))).joined) == urls
+        assert list((await board.beat(name, Heartbeat(b"", LEASE, joined=3))).joined) == []
+        assert sorted((await board.beat(name, Heartbeat(b"", LEASE, joined=2))).joined) == urls
 
 
 # -- hosts
@@ -412,7 +417,7 @@ async def test_a_host_has_one_holder(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_what_travels_with_a_host_arrives(world: World, board: Board) -> None:
+async def test_the_state_of_a_host_travels_with_it(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2])], FREE)
     grant = await only(board, ADA)
     assert grant.luggage == Luggage()
@@ -445,7 +450,7 @@ async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World,
     grant = await only(board, ADA)
     await board.note(ADA, {of(grant): Luggage(b"noted", rest=1.0, delay=50.0)})
     world.advance(LEASE + 20)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.lease(BOB, 5, 5) == []
     (taken,) = await board.lease(BOB, 5, 5, soon=31.0)
     assert 20 < taken.luggage.rest <= 30
@@ -453,19 +458,21 @@ async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World,
 
 
 @told_to
-async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: World, board: Board) -> None:
+async def test_hosts_wait_for_the_agent_they_are_placed_at_for_a_limited_time(
+    world: World, board: Board
+) -> None:
     await board.offer([offer(A, [1], place="ada"), offer(B, [2], place="nobody")], FREE)
     assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [B]
     world.advance(LEASE / 2)
-    await board.beat(ADA, b"", LEASE)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(ADA, Heartbeat(b"", LEASE))
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.lease(BOB, 5, 5) == []
     world.advance(LEASE / 2 + 1)
     assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [A]
 
 
 @told_to
-async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
+async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_another(
     world: World, board: Board
 ) -> None:
     await board.join(CYD, LEASE)
@@ -477,7 +484,7 @@ async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
-            await board.beat(name, b"", LEASE)
+            await board.beat(name, Heartbeat(b"", LEASE))
         assert await board.lease(ADA, 5, 5) == [], "it waits for bob, and not for ada"
     (grant,) = await board.lease(CYD, 5, 5)
     assert grant.host == A, "whoever else has time may have it"
@@ -485,12 +492,14 @@ async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
-            await board.beat(name, b"", LEASE)
+            await board.beat(name, Heartbeat(b"", LEASE))
     assert [grant.host for grant in await board.lease(ADA, 5, 5)] == [A], "not for ever"
 
 
 @told_to
-async def test_who_is_shunned_is_given_the_host_when_nobody_else_is_there(world: World, board: Board) -> None:
+async def test_an_excluded_agent_gets_the_host_when_no_other_agent_is_there(
+    world: World, board: Board
+) -> None:
     await board.offer([offer(A, [1])], FREE)
     (grant,) = await board.lease(ADA, 5, 5)
     back = GivenBack(of(grant), Luggage(), [(1, b"row 1")], place="bob", shunned={"ada": 9 * LEASE})
@@ -500,7 +509,9 @@ async def test_who_is_shunned_is_given_the_host_when_nobody_else_is_there(world:
 
 
 @told_to
-async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: World, board: Board) -> None:
+async def test_hosts_placed_at_an_agent_are_granted_first_then_those_ready_first(
+    world: World, board: Board
+) -> None:
     hosts = [Host(f"http://{n}.example.org") for n in range(3)]
     await board.offer([offer(hosts[0], [1])], FREE)
     world.advance(1)
@@ -512,7 +523,7 @@ async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: Worl
 
 
 @told_to
-async def test_what_is_still_in_the_air_is_owed_after_the_host_has_gone(world: World, board: Board) -> None:
+async def test_urls_in_flight_stay_owed_after_the_host_was_given_back(world: World, board: Board) -> None:
     await board.offer([offer(A, range(10))], FREE)
     first = await only(board, ADA)
     await board.book(ADA, done(first, [0]))
@@ -532,7 +543,7 @@ async def test_what_is_still_in_the_air_is_owed_after_the_host_has_gone(world: W
 
 
 @told_to
-async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
+async def test_urls_owed_by_a_dead_agent_go_to_the_present_holder_of_their_host(
     world: World, board: Board
 ) -> None:
     await board.offer([offer(A, range(6))], FREE)
@@ -541,16 +552,16 @@ async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
     await board.give_back(ADA, [GivenBack(of(first), Luggage(), links([4, 5]))])
     await only(board, BOB)
     world.advance(LEASE - 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(2)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     held = [Held(A, first.epoch + 1)]
     (more,) = await board.more(BOB, held, 9)
     assert sorted(more.rows) == links([1, 2, 3])
 
 
 @told_to
-async def test_what_was_booked_before_each_of_many_deaths_stays_booked(world: World, board: Board) -> None:
+async def test_acknowledged_urls_stay_acknowledged_through_many_deaths(world: World, board: Board) -> None:
     await board.offer([offer(A, range(8))], FREE)
     for start in range(1, 5):
         name = Name("ivy", start)
@@ -564,7 +575,7 @@ async def test_what_was_booked_before_each_of_many_deaths_stays_booked(world: Wo
 
 
 @told_to
-async def test_a_url_that_came_back_under_the_same_lease_is_owed_once(world: World, board: Board) -> None:
+async def test_a_url_granted_again_under_the_same_lease_is_owed_once(world: World, board: Board) -> None:
     await board.offer([offer(A, range(6))], FREE)
     grant = await only(board, ADA)
     await board.put_back(ADA, {of(grant): [(2, b"later"), (3, b"later")]})
@@ -577,7 +588,7 @@ async def test_a_url_that_came_back_under_the_same_lease_is_owed_once(world: Wor
 
 
 @told_to
-async def test_a_long_lease_keeps_no_more_than_what_is_owed(world: World, board: Board) -> None:
+async def test_a_long_lease_stores_only_the_rows_that_are_owed(world: World, board: Board) -> None:
     grant = Grant(A, 0, ())
     for start in range(0, 60, 3):
         await board.offer([offer(A, range(start, start + 3))], FREE)
@@ -592,21 +603,21 @@ async def test_a_long_lease_keeps_no_more_than_what_is_owed(world: World, board:
 
 
 @told_to
-async def test_an_agent_with_many_hosts_dies_and_all_of_them_go_on(world: World, board: Board) -> None:
+async def test_all_hosts_of_a_dead_agent_go_to_others(world: World, board: Board) -> None:
     hosts = [Host(f"http://{n}.test") for n in range(300)]
     await board.offer([offer(host, [n], place="ada") for n, host in enumerate(hosts)], FREE)
     held = await board.lease(ADA, 150, 5)
     await board.give_back(ADA, [GivenBack(of(grant), Luggage()) for grant in held[:40]])
     world.advance(LEASE - 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(2)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.audit().check()
     await board.join(Name("ada", 2), LEASE)
     rows = [row for grant in await board.lease(BOB, 400, 5) for row in grant.rows]
     assert sorted(rows) == links(range(300))
     await board.offer([offer(B, [999], place="ada")], FREE)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.lease(BOB, 400, 5) == [], "it waits for ada, who is here again"
 
 
@@ -627,7 +638,7 @@ async def test_an_outcome_counts_once(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_it_is_known_what_an_agent_told_last_after_it_was_fenced(world: World, board: Board) -> None:
+async def test_the_number_of_the_last_batch_is_known_after_a_fence(world: World, board: Board) -> None:
     await board.offer([offer(A, range(9))], FREE)
     grant = await only(board, ADA)
     assert await board.last_told(ADA) == 0
@@ -642,7 +653,7 @@ async def test_it_is_known_what_an_agent_told_last_after_it_was_fenced(world: Wo
 
 
 @told_to
-async def test_several_leases_are_booked_at_once(world: World, board: Board) -> None:
+async def test_several_leases_are_acknowledged_in_one_batch(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
     mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
     told = Told([BookedKeys(of(mine), [1], ["page"]), BookedKeys(of(theirs), [3], ["failed"])])
@@ -652,7 +663,7 @@ async def test_several_leases_are_booked_at_once(world: World, board: Board) -> 
 
 
 @told_to
-async def test_of_a_batch_that_counts_in_part_only_that_part_is_counted(world: World, board: Board) -> None:
+async def test_only_the_valid_part_of_a_batch_is_counted(world: World, board: Board) -> None:
     urls = [f"{A}/{n}" for n in range(4)]
     keys = [key_of(url, CHARTER.key_seed) for url in urls]
     await board.offer([offer(A, keys)], FREE)
@@ -667,7 +678,7 @@ async def test_of_a_batch_that_counts_in_part_only_that_part_is_counted(world: W
 
 
 @told_to
-async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board: Board) -> None:
+async def test_all_acknowledged_urls_of_a_lost_agent_are_fetched_again(world: World, board: Board) -> None:
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(12))}
     theirs = {key_of(url, CHARTER.key_seed): url for url in (f"{B}/{n}" for n in range(3))}
     await board.offer([offer(A, urls), offer(B, theirs)], FREE)
@@ -690,7 +701,7 @@ async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board
     with pytest.raises(Fenced):
         await board.book(ADA, first)
     world.advance(LEASE + 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     rows = {key: row for grant in await board.lease(BOB, 5, 20) for key, row in grant.rows}
     assert rows.keys() == urls.keys() | theirs.keys()
     again = booked[0]
@@ -698,7 +709,7 @@ async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board
 
 
 @told_to
-async def test_an_agent_is_forgotten_and_what_it_booked_is_not(world: World, board: Board) -> None:
+async def test_forgetting_an_agent_keeps_its_acknowledged_urls(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2])], FREE)
     await board.book(ADA, done(await only(board, ADA), [1]))
     assert await board.forget("ada", again=False) == 0
@@ -709,17 +720,17 @@ async def test_an_agent_is_forgotten_and_what_it_booked_is_not(world: World, boa
 
 
 @told_to
-async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, board: Board) -> None:
-    """Its disk may be lost when it is long gone: somebody must find its name then."""
+async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: World, board: Board) -> None:
+    """Its disk may be lost long after it left: an operator must find its name then."""
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
     await board.offer([offer(A, urls)], FREE)
     grant = await only(board, ADA)
-    await board.beat(ADA, b"two pages", LEASE)
+    await board.beat(ADA, Heartbeat(b"two pages", LEASE))
     await board.book(ADA, replace(done(grant, urls), urls=pack_urls(list(urls.values()))))
     assert await board.departed() == [], "she is still here"
     await board.leave(ADA)
     await board.leave(BOB)
-    (left,) = await board.departed()  # bob booked nothing, so nobody will miss him
+    (left,) = await board.departed()  # bob acknowledged nothing, so he is not listed
     assert (left.agent, left.advert, left.alive, left.hosts) == ("ada", b"two pages", False, 0)
     await board.join(Name("ada", 2), LEASE)
     assert await board.departed() == []
@@ -729,11 +740,11 @@ async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, boar
     assert await board.departed() == []
 
 
-# -- breaks
+# -- lost answers and restarts
 
 
 @told_to
-async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, board: Board) -> None:
+async def test_a_retried_url_waits_again_once(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2, 3])], FREE, seeds=True)
     (grant,) = await board.lease(ADA, 5, 5)
     await board.book(ADA, done(grant, [1], "page"))
@@ -758,7 +769,7 @@ async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, boar
 
 
 @told_to
-async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world: World, board: Board) -> None:
+async def test_a_grant_whose_answer_was_lost_goes_to_others(world: World, board: Board) -> None:
     await board.offer([offer(A, range(9)), offer(B, [20, 21])], FREE)
     grants = {grant.host: grant for grant in await board.lease(ADA, 5, 3)}
     mine = grants[A]
@@ -776,16 +787,16 @@ async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world:
 
 
 @told_to
-async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Board) -> None:
+async def test_a_restarted_server_is_calm_and_repeats_no_epoch(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
     first = await only_of(board, ADA, A)
-    before = await board.beat(ADA, b"", LEASE)
+    before = await board.beat(ADA, Heartbeat(b"", LEASE))
     (asked,) = await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", of(first), 1.0)])
     assert asked.granted
     assert before.calm == 0
     world.restart()
     board = world.board()
-    after = await board.beat(ADA, b"", LEASE)
+    after = await board.beat(ADA, Heartbeat(b"", LEASE))
     assert after.run != before.run
     assert LEASE - 20 < after.calm <= LEASE + 3
     assert await board.recover(ADA, {of(first): [1, 2]}) == []
@@ -799,8 +810,8 @@ async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Bo
     assert await board.book(ADA, done(Held(B, first.epoch + 5), [3])) == [[3]], "given and forgotten"
     assert await board.book(ADA, done(first, [1])) == [()]
     world.advance(LEASE / 2)
-    await board.beat(ADA, b"", LEASE)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(ADA, Heartbeat(b"", LEASE))
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(LEASE / 2 + 4)
     second = await only(board, BOB)
     assert second.epoch > first.epoch + 100_000
@@ -808,40 +819,40 @@ async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Bo
 
 
 @told_to
-async def test_a_board_with_an_old_copy_of_its_data_hears_nothing_of_who_knows_more(
+async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbeats(
     world: World, board: Board
 ) -> None:
-    """Each agent's signs of life are counted for itself; an old copy never heard the later ones."""
-    await board.beat(ADA, b"", LEASE, number=3)
+    """The heartbeats of each agent are counted separately; an old copy lacks the later ones."""
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=3))
     world.remember()
-    await board.beat(ADA, b"", LEASE, number=4, since=Heard("ada", 1, 3))
-    await board.beat(ADA, b"", LEASE, number=2)  # came late
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=4, since=Heard("ada", 1, 3)))
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=2))  # arrives late
     await board.recalls(Heard("ada", 1, 4))
     await board.close()
     world.restart_forgetful()
     board = world.board()
     for number in range(1, 9):
-        await board.beat(BOB, b"", LEASE, number=number)
+        await board.beat(BOB, Heartbeat(b"", LEASE, number=number))
     await board.recalls(Heard("ada", 1, 3))
-    before = await board.beat(ADA, b"old", LEASE, since=Heard("ada", 1, 3))
+    before = await board.beat(ADA, Heartbeat(b"old", LEASE, since=Heard("ada", 1, 3)))
     for unheard in (Heard("ada", 1, 4), Heard("ada", 2, 1), Heard("eve", 1, 1)):
         with pytest.raises(BoardLost, match=f"old copy of its data.*`{unheard.agent}`") as told:
             await board.recalls(unheard)
         assert "cluster rebuild" in told.value.hint
         with pytest.raises(BoardLost, match="old copy"):
-            await board.beat(ADA, b"new", LEASE, number=9, since=unheard)
-    after = await board.beat(ADA, b"old", LEASE)
+            await board.beat(ADA, Heartbeat(b"new", LEASE, number=9, since=unheard))
+    after = await board.beat(ADA, Heartbeat(b"old", LEASE))
     assert [note.advert for note in after.agents] == [note.advert for note in before.agents]
     with pytest.raises(BoardLost):
         await board.recalls(Heard("ada", 1, 9))
     await board.join(Name("ada", 2), LEASE)
-    await board.beat(Name("ada", 2), b"", LEASE, number=1, since=Heard("ada", 1, 3))
+    await board.beat(Name("ada", 2), Heartbeat(b"", LEASE, number=1, since=Heard("ada", 1, 3)))
     await board.recalls(Heard("ada", 1, 1000))
     await board.close()
 
 
 @told_to
-async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_lost(
+async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(
     world: World, board: Board
 ) -> None:
     urls = [Url(f"{A}/{n}") for n in range(10)]
@@ -853,7 +864,7 @@ async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_l
     await board.book(ADA, Told([booked], pack_urls(urls), 1))
     await board.give_back(ADA, [GivenBack(of(grant), Luggage())])
     assert await board.take_back(ADA, TakenBack(A, rows[7:], ["failed"] * 3, 2)) == 3
-    grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails for good
+    grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails permanently
     assert len(grant.rows) == 3
     key = grant.rows[0][0]
     await board.book(BOB, done(grant, [key], "failed"))
@@ -869,8 +880,8 @@ async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_l
 
 
 @told_to
-async def test_what_waits_again_does_not_wait_twice_whoever_takes_it_back(world: World, board: Board) -> None:
-    """An agent that was forgotten comes back and forgives; somebody else forgave some of it before."""
+async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: Board) -> None:
+    """A forgotten agent comes back and retries its failures; another agent has retried some before."""
     urls = [Url(f"{A}/{n}") for n in range(6)]
     rows = [(key_of(url, CHARTER.key_seed), to_row(Link(url, seen_at=1.0), A, 0.0)) for url in urls]
     keys = [key for key, _ in rows]
@@ -896,7 +907,7 @@ async def test_what_waits_again_does_not_wait_twice_whoever_takes_it_back(world:
 
 
 @told_to
-async def test_hosts_that_shun_an_agent_hide_no_others(world: World, board: Board) -> None:
+async def test_hosts_that_exclude_an_agent_do_not_hide_other_hosts(world: World, board: Board) -> None:
     hosts = [Host(f"http://h{n}.example.org") for n in range(3)]  # of one site, so on one server
     for number, host in enumerate(hosts):
         await board.offer([offer(host, [number + 1])], FREE)
@@ -907,16 +918,16 @@ async def test_hosts_that_shun_an_agent_hide_no_others(world: World, board: Boar
         await board.give_back(ADA, [GivenBack(of(grants[host]), luggage, [row], "bob", shunned)])
     for _ in range(3):
         for name in (ADA, BOB):
-            await board.beat(name, b"", LEASE)
+            await board.beat(name, Heartbeat(b"", LEASE))
         world.advance(LEASE / 2)
     for name in (ADA, BOB):
-        await board.beat(name, b"", LEASE)
+        await board.beat(name, Heartbeat(b"", LEASE))
     got = [grant.host for _ in range(5) for grant in await board.lease(ADA, 1, 9)]
     assert got == [hosts[2]]
 
 
 async def only_of(board: Board, name: Name, host: Host) -> Grant:
-    """A lease of that host alone; the others go back."""
+    """Lease that host alone; the others go back."""
     grants = {grant.host: grant for grant in await board.lease(name, 5, 5)}
     others = [GivenBack(of(grant), Luggage(), grant.rows) for grant in grants.values() if grant.host != host]
     await board.give_back(name, others)
@@ -952,7 +963,7 @@ async def test_an_address_has_one_holder_and_a_rest(world: World, board: Board) 
 
 
 @told_to
-async def test_an_address_is_for_a_host_that_is_held_or_for_none(world: World, board: Board) -> None:
+async def test_an_address_is_granted_for_a_held_host_or_for_none(world: World, board: Board) -> None:
     await board.offer([offer(M, [1])], FREE)
     held = of(await only(board, ADA))
     stale, other, none = Held(M, held.epoch + 1), Held(N, held.epoch), Held(N, 0)
@@ -968,7 +979,7 @@ async def test_a_dead_holders_address_rests_from_the_end_of_its_lease(world: Wor
     theirs = of((await board.lease(BOB, 1, 5))[0])
     await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", mine, 50.0)])
     world.advance(LEASE - 10)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(30)
     (answer,) = await board.ask_addresses(BOB, [AddressAsk("10.0.0.1", theirs, 1.0)])
     assert (answer.granted, answer.holder) == (False, "")

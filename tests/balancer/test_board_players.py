@@ -1,4 +1,4 @@
-"""Whatever agents do in whichever order, nothing is lost, nothing is two agents', and all comes to an end."""
+"""Random acts of agents in any order lose nothing, share nothing between two agents, and come to an end."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ def play(world: World, course: list[tuple[object, int]]) -> dict[str, int]:
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
 @given(acts)
-def test_nothing_is_lost_on_a_board_in_memory(course: list[tuple[object, int]]) -> None:
+def test_nothing_is_lost_on_a_memory_coordinator(course: list[tuple[object, int]]) -> None:
     play(MemoryWorld(), course)
 
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
 @given(acts)
-def test_nothing_is_lost_on_two_boards_in_memory(course: list[tuple[object, int]]) -> None:
+def test_nothing_is_lost_on_two_memory_coordinators(course: list[tuple[object, int]]) -> None:
     play(SpreadWorld(MemoryWorld(), MemoryWorld()), course)
 
 
 @pytest.mark.timeout(600)
-def test_nothing_is_lost_on_a_board_on_a_server(server: ServerProcess) -> None:
+def test_nothing_is_lost_on_a_redis_coordinator(server: ServerProcess) -> None:
     @settings(max_examples=15, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
     @given(acts)
     def run(course: list[tuple[object, int]]) -> None:
@@ -85,7 +85,7 @@ def long_course(seed: int, acts: int) -> list[tuple[object, int]]:
     ]
 
 
-def test_long_courses_lose_nothing_either() -> None:
+def test_long_histories_lose_nothing() -> None:
     happened: Counter[str] = Counter()
     for seed in range(20):
         happened.update(play(MemoryWorld(), long_course(seed, 400)))
@@ -103,11 +103,13 @@ def test_long_courses_lose_nothing_either() -> None:
     }
 
 
-def test_long_courses_lose_nothing_on_a_server(server: ServerProcess) -> None:
+def test_long_histories_lose_nothing_on_a_server(server: ServerProcess) -> None:
     for seed in range(100, 103):
         play(RedisWorld(server), long_course(seed, 250))
 
 
-def test_long_courses_lose_nothing_on_two_servers(server: ServerProcess, other_server: ServerProcess) -> None:
+def test_long_histories_lose_nothing_on_two_servers(
+    server: ServerProcess, other_server: ServerProcess
+) -> None:
     for seed in range(200, 203):
         play(SpreadWorld(RedisWorld(server), RedisWorld(other_server)), long_course(seed, 250))

@@ -1,4 +1,4 @@
-"""What an agent remembers of hosts while it chooses who visits them: of those it holds, and no others."""
+"""Data that an agent keeps while it chooses where hosts go: on hosts it holds, and no others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .mailboxes import a_chooser, a_mailbox
 A, B = Host("http://a.test"), Host("http://b.test")
 
 
-def test_a_host_that_is_not_ours_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A robots.txt may be redirected to any number of them, and a host be taken from us at any time."""
+def test_no_data_is_kept_on_a_host_that_is_not_held(tmp_path: Path) -> None:
+    """A robots.txt may redirect to any number of hosts, and a host may be revoked at any time."""
     clock, chooser = ManualClock(1000.0), a_chooser()
     mailbox = a_mailbox(tmp_path, clock, LeaseClock(100.0, clock.now), chooser)
     chooser.took(B, 0.1)
@@ -35,8 +35,9 @@ def test_a_host_that_is_not_ours_leaves_nothing_behind(tmp_path: Path) -> None:
     assert A not in chooser, "its robot was still out"
 
 
-def test_a_host_without_work_comes_back_to_where_it_is_near(tmp_path: Path) -> None:
-    """It leaves since nothing of it waits: the board keeps it for us, until others must help."""
+def test_an_idle_host_is_placed_at_the_agent_it_is_near_to(tmp_path: Path) -> None:
+    """It is released because it has no waiting URLs: the coordinator keeps it for this agent until others
+    must help."""
     clock, chooser = ManualClock(1000.0), a_chooser()
     chooser.call("me")
     chooser.meet(AgentTable.of(["me", "you"]), {"me", "you"})
@@ -56,8 +57,8 @@ def test_a_host_without_work_comes_back_to_where_it_is_near(tmp_path: Path) -> N
     assert [given.place for given in mailbox.back.take()] == [""], "nobody has chosen for it"
 
 
-def test_a_host_that_we_could_not_reach_goes_back_with_the_word_that_it_shuns_us(tmp_path: Path) -> None:
-    """So long as the note says, and to whom we have chosen; what is over is not told."""
+def test_an_unreachable_host_is_given_back_with_this_agent_excluded(tmp_path: Path) -> None:
+    """For as long as the note says, and placed at the chosen agent; expired notes are not sent."""
     clock, chooser = ManualClock(1000.0), a_chooser()
     chooser.call("me")
     mailbox = a_mailbox(tmp_path, clock, LeaseClock(100.0, clock.now), chooser)

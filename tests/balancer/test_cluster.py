@@ -1,4 +1,4 @@
-"""Agents as processes on a real server, and the commands that look after them."""
+"""Agents as processes on a real server, and the commands that manage them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def agents_in(status: dict[str, object]) -> list[dict[str, object]]:
     return listed
 
 
-def test_two_agents_crawl_a_meadow_and_the_board_says_so(
+def test_two_agents_crawl_a_meadow_and_the_status_reports_it(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     where = ("--board", server.url, "--crawl", "pair")
@@ -63,7 +63,7 @@ def test_two_agents_crawl_a_meadow_and_the_board_says_so(
     assert status["seen"] == status["booked"]
     assert status["waiting"] == 0
 
-    # A machine is lost for good: what it had fetched is fetched again, by whoever comes.
+    # A machine is lost for good: another agent fetches its pages again.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
     left = {each["agent"]: each for each in agents_in(status)}
     assert {each["state"] for each in left.values()} == {"left"}
@@ -112,10 +112,12 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
     assert (status["stranded"], status["repaired"]) == (0, 7)
 
 
-def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
+def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
     assert nobody["error"] == "the board knows no crawl `none`"
-    assert "no board" in str(asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"])
+    assert "no coordinator" in str(
+        asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"]
+    )
     silent = asked(capfd, "cluster", "status", "--board", f"unix://{tmp_path}/nobody", expect=1)
     assert "does not answer" in str(silent["error"])
     bad = asked(capfd, "agent", tmp_path / "a", "--board", server.url, "--crawl", "a b", expect=2)
@@ -127,10 +129,8 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     where = ("--board", server.url, "--crawl", "strict")
-    nothing = asked(
-        capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s",
-        "--set", "robots.count=3", expect=1,
-    )  # fmt: skip
+    words = "--seed http://127.0.0.1:9/ --delay 1s --set robots.count=3".split()
+    nothing = asked(capfd, "agent", tmp_path / "a", *where, *words, expect=1)
     assert "private address" in str(nothing["error"])
     assert "`--allow-private`" in str(nothing["hint"])
     assert "another crawl (`--crawl NAME`)" in str(nothing["hint"])
@@ -141,10 +141,10 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     assert not (tmp_path / "b").exists()
     alone = asked(capfd, "resume", tmp_path / "a", expect=2)
     assert "is an agent of a network" in str(alone["error"])
-    # A crawl that is done may be kept fresh from now on.
+    # A finished crawl may be kept fresh from now on.
     fresh = ("--set", "refresh.on=true", "--set", "refresh.budget=1/s", "--time", "1s")
     assert asked(capfd, "agent", tmp_path / "c", *where, *fresh, expect=3)["stopped_by"] == "time"
-    # What belongs to a machine each says for itself, and who joins a finished crawl ends well.
+    # Settings of a machine are given per agent, and joining a finished crawl succeeds.
     asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
 
 
@@ -174,7 +174,7 @@ def test_agents_crawl_on_two_servers_of_which_one_is_killed(
     assert sum(parts) == status["seen"]
     assert min(parts) > 0
 
-    # The one that began has booked something, however late the other came.
+    # The first agent has acknowledged something, however late the other came.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
     few = asked(capfd, "cluster", "forget", lost, "--board", server.url, "--crawl", "spread", expect=2)
     assert "lies on 2 servers" in str(few["error"])
@@ -192,18 +192,16 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @needs_server
-def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long(
+def test_a_known_agent_waits_for_its_coordinator_and_a_new_one_gives_up_soon(
     tmp_path: Path, capfd: Said
 ) -> None:
     with a_server() as server:
         where = ("--board", server.url)
         seed = ("--seed", "http://127.0.0.1:9/")
-        asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # not one page
+        asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # no page
         server.kill()
-        waiting = subprocess.Popen(
-            crawling.command("agent", tmp_path / "a", *where), stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        command, pipe = crawling.command("agent", tmp_path / "a", *where), subprocess.PIPE
+        waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=pipe, text=True)
         try:
             assert waiting.stderr is not None
             assert "does not answer; waiting for it" in waiting.stderr.readline()
@@ -217,7 +215,7 @@ def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long
 
 
 @pytest.mark.parametrize("missing", ["crawl.json", "journal"])
-def test_an_agent_that_was_killed_while_its_directory_was_made_is_still_one(
+def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
     server: ServerProcess, tmp_path: Path, missing: str
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
@@ -231,9 +229,7 @@ def test_an_agent_that_was_killed_while_its_directory_was_made_is_still_one(
     assert is_agent(tmp_path / "a")
 
 
-def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess, tmp_path: Path) -> None:
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
     words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "robots": "3", "pages": "70"}
@@ -248,8 +244,8 @@ def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
     other.write_text("[robots]\ncount = 7\n")
     instead = joining.plan_to_join(home, *where, {}, {}, config=other).settings
     assert (instead.robots.count, instead.network.resolve) == (7, ())
-    # What is the crawl's is as it stands on the board, whatever a file of one agent says.
-    # Delays may be longer.
+    # Settings of the crawl come from the coordinator, whatever the file of one agent says. Delays may be
+    # longer.
     file = home / "fieldmouse.toml"
     text = file.read_text()
     for delay, kept in (("9s", 9.0), ("10ms", 1.0)):
@@ -259,7 +255,7 @@ def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
         assert (strange.crawl.pages, strange.politeness.delay, strange.board.lease) == (70, kept, 15.0)
 
 
-def test_an_agent_of_another_crawl_is_not_told_that_its_board_lost_everything(
+def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
@@ -274,13 +270,13 @@ def test_an_agent_of_another_crawl_is_not_told_that_its_board_lost_everything(
         joining.plan_to_join(tmp_path / "a", *where, {}, {})
 
 
-def test_a_crawl_of_its_own_is_made_where_an_agent_was_killed_before_it_was_one(tmp_path: Path) -> None:
+def test_a_single_machine_crawl_can_start_where_an_agent_was_killed_before_it_joined(tmp_path: Path) -> None:
     (tmp_path / "agent.json").write_bytes(NAMELESS)
     CrawlDir.create(tmp_path, shards=1, settings=b"")
     assert not is_agent(tmp_path)
 
 
-def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
+def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     """The server is emptied in the middle of a crawl of three agents; the rebuild is killed once."""
@@ -301,7 +297,7 @@ def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
         for agent in agents:
             told = json.loads(agent.communicate(timeout=120)[0])
             assert agent.returncode == 1
-            assert told["error"] == "the board has lost the crawl `lost`: its server knows nothing of it"
+            assert told["error"] == "the coordinator has lost the crawl `lost`: its server has no data of it"
             assert "fieldmouse cluster rebuild" in told["hint"]
         stored = [row["url"] for home in homes for row in crawling.exported(home)]
         assert 0 < len(stored) < len(meadow.pages())
@@ -309,16 +305,16 @@ def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
         killed = crawling.start("cluster", "rebuild", *homes, *where)
         wait_for(lambda: client.exists(hidden), [])
         crawling.end(killed)
-        if not client.exists(meta):  # it was not faster than we
+        if not client.exists(meta):  # the kill came before its end
             begun = asked(capfd, "agent", tmp_path / "new", *where, *first, expect=1)
-            assert "is being made again" in str(begun["error"])
+            assert "is being rebuilt" in str(begun["error"])
             assert not (tmp_path / "new").exists()
             made = asked(capfd, "cluster", "rebuild", *homes, *where)
             assert made["seen"] == made["booked"] + made["waiting"]
             assert made["booked"] >= len(stored)
             assert made["unreadable"] == 0
         again = asked(capfd, "cluster", "rebuild", *homes, *where, expect=1)
-        assert again["error"] == "the board has a crawl `lost`, and it is not empty"
+        assert again["error"] == "the coordinator has a crawl `lost`, and it is not empty"
         assert not client.exists(hidden)
 
         agents = [crawling.start("agent", home, *where, *own) for home in homes]
@@ -332,7 +328,9 @@ def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
     audit_of_server(client, "fm:{lost}:").check()
 
 
-def test_only_agents_of_one_crawl_make_a_board(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
+def test_a_rebuild_refuses_directories_of_different_crawls(
+    server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
     where = ("--board", server.url, "--crawl", "mixed")
     for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
         CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
@@ -365,13 +363,12 @@ def wait_for(is_so: Callable[[], object], agents: Sequence[subprocess.Popen[byte
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
+def test_an_agent_that_waits_for_a_crawl_stops_cleanly_on_a_signal(
     server: ServerProcess, tmp_path: Path, number: signal.Signals
 ) -> None:
-    waiting = subprocess.Popen(
-        crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    command = crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet")
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    waiting = subprocess.Popen(command, **streams, text=True, start_new_session=True)
     try:
         assert waiting.stderr is not None
         assert "waiting for a crawl `not-yet` to appear" in waiting.stderr.readline()
@@ -383,7 +380,7 @@ def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
 
 
 @needs_server
-def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path, capfd: Said) -> None:
+def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
         where = ("--board", server.url)
         none = asked(capfd, "cluster", "status", *where, expect=1)
@@ -407,7 +404,7 @@ def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path,
             crawling.end(waiting)
 
 
-def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
+def test_an_unused_crawl_is_removed_and_its_name_is_free(
     server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     both = ("--board", server.url, "--board", other_server.url)
@@ -426,20 +423,19 @@ def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
     busy = asked(capfd, "cluster", "remove", "stray", *both, expect=2)
     assert "`ada` crawls in `stray`" in str(busy["error"])
     asyncio.run(join(Name("ada", 1), leave=True))
-    assert asked(capfd, "cluster", "remove", "stray", *both) == {
-        "crawl": "stray", "seen": 1, "booked": 1, "waiting": 0,
-    }  # fmt: skip
+    removed = {"crawl": "stray", "seen": 1, "booked": 1, "waiting": 0}
+    assert asked(capfd, "cluster", "remove", "stray", *both) == removed
     for each, others in before.items():
         assert not each.client().keys("fm:{stray}:*")
         assert set(each.client().keys("*:meta")) == others, "crawls beside it are not touched"
-    # Its name is free, and the old agent is told that its crawl is gone.
+    # The name is free, and the old agent is told that its crawl is gone.
     gone = asked(capfd, "agent", tmp_path / "a", *both, "--crawl", "stray", expect=1)
     assert "stray" in str(gone["error"])
     asked(capfd, "agent", tmp_path / "b", *both, "--crawl", "stray", *seed, expect=1)
 
 
 @needs_server
-def test_one_url_is_told_as_one(tmp_path: Path, capfd: Said) -> None:
+def test_one_url_is_reported_in_the_singular(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
         where = ("--board", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)

@@ -1,4 +1,4 @@
-"""Limits of a crawl of several agents as processes on a real server; several servers are tried in memory."""
+"""Limits of a crawl with several agents on a real server; several servers are tested in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .boards import ServerProcess
 from .test_cluster import Said, asked
 
 
-def test_two_agents_stop_at_the_page_that_was_asked_for_and_go_on_behind_it(
+def test_two_agents_stop_at_the_page_limit_and_continue_with_a_higher_one(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     where = ["--board", server.url, "--crawl", "limited"]

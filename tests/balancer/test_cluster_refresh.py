@@ -28,7 +28,7 @@ PATIENCE = 240.0  # seconds until the test gives up
 
 
 def known(path: Path) -> list[OutcomeRow]:
-    """What is durable in a directory that an agent may be writing to."""
+    """Durable pages in a directory that an agent may be writing to."""
     if not (path / "crawl.json").exists():
         return []
     home = CrawlDir.open(path)
@@ -48,9 +48,7 @@ def polled(paths: Sequence[Path]) -> Counter[str]:
 
 
 @pytest.mark.timeout(600)
-def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_agents_poll_their_pages_and_a_killed_agent_continues(server: ServerProcess, tmp_path: Path) -> None:
     where = ("--board", server.url, "--crawl", "fieldmouse")
     homes = [tmp_path / "a", tmp_path / "b"]
     server.client().flushall()
@@ -58,10 +56,8 @@ def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
     with running_meadow(hosts=6, pages=40, seed=4, page_kb=1.0, links=8, **changing) as meadow:
         words = [word for seed in meadow.seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", f"{DELAY}s"]
-        settled = (
-            "refresh.on=true", "refresh.budget=10/s", "refresh.policy=uniform", "board.lease=3s",
-            "board.heartbeat=500ms",
-        )  # fmt: skip
+        refresh = "refresh.on=true refresh.budget=10/s refresh.policy=uniform"
+        settled = f"{refresh} board.lease=3s board.heartbeat=500ms".split()
         words += [word for value in settled for word in ("--set", value)]
         mine = ("--set", "storage.checkpoint=500ms", "--allow-private")
         truth = meadow.pages()

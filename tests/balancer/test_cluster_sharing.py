@@ -1,4 +1,4 @@
-"""Real agents by default settings: one that joins late gets its part of the work."""
+"""Real agents with default settings: a late one gets its share of the work."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_late_agent_gets_hosts_that_the_first_one_held(server: ServerProcess, tmp_path: Path) -> None:
-    """No setting is changed but what a loopback needs. The crawl is far from done when both are stopped."""
+    """Only settings that loopback needs are changed. The crawl is far from done when both are stopped."""
 
     def held(name: str) -> int:
         return getattr(standing().get(name), "hosts", 0)
 
     def standing() -> dict[str, cluster.AgentStanding]:
-        with suppress(BoardError):  # nobody has begun the crawl yet
+        with suppress(BoardError):  # the crawl does not exist yet
             return {Path(its.directory).name: its for its in cluster.standing([server.url], "late").agents}
         return {}
 

@@ -1,4 +1,4 @@
-"""Whom an agent asks when it cannot reach a host, from what others say of themselves."""
+"""Choice of the agent to ask when a host cannot be reached, from the status of the agents."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def note(
 
 ME = note("me", "here")
 WELL = note("well", "there")
-GONE = [
-    note("dead", "a", alive=False), note("leaving", "b", draining=True), note("cut off", "c", resting=True)
-]  # fmt: skip
+GONE = [note("dead", "a", alive=False), note("leaving", "b", draining=True)]
+GONE += [note("cut off", "c", resting=True)]
 
 
 def meeting(notes: Sequence[AgentNote], clock: ManualClock | None = None) -> Colleagues:
@@ -38,7 +37,7 @@ def meeting(notes: Sequence[AgentNote], clock: ManualClock | None = None) -> Col
 
 @pytest.mark.parametrize("final", [False, True])
 @pytest.mark.parametrize("other", GONE, ids=lambda other: other.agent)
-def test_nobody_is_asked_who_takes_no_hosts(other: AgentNote, final: bool) -> None:
+def test_agents_that_take_no_hosts_are_not_asked(other: AgentNote, final: bool) -> None:
     colleagues = meeting([ME, other])
     assert not colleagues.present
     assert colleagues.hand_on(HostState(), Reason.NO_CONNECTION, final=final) is None
@@ -50,14 +49,14 @@ def test_nobody_is_asked_who_takes_no_hosts(other: AgentNote, final: bool) -> No
     assert {both.heir(HostState(), noted) for _ in range(20)} == {"well"}
 
 
-def test_nobody_sends_a_host_to_who_drains_or_is_cut_off() -> None:
+def test_no_host_is_sent_to_a_draining_or_offline_agent() -> None:
     table = table_of([ME, WELL, *GONE])
     takes = dict(zip(table.names, table.alive, strict=True))
     assert takes == {"cut off": False, "leaving": False, "me": True, "well": True}
 
 
-def test_trouble_of_our_own_is_no_second_opinion_of_the_host() -> None:
-    """One has no network, the other is refused by the host: a third is asked before that counts."""
+def test_a_local_network_failure_is_no_second_opinion() -> None:
+    """One has no network, the host refuses the other: a third is asked before that counts."""
     ours = meeting([ME, WELL]).hand_on(HostState(), Reason.NO_CONNECTION, final=False)
     assert ours is not None
     theirs = Colleagues(ManualClock(1000.0), np.random.default_rng(1), "there")
@@ -70,7 +69,7 @@ def test_trouble_of_our_own_is_no_second_opinion_of_the_host() -> None:
     assert theirs.hand_on(verdict, Reason.NO_CONNECTION, final=True) is None, "two machines agree"
 
 
-def test_a_host_does_not_come_back_to_whom_it_was_handed_on_by_for_a_while() -> None:
+def test_a_host_handed_on_does_not_come_back_for_a_while() -> None:
     clock = ManualClock(1000.0)
     mine = meeting([ME, WELL]).hand_on(HostState(), Reason.NO_ADDRESS, final=False)
     assert mine is not None

@@ -1,4 +1,5 @@
-"""Whatever a board's server says, and whatever says it, becomes a sentence: to wait, or to end with."""
+"""Every error of a coordinator's server becomes a readable error: one to wait for, or one that ends the
+agent."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from fieldmouse.balancer.board.contract import (
     AddressAsk,
     BookedKeys,
     Charter,
+    Heartbeat,
     Held,
     Name,
     Offer,
@@ -34,7 +36,7 @@ CALLS: list[Callable[[RedisBoard], Awaitable[object]]] = [
     lambda board: board.charter(),
     lambda board: board.found(Charter(1, "", ())),
     lambda board: board.join(ADA, 15.0),
-    lambda board: board.beat(ADA, b"", 15.0),
+    lambda board: board.beat(ADA, Heartbeat(b"", 15.0)),
     lambda board: board.offer([Offer(A, "test", [(1, b"row")])], SiteBounds()),
     lambda board: board.lease(ADA, 1, 1),
     lambda board: board.more(ADA, [HELD], 1),
@@ -51,7 +53,7 @@ GREETING = b"$12\r\nrun_id:abcde\r\n"
 
 @asynccontextmanager
 async def a_stranger(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
-    """Somebody on a port who answers whatever it likes; gives the URL of it."""
+    """A server on a port that answers as given; yields its URL."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while asked := await reader.read(1 << 16):
@@ -66,7 +68,7 @@ async def a_stranger(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 
 
 def complaining(complaint: str, greeting: bytes = GREETING) -> Callable[[bytes], bytes]:
-    """A server that lets everybody in, and then says this to all they ask."""
+    """A server that accepts all connections and answers every command with this."""
 
     def answer(asked: bytes) -> bytes:
         said = b""
@@ -79,7 +81,7 @@ def complaining(complaint: str, greeting: bytes = GREETING) -> Callable[[bytes],
 
 
 def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
-    """What becomes of every call; anything else than a sentence of ours ends the test."""
+    """Errors of all calls; an error that is not ours fails the test."""
 
     async def story() -> list[FieldmouseError | None]:
         said: list[FieldmouseError | None] = []
@@ -100,7 +102,7 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
 @pytest.mark.parametrize(
     ("complaint", "words"),
     [
-        ("-BUSY Redis is busy running a script. You can only call SCRIPT KILL", "busy with a script"),
+        ("-BUSY Redis is busy running a script. You can only call SCRIPT KILL", "busy with a slow script"),
         ("-LOADING Redis is loading the dataset in memory", "reading its data"),
         ("-OOM command not allowed when used memory > 'maxmemory'.", "no memory left"),
         ("-MISCONF Redis is configured to save RDB snapshots", "cannot write to its disk"),
@@ -109,13 +111,13 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
         ("-NOREPLICAS Not enough good replicas to write.", "too few replicas"),
         ("-CLUSTERDOWN Hash slot not served", "cluster that is down"),
         ("-TRYAGAIN Multiple keys request during rehashing of slot", "being moved"),
-        ("-ERR Error running script: Script killed by user with SCRIPT KILL...", "told to end the script"),
+        ("-ERR Error running script: Script killed by user with SCRIPT KILL...", "told to kill our script"),
         ("-ERR max number of clients reached", "does not answer"),
         ("-ERR Error running script (call to f_1): @user_script:9: -READONLY You can't", "replica"),
         ("-MOVED nowhere", "not as a Redis server does"),
     ],
 )
-def test_what_its_keeper_can_mend_is_waited_for(complaint: str, words: str) -> None:
+def test_agents_wait_for_errors_that_an_operator_can_fix(complaint: str, words: str) -> None:
     for trouble in heard(complaining(f"{complaint}\r\n")):
         assert isinstance(trouble, BoardUnreachable)
         assert words in str(trouble)
@@ -135,7 +137,7 @@ def test_what_its_keeper_can_mend_is_waited_for(complaint: str, words: str) -> N
         ("-ERR @user_script:3: WRONGTYPE Operation against a key", "cannot be read"),
     ],
 )
-def test_what_waiting_would_not_mend_ends_with_a_sentence(complaint: str, words: str) -> None:
+def test_errors_that_waiting_cannot_fix_end_the_agent_with_an_explanation(complaint: str, words: str) -> None:
     for trouble in heard(complaining(f"{complaint}\r\n")):
         assert isinstance(trouble, BoardError)
         assert not isinstance(trouble, BoardUnreachable)
@@ -153,24 +155,24 @@ def test_what_waiting_would_not_mend_ends_with_a_sentence(complaint: str, words:
     ],
     ids=["web server", "memcached", "ssh", "tls"],
 )
-def test_who_speaks_another_language_is_called_no_redis_server(answer: bytes) -> None:
+def test_another_protocol_is_reported_as_no_redis_server(answer: bytes) -> None:
     for trouble in heard(lambda _: answer):
         assert isinstance(trouble, BoardUnreachable), "a proxy before a server that is away is one, too"
         assert "not as a Redis server does" in str(trouble)
 
 
 @pytest.mark.parametrize("greeting", [b"$-1\r\n", b":1\r\n", b"*1\r\n:1\r\n", b"$2\r\nhi\r\n"])
-def test_a_server_that_does_not_say_which_run_of_it_this_is_is_none(greeting: bytes) -> None:
+def test_a_server_without_run_id_is_reported_as_no_redis_server(greeting: bytes) -> None:
     for trouble in heard(complaining("+OK\r\n", greeting)):
         assert isinstance(trouble, BoardUnreachable)
 
 
 @pytest.mark.parametrize("answer", [":7", "*0", "*1\r\n$-1", "$3\r\nabc", "+OK", "*3\r\n:1\r\n:2\r\n:3"])
-def test_an_answer_that_is_none_of_ours_is_no_traceback(answer: str) -> None:
+def test_a_foreign_answer_is_no_traceback(answer: str) -> None:
     assert any(isinstance(trouble, BoardError) for trouble in heard(complaining(f"{answer}\r\n")))
 
 
-def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
+def test_data_of_another_program_is_reported_as_such(server: ServerProcess) -> None:
     RedisWorld(server)
 
     async def story(key: str, act: Callable[[RedisBoard], Awaitable[object]]) -> None:
@@ -190,7 +192,7 @@ def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
     asyncio.run(story(f"{prefix}meta", lambda board: board.books()))
 
 
-def test_a_reply_without_an_end_is_given_up() -> None:
+def test_an_endless_reply_is_aborted() -> None:
     """The server claims a gigabyte and sends it."""
     head = f"*1\r\n${1 << 30}\r\n"
     sent = 0
@@ -213,11 +215,13 @@ def test_a_reply_without_an_end_is_given_up() -> None:
     assert sent == 1
 
 
-def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:
+def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
     for password in ("pass", "p@ss", "pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?q=x"):
         assert label_of(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
     for password in ("pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?ss=x"):
-        with pytest.raises(UsageError, match=re.escape("`redis://board.test:7/1` is no board")) as wrong:
+        with pytest.raises(
+            UsageError, match=re.escape("`redis://board.test:7/1` is no coordinator")
+        ) as wrong:
             checked_url(f"redis://me:{password}@board.test:7/1")
         assert "%40" in wrong.value.hint
     checked_url("redis://me:p%40%2F%3Fss@[::1]:7/1")
@@ -230,23 +234,23 @@ def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:
         ("redis://board.test/0?ssl_ca_certs=ca.pem", "is for TLS"),
         ("rediss://board.test/0?ssl_cert_reqs=maybe", "cannot be `maybe`"),
         ("rediss://board.test/0?ssl_check_hostname=maybe", "cannot be `maybe`"),
-        ("redis://board.test/99999999999999999999", "is no board"),
+        ("redis://board.test/99999999999999999999", "is no coordinator"),
     ],
 )
-def test_options_that_cannot_be_meant_are_named(url: str, words: str) -> None:
+def test_invalid_url_options_are_named(url: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         checked_url(url)
 
 
 class SilentBoard(MemoryBoard):
-    """Its server takes calls and never answers them: a call lasts until it is given up."""
+    """Its server accepts calls and never answers: a call lasts until it is cancelled."""
 
     async def charter(self) -> Charter | None:
         await asyncio.sleep(10.0)
         raise BoardUnreachable("the board says nothing")
 
 
-def test_a_new_agent_does_not_wait_for_somebody_who_says_nothing() -> None:
+def test_a_new_agent_does_not_wait_for_a_silent_server() -> None:
     said: list[str] = []
 
     async def story(clock: bottle.BottleClock) -> float:
@@ -259,7 +263,7 @@ def test_a_new_agent_does_not_wait_for_somebody_who_says_nothing() -> None:
 
 
 class InterruptedBoard(MemoryBoard):
-    """The first time nothing arrives, the second time the answer is lost."""
+    """The first call does not arrive, and the answer of the second is lost."""
 
     tries = 0
 
@@ -272,7 +276,7 @@ class InterruptedBoard(MemoryBoard):
         return charter
 
 
-def test_who_begins_a_crawl_does_not_end_because_an_answer_was_lost() -> None:
+def test_creating_a_crawl_survives_a_lost_answer() -> None:
     async def story(clock: bottle.BottleClock) -> None:
         board, ours = InterruptedBoard(MemoryServer(clock)), Charter(1, "", ())
         assert await founded(board, ours, "fieldmouse", lambda words: None) == ours

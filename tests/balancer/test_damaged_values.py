@@ -1,4 +1,4 @@
-"""Values on the server that nobody can read cost the crawl themselves, and nothing else."""
+"""Unreadable values on the server cost the crawl only themselves."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from fieldmouse.balancer.board.contract import (
     DamagedField,
     GivenBack,
     Grant,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -68,7 +69,7 @@ def test_a_frame_that_claims_too_much_allocates_nothing(frame: bytes) -> None:
         tracemalloc.stop()
 
 
-def test_a_reply_of_many_large_grants_stays_bounded_and_the_rest_goes_back() -> None:
+def test_a_reply_of_many_large_grants_is_bounded_and_the_rest_goes_back() -> None:
     rows = [(n, bytes(200 << 10)) for n in range(20)]
     grants = [
         [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.block(rows)]] for n in range(40)
@@ -90,7 +91,7 @@ def test_a_reply_of_many_large_grants_stays_bounded_and_the_rest_goes_back() -> 
         ("", "no path"),
     ],
 )
-def test_a_row_that_is_no_url_of_its_host_is_damaged(url: str, why: str) -> None:
+def test_a_row_without_a_url_of_its_host_is_damaged(url: str, why: str) -> None:
     with pytest.raises(DamagedValue, match=why):
         decoding.link_of(msgspec.msgpack.encode([url]), A, 0.0)
 
@@ -111,14 +112,14 @@ def test_a_row_with_impossible_fields_is_damaged(row: bytes) -> None:
         decoding.link_of(row, A, 0.0)
 
 
-def test_a_long_way_of_redirects_does_not_make_a_row_that_nobody_reads() -> None:
+def test_a_long_chain_of_redirects_still_makes_a_readable_row() -> None:
     long = Link(
         Url(A + "/" + "x" * 60_000), trail=tuple(A + "/" + "y" * 60_000 for _ in range(9)), redirects=9
     )
     assert decoding.link_of(to_row(long, A, 0.0), A, 0.0).url == long.url
 
 
-def test_an_advert_that_is_not_utf_8_says_nothing() -> None:
+def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
     for advert in (
         b"\x97\xcb\xff",
         b"\xa3\xff\xfe\xfd",
@@ -128,7 +129,7 @@ def test_an_advert_that_is_not_utf_8_says_nothing() -> None:
         assert advert_of(AgentNote("ada", 1, True, False, advert, 0.0)) == Advert()
 
 
-def test_many_long_robots_txt_values_are_not_read_before_they_are_needed() -> None:
+def test_long_robots_txt_values_are_read_only_when_needed() -> None:
     from fieldmouse.clock import ManualClock
     from fieldmouse.robots.exclusions import Exclusions
 
@@ -138,7 +139,7 @@ def test_many_long_robots_txt_values_are_not_read_before_they_are_needed() -> No
     for n in range(200):
         exclusions.unpack(Host(f"http://h{n}.test"), rules, 60.0)
         assert exclusions.pack(Host(f"http://h{n}.test")) == (rules, 60.0)
-    assert time.process_time() - started < 5.0  # reading them all takes about twenty
+    assert time.process_time() - started < 5.0  # reading all of them takes about twenty
     assert asyncio.run(_allows(exclusions, Host("http://h7.test"), "/private/77")) is False
 
 
@@ -151,14 +152,15 @@ async def _allows(exclusions: object, host: Host, path: str) -> bool:
     return rules.allows(path)
 
 
-def test_no_other_module_decodes_what_a_server_says() -> None:
+def test_no_other_module_decodes_server_replies() -> None:
     board = Path(decoding.__file__).parent
     for path in [
         *board.rglob("*.py"),
         board.parents[1] / "agent" / "luggage.py",
         board.parent / "adverts.py",
     ]:
-        if path.name not in ("decoding.py", "rows.py"):  # the second has `unpack_urls`, of our own values
+        # the second has `unpack_urls`, for values of this process
+        if path.name not in ("decoding.py", "rows.py"):
             for decoder in ("Decoder(", "Decompressor", "msgpack.decode", "json.decode", "json.loads"):
                 assert decoder not in path.read_text(), f"{path.name} has a decoder of its own"
 
@@ -189,7 +191,7 @@ def told(server: ServerProcess, story: Callable[[RedisBoard], Awaitable[None]]) 
 
 
 async def finish(board: RedisBoard, name: Name = ADA) -> dict[Host, list[int]]:
-    """Take and book all that is granted; the crawl must be over then. Returns keys by host."""
+    """Take and acknowledge everything that is granted; the crawl must be over then. Returns keys by host."""
     got: dict[Host, list[int]] = {}
     while grants := await board.lease(name, 10, 10):
         for grant in grants:
@@ -220,7 +222,9 @@ QUEUES = {
 
 @needs_server
 @pytest.mark.parametrize("blob", QUEUES.values(), ids=QUEUES)
-def test_a_damaged_block_of_rows_is_set_aside_and_the_crawl_ends(server: ServerProcess, blob: bytes) -> None:
+def test_a_damaged_block_of_rows_is_quarantined_and_the_crawl_ends(
+    server: ServerProcess, blob: bytes
+) -> None:
     async def story(board: RedisBoard) -> None:
         client = server.client()
         client.delete(f"{PREFIX}q:{A}")
@@ -263,14 +267,14 @@ HASHES: dict[str, tuple[str, str, bytes]] = {
 
 @needs_server
 @pytest.mark.parametrize("poison", HASHES.values(), ids=HASHES)
-def test_a_damaged_field_keeps_nobody_from_fetching_all(
+def test_a_damaged_field_does_not_prevent_fetching_all_pages(
     server: ServerProcess, poison: tuple[str, str, bytes]
 ) -> None:
     async def story(board: RedisBoard) -> None:
         key, field, value = poison
         server.client().hset(f"{PREFIX}{key}", field, value)
         server.client().hset(f"{PREFIX}h:{A}", "rx", int(time.time() * 1000) + 60_000)
-        await board.beat(ADA, b"", 15.0)
+        await board.beat(ADA, Heartbeat(b"", 15.0))
         (answer,) = await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
         assert answer.granted
         await board.free_addresses(ADA, {"10.0.0.1": 0.0})
@@ -290,7 +294,7 @@ def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess,
         client.set(f"{PREFIX}{key}", "not ours")
         client.zadd(f"{PREFIX}names", {"ghost": 0, b"\xff\xfe": 0})
         client.zadd(f"{PREFIX}live", {"ghost": 1, b"\xff\xfe": 1})
-        pulse = await board.beat(ADA, b"", 15.0)
+        pulse = await board.beat(ADA, Heartbeat(b"", 15.0))
         assert [note.agent for note in pulse.agents] == ["ada"]
         await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
         got = await finish(board)
@@ -301,13 +305,11 @@ def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess,
 
 @needs_server
 @pytest.mark.parametrize("key", ["told", "kinds"])
-def test_outcomes_are_counted_though_a_key_beside_them_is_of_another_type(
-    server: ServerProcess, key: str
-) -> None:
+def test_outcomes_are_counted_although_another_key_has_a_wrong_type(server: ServerProcess, key: str) -> None:
     async def story(board: RedisBoard) -> None:
         server.client().delete(f"{PREFIX}{key}")
         server.client().set(f"{PREFIX}{key}", "not ours")
-        await board.beat(ADA, b"", 15.0)
+        await board.beat(ADA, Heartbeat(b"", 15.0))
         got = await finish(board)
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
         assert (await board.books()).quarantined > 0
@@ -316,7 +318,7 @@ def test_outcomes_are_counted_though_a_key_beside_them_is_of_another_type(
 
 
 @needs_server
-def test_outcomes_are_counted_though_those_behind_them_cannot_be_booked(server: ServerProcess) -> None:
+def test_outcomes_are_counted_although_later_ones_cannot_be_acknowledged(server: ServerProcess) -> None:
     async def story(board: RedisBoard) -> None:
         first, second = sorted(await board.lease(ADA, 10, 10), key=lambda grant: grant.host)
         booked = [
@@ -343,7 +345,7 @@ def test_an_agent_whose_own_record_is_damaged_joins_again(server: ServerProcess)
         server.client().delete(f"{PREFIX}agent:ada")
         server.client().set(f"{PREFIX}agent:ada", "not ours")
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", 15.0)
+            await board.beat(ADA, Heartbeat(b"", 15.0))
         await board.join(Name("ada", 6), 15.0)
         got = await finish(board, Name("ada", 6))
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
@@ -352,7 +354,7 @@ def test_an_agent_whose_own_record_is_damaged_joins_again(server: ServerProcess)
 
 
 @needs_server
-def test_what_a_dead_agent_held_goes_to_others_though_its_records_are_damaged(server: ServerProcess) -> None:
+def test_hosts_of_a_dead_agent_go_to_others_although_its_records_are_damaged(server: ServerProcess) -> None:
     async def story(board: RedisBoard) -> None:
         (first, second) = sorted(await board.lease(ADA, 2, 10), key=lambda grant: grant.host)
         client = server.client()
@@ -363,7 +365,7 @@ def test_what_a_dead_agent_held_goes_to_others_though_its_records_are_damaged(se
         await board.forget("ada", again=False)
         client.hincrby(META, "skew", 60_000)
         await board.join(BOB, 15.0)
-        await board.beat(BOB, b"", 15.0)
+        await board.beat(BOB, Heartbeat(b"", 15.0))
         await finish(board, BOB)
         assert (await board.books()).kinds == {"quarantined": 3}
 
@@ -374,7 +376,7 @@ def test_what_a_dead_agent_held_goes_to_others_though_its_records_are_damaged(se
 @pytest.mark.parametrize(
     "host", [b"\xff\xfe", b"ftp://x.test", b"http://", b"http://UPPER.test", b"x" * 5000]
 )
-def test_a_host_that_is_none_is_set_aside(server: ServerProcess, host: bytes) -> None:
+def test_an_invalid_host_is_quarantined(server: ServerProcess, host: bytes) -> None:
     async def story(board: RedisBoard) -> None:
         client = server.client()
         client.zadd(f"{PREFIX}r:", {host: 1})
@@ -388,7 +390,7 @@ def test_a_host_that_is_none_is_set_aside(server: ServerProcess, host: bytes) ->
 
 
 @needs_server
-def test_rows_that_their_holder_cannot_read_are_settled_once(server: ServerProcess) -> None:
+def test_unreadable_rows_are_settled_once(server: ServerProcess) -> None:
     async def story(board: RedisBoard) -> None:
         (grant,) = [grant for grant in await board.lease(ADA, 2, 10) if grant.host == A]
         damaged = {
@@ -404,7 +406,7 @@ def test_rows_that_their_holder_cannot_read_are_settled_once(server: ServerProce
     told(server, story)
 
 
-def test_a_damaged_state_is_told_of_and_left_out() -> None:
+def test_a_damaged_state_is_logged_and_left_out() -> None:
     state, learned, damaged = decoding.host_values(Luggage(state=b"\x91\xa3/\xff\xfe", learned=b"\xff"))
     assert (state, learned) == (HostState(), b"")
     assert [its.field for its in damaged] == ["st", "le"]

@@ -1,4 +1,4 @@
-"""Addresses that an agent has, after the server was started again."""
+"""Address leases of an agent after a server restart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADA, A = Name("ada", 1), Host("http://a.test")
 KEPT, FREED = "10.0.0.1", "10.0.0.2"
 
 
-def test_an_address_that_a_new_server_forgot_is_left_at_once(tmp_path: Path) -> None:
+def test_an_address_that_a_restarted_server_forgot_is_left_at_once(tmp_path: Path) -> None:
     async def life(clock: Clock) -> list[list[str]]:
         server = MemoryServer(clock)
         board = MemoryBoard(server)
@@ -31,14 +31,14 @@ def test_an_address_that_a_new_server_forgot_is_left_at_once(tmp_path: Path) -> 
         lease = LeaseClock(100.0, clock.now)
         lease.renewed(clock.now())
         mailbox, refused = a_mailbox(tmp_path, clock, lease, a_chooser()), list[str]()
-        door = AddressDoor(board, mailbox, lease, lambda: ADA, refused.append)
+        door = AddressDoor(board, mailbox, lambda: ADA, refused.append)
         serving = asyncio.ensure_future(door.serve())
         before, told = server.memory(), []
         for address in (KEPT, FREED):
             assert (await mailbox.ask_address(address, A, grant.epoch, HostState())).granted
         mailbox.free_address(FREED, clock.now())
         await clock.sleep(1.0)
-        server.restart()  # it remembers everything
+        server.restart()  # it loses nothing
         await door.ask_again()
         told.append([*refused])
         for _ in range(2):

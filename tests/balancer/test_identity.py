@@ -1,4 +1,4 @@
-"""An agent has a name as long as its file can be read, and another one afterwards; never none."""
+"""An agent keeps its name while its file can be read, and gets a new one otherwise."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ DAMAGE = [
 ]
 
 
-def test_starts_of_an_agent_have_one_name_and_numbers_that_grow(tmp_path: Path) -> None:
+def test_starts_of_an_agent_share_a_name_and_have_growing_numbers(tmp_path: Path) -> None:
     first, second = next_start(tmp_path, "crawl"), next_start(tmp_path, "crawl")
     assert first.agent == second.agent
     assert first.incarnation < second.incarnation
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_who_finds_its_name_damaged_takes_another(tmp_path: Path, damage: bytes) -> None:
-    """`doctor` could not give the name back, and nothing hangs on it: what it held goes to others."""
+def test_an_agent_with_a_damaged_name_takes_a_new_one(tmp_path: Path, damage: bytes) -> None:
+    """`doctor` could not restore the name, and nothing depends on it: its hosts go to others."""
     before = next_start(tmp_path, "crawl")
     (tmp_path / AGENT_FILE).write_bytes(damage)
     assert is_agent(tmp_path)

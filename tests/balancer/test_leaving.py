@@ -1,7 +1,7 @@
-"""Whatever way an agent leaves, hosts that should have been visited by it next are visited by others.
+"""Hosts placed at an agent are visited by others after it leaves in any way.
 
-A host without URLs keeps the name of the agent that should visit it next. That agent may be gone by the time
-a URL of the host turns up. Every way of leaving is tried with every way in which a URL comes to wait.
+A host without URLs keeps the name of the agent that should visit it next. That agent may be gone when a
+URL of the host is found. Every way of leaving is tested with every way in which a URL comes to wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from balancer.boards import World
 from balancer.test_board_contract import ADA, BOB, CHARTER, CYD, FREE, LEASE, A, B, done, links, of, offer
-from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Luggage, Name, Stranded
+from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Stranded
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.rows import pack_urls
 from fieldmouse.url import Host, key_of
@@ -51,8 +51,8 @@ async def is_forgotten_with_its_pages(world: World, board: Board) -> None:
 async def is_killed(world: World, board: Board) -> None:
     for _ in range(3):
         world.advance(LEASE / 2)
-        await board.beat(ADA, b"", LEASE)
-        await board.beat(BOB, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
+        await board.beat(BOB, Heartbeat(b"", LEASE))
 
 
 async def is_killed_and_forgotten(world: World, board: Board) -> None:
@@ -129,7 +129,7 @@ async def a_dry_host_for_cyd(board: Board) -> Grant:
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: link.__name__)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_host_of_an_agent_that_left_is_visited_by_another(
+def test_a_host_of_an_agent_that_left_is_visited_by_another_agent(
     world: World, way: Way, link: Callable[..., Awaitable[None]]
 ) -> None:
     async def run() -> None:
@@ -151,7 +151,7 @@ def test_a_host_of_an_agent_that_left_is_visited_by_another(
     asyncio.run(run())
 
 
-def test_a_host_still_goes_to_its_agent_while_that_is_there(world: World) -> None:
+def test_a_host_goes_to_its_agent_while_the_agent_is_present(world: World) -> None:
     async def run() -> None:
         board = world.board()
         await a_dry_host_for_cyd(board)
@@ -163,7 +163,7 @@ def test_a_host_still_goes_to_its_agent_while_that_is_there(world: World) -> Non
     asyncio.run(run())
 
 
-# -- hosts that no agent could be granted: what older versions left behind, or a damaged server
+# -- hosts that could not be granted to any agent: left by older versions, or by a damaged server
 
 
 async def a_crawl_with_a_waiting_host(board: Board, host: Host = A) -> None:
@@ -225,7 +225,7 @@ def test_the_next_lease_repairs_a_waiting_host_that_is_in_no_queue(world: World,
 
 
 async def leased_in_the_end(world: World, board: Board, name: Name = ADA) -> list[Grant]:
-    """An agent asks again and again, as agents do, for less than half a lease."""
+    """Ask again and again, as agents do, for less than half a lease."""
     for _ in range(8):
         if grants := await board.lease(name, 5, 5):
             return grants

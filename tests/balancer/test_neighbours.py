@@ -1,4 +1,4 @@
-"""What an agent knows of the others when it is told of some at a time."""
+"""Knowledge of the other agents when each heartbeat reply lists only some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from balancer.boards import MemoryWorld
 from fieldmouse.balancer.adverts import Advert, share_of, table_of
-from fieldmouse.balancer.board.contract import TOLD, AgentNote, Board, BoardBooks, Charter, Name, Pulse
+from fieldmouse.balancer.board.contract import (
+    TOLD,
+    AgentNote,
+    Board,
+    BoardBooks,
+    Charter,
+    Heartbeat,
+    Name,
+    Pulse,
+)
 from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.balancer.board.spread.shares import met
 from fieldmouse.balancer.choice import Chooser
@@ -33,13 +42,13 @@ def pulse(notes: list[AgentNote], members: int, upto: str = "") -> Pulse:
 
 
 class Listener:
-    """Ada, who says that she lives, and keeps what she hears."""
+    """Ada, who sends heartbeats and keeps the replies."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.neighbours, self.upto = board, Neighbours(), ""
 
     async def listen(self) -> set[str]:
-        heard = await self.board.beat(ADA, b"", LEASE, self.upto)
+        heard = await self.board.beat(ADA, Heartbeat(b"", LEASE, self.upto))
         self.upto = heard.upto
         return {note.agent for note in self.neighbours.hear(heard)}
 
@@ -53,7 +62,7 @@ async def founded(board: Board, names: list[str]) -> Listener:
 
 
 @given(st.sets(st.text(min_size=1, max_size=4), max_size=300), st.data())
-def test_everybody_is_known_after_a_round_and_who_left_is_forgotten_after_two(
+def test_all_agents_are_known_after_one_round_and_left_ones_forgotten_after_two(
     others: set[str], data: st.DataObject
 ) -> None:
     others -= {"ada"}
@@ -77,7 +86,7 @@ def test_everybody_is_known_after_a_round_and_who_left_is_forgotten_after_two(
     asyncio.run(story())
 
 
-def test_nobody_who_stays_is_forgotten_while_others_come_and_go() -> None:
+def test_no_present_agent_is_forgotten_while_others_come_and_go() -> None:
     async def story() -> None:
         ada = await founded(MemoryWorld().board(), [f"stays {number:03}" for number in range(300)])
         staying = {f"stays {number:03}" for number in range(300)}
@@ -93,7 +102,7 @@ def test_nobody_who_stays_is_forgotten_while_others_come_and_go() -> None:
     asyncio.run(story())
 
 
-def test_who_is_told_to_be_gone_is_forgotten_at_once() -> None:
+def test_an_agent_reported_dead_is_forgotten_at_once() -> None:
     neighbours, crowd = Neighbours(), [note(f"{number:03}") for number in range(TOLD)]
     neighbours.hear(pulse(crowd, 100, "063"))
     known = neighbours.hear(pulse([note("001", alive=False)], 100, "001"))
@@ -101,12 +110,12 @@ def test_who_is_told_to_be_gone_is_forgotten_at_once() -> None:
 
 
 @pytest.mark.parametrize("heard", [2, 65, 999, 1000])
-def test_an_agents_share_does_not_hang_on_how_many_it_has_heard_of(heard: int) -> None:
+def test_the_share_of_an_agent_does_not_depend_on_how_many_are_listed(heard: int) -> None:
     notes = [note(f"{number:04}", pages=50) for number in range(heard)]
     assert share_of(notes, "0001", 1000) == pytest.approx(1 / 1000)
 
 
-def test_what_was_sent_counts_until_the_other_tells_anew() -> None:
+def test_sent_hosts_count_until_the_receiver_reports_again() -> None:
     chooser = Chooser(lookup("priced")(np.random.default_rng(1)))
     chooser.call("ada")
     notes = [note("ada"), note("bob", backlog=1.0), note("cyd", backlog=1.0)]
@@ -117,14 +126,14 @@ def test_what_was_sent_counts_until_the_other_tells_anew() -> None:
     assert chooser.table.backlog == [0.0, 6.0, 1.0]
 
 
-def test_servers_that_tell_of_different_agents_are_believed_both() -> None:
+def test_agents_listed_by_different_servers_are_merged() -> None:
     first, second = [note("ada"), note("bob")], [note("ada"), note("cyd"), note("dan", alive=False)]
     told = {note.agent: note.alive for note in met([first, second], whole=False)}
     assert told == {"ada": True, "bob": True, "cyd": True, "dan": False}
     assert {note.agent for note in met([first, second]) if note.alive} == {"ada"}
 
 
-def test_somebody_on_one_server_alone_hides_nobody() -> None:
+def test_an_agent_on_one_server_only_hides_no_other() -> None:
     async def story() -> None:
         parts = [MemoryWorld().board() for _ in range(2)]
         names = [f"{number:03}" for number in range(2 * TOLD)]
@@ -137,7 +146,7 @@ def test_somebody_on_one_server_alone_hides_nobody() -> None:
     asyncio.run(story())
 
 
-def test_of_many_one_that_is_not_told_of_for_two_rounds_is_forgotten() -> None:
+def test_an_agent_not_listed_for_two_rounds_is_forgotten() -> None:
     members, neighbours = 3 * TOLD, Neighbours()
     neighbours.hear(pulse([note("ada"), note("gone")], members, "gone"))
     rounds = [{one.agent for one in neighbours.hear(pulse([note("ada")], members, "ada"))} for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Pages are reserved on the board before they are fetched: all boards keep one limit for all agents."""
+"""Page limit: pages are reserved before they are fetched, and all agents share one limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import World
-from fieldmouse.balancer.board.contract import Board, Name
+from fieldmouse.balancer.board.contract import Board, Heartbeat, Name
 from fieldmouse.balancer.board.pagelimit import PageAsk, reserved
 from fieldmouse.errors import Fenced
 
@@ -22,7 +22,7 @@ async def ask(board: Board, name: Name, keep: int, want: int, limit: int = LIMIT
 
 
 async def all_of(board: Board, name: Name, want: int, limit: int = LIMIT) -> int:
-    """Asked again and again, as an agent does that has too few."""
+    """Ask again and again, as an agent with too few pages does."""
     pages = 0
     for _ in range(2 * LIMIT):
         pages = await ask(board, name, pages, want, limit)
@@ -30,7 +30,7 @@ async def all_of(board: Board, name: Name, want: int, limit: int = LIMIT) -> int
 
 
 @told_to
-async def test_what_is_reserved_and_booked_is_never_more_than_the_limit(world: World, board: Board) -> None:
+async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(world: World, board: Board) -> None:
     await board.offer([offer(A, range(30)), offer(B, range(30, 60))], FREE)
     assert await all_of(board, ADA, 12) == 12
     assert await all_of(board, BOB, 12) == LIMIT - 12
@@ -45,14 +45,14 @@ async def test_what_is_reserved_and_booked_is_never_more_than_the_limit(world: W
 
 
 @told_to
-async def test_nobody_gets_all_of_the_last(world: World, board: Board) -> None:
+async def test_no_agent_gets_all_of_the_last_pages(world: World, board: Board) -> None:
     await board.join(CYD, LEASE)
     first, second, third = [await ask(board, name, 0, LIMIT) for name in (ADA, BOB, CYD)]
     assert LIMIT / 2 > first >= second >= third > 0
 
 
 @told_to
-async def test_a_page_that_leads_nowhere_and_an_agent_that_leaves_cost_nothing(
+async def test_failed_requests_and_leaving_agents_use_no_pages_of_the_limit(
     world: World, board: Board
 ) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
@@ -66,11 +66,11 @@ async def test_a_page_that_leads_nowhere_and_an_agent_that_leaves_cost_nothing(
 
 
 @told_to
-async def test_what_was_reserved_dies_with_the_lease(world: World, board: Board) -> None:
+async def test_a_reservation_ends_with_the_lease(world: World, board: Board) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
-    await board.beat(BOB, b"", 3 * LEASE)
+    await board.beat(BOB, Heartbeat(b"", 3 * LEASE))
     world.advance(LEASE + 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await all_of(board, BOB, LIMIT) == LIMIT
     newer = Name("ada", 2)
     await board.join(newer, LEASE)
@@ -85,11 +85,11 @@ async def test_a_new_start_of_an_agent_has_nothing_reserved(world: World, board:
 
 
 @told_to
-async def test_a_server_that_forgot_what_it_reserved_reserves_nothing_new_before_it_was_told_again(
+async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_reservations(
     world: World, board: Board
 ) -> None:
     if hasattr(world, "worlds"):
-        return  # which of them forgets is not ours to say
+        return  # the test cannot choose which server loses data
     world.remember()
     assert await all_of(board, ADA, LIMIT) == LIMIT
     await board.close()
@@ -98,7 +98,7 @@ async def test_a_server_that_forgot_what_it_reserved_reserves_nothing_new_before
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT, LIMIT) == LIMIT
     for name in (ADA, BOB):
-        await again.beat(name, b"", 3 * LEASE)
+        await again.beat(name, Heartbeat(b"", 3 * LEASE))
     world.advance(2 * LEASE)
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT - 3, LIMIT - 3) == LIMIT - 3
@@ -107,9 +107,7 @@ async def test_a_server_that_forgot_what_it_reserved_reserves_nothing_new_before
 
 
 @told_to
-async def test_outcomes_that_are_no_pages_take_nothing_from_what_is_reserved(
-    world: World, board: Board
-) -> None:
+async def test_outcomes_other_than_pages_do_not_reduce_the_reservation(world: World, board: Board) -> None:
     await board.offer([offer(A, range(30))], FREE)
     grant = await only(board, ADA, 30)
     assert await all_of(board, ADA, 8) == 8
@@ -118,7 +116,7 @@ async def test_outcomes_that_are_no_pages_take_nothing_from_what_is_reserved(
 
 
 @given(small, small, small, small, small, st.integers(1, 9), st.booleans())
-def test_the_rule_takes_from_nobody(
+def test_a_reservation_never_takes_pages_from_another_agent(
     limit: int, keep: int, want: int, booked: int, others: int, agents: int, calm: bool
 ) -> None:
     pages = reserved(PageAsk(limit, keep, want), booked=booked, others=others, agents=agents, calm=calm)

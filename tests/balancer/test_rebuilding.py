@@ -1,4 +1,4 @@
-"""A crawl that is made again on a board that lost it: what every board promises, and who is kept out."""
+"""Rebuild of a lost crawl: the contract of every coordinator, and its refusals."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fieldmouse.balancer.board.contract import (
     BookedKeys,
     Charter,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -92,7 +93,7 @@ async def built(builder: BoardBuilder) -> None:
 
 
 @told_to
-async def test_what_has_an_outcome_is_settled_and_the_rest_waits(
+async def test_urls_with_outcomes_are_settled_and_the_others_wait(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
@@ -107,14 +108,14 @@ async def test_what_has_an_outcome_is_settled_and_the_rest_waits(
 
 
 @told_to
-async def test_nobody_sees_it_before_all_of_it_is_there(
+async def test_a_crawl_is_invisible_until_it_is_published(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
     assert await board.charter() is None
     with pytest.raises(BoardLost, match="has lost the crawl"):
         await board.join(ADA, LEASE)
-    with pytest.raises(BoardError, match="is being made again"):
+    with pytest.raises(BoardError, match="is being rebuilt"):
         await board.found(Charter(key_seed=8, settings="", seeds=()))
     assert (await builder.books()).seen == 22
     await builder.publish(LEASE, DELAY)
@@ -122,9 +123,9 @@ async def test_nobody_sees_it_before_all_of_it_is_there(
 
 
 @told_to
-async def test_done_twice_it_counts_once(world: World, board: Board, builder: BoardBuilder) -> None:
+async def test_a_repeated_rebuild_counts_once(world: World, board: Board, builder: BoardBuilder) -> None:
     await built(builder)
-    # Killed, and begun anew: what came first stays, and so does the charter.
+    # Killed and started again: the first values stay, and so does the specification.
     assert (await builder.hide(Charter(8, "", ()))).key_seed == CHARTER.key_seed
     await built(builder)
     assert await builder.restore(BOB, [restored(A, range(8, 12))]) == 0, "two are settled, and two wait"
@@ -138,7 +139,7 @@ async def test_a_crawl_that_holds_urls_is_left_alone(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await board.found(CHARTER)
-    await builder.hide(CHARTER)  # it was empty, and nobody misses it
+    await builder.hide(CHARTER)  # it was empty
     assert await board.charter() is None
     await builder.restore(ADA, [restored(A, range(3))])
     await builder.publish(LEASE, DELAY)
@@ -151,14 +152,14 @@ async def test_a_crawl_that_holds_urls_is_left_alone(
 
 
 @told_to
-async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_have_their_rest(
+async def test_nothing_is_granted_while_old_leases_may_last_and_hosts_keep_their_rest(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
     await builder.publish(LEASE, DELAY)
     await board.join(ADA, 10 * LEASE)
     assert await board.lease(ADA, 9, 100) == []
-    assert (await board.beat(ADA, b"", 10 * LEASE)).calm > LEASE
+    assert (await board.beat(ADA, Heartbeat(b"", 10 * LEASE))).calm > LEASE
     world.advance(LEASE + DELAY + 3.0)
     (first,) = await board.lease(ADA, 9, 100)
     assert first.host == B, "a rests for 90 seconds"
@@ -173,7 +174,7 @@ async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_hav
 
 
 @told_to
-async def test_what_an_agent_had_can_be_fetched_again_should_it_be_lost_later(
+async def test_restored_urls_can_be_fetched_again_if_their_agent_is_lost_later(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await builder.hide(CHARTER)
@@ -193,9 +194,7 @@ async def test_what_an_agent_had_can_be_fetched_again_should_it_be_lost_later(
 
 
 @told_to
-async def test_bounds_of_sites_count_what_was_fetched(
-    world: World, board: Board, builder: BoardBuilder
-) -> None:
+async def test_bounds_of_sites_count_restored_urls(world: World, board: Board, builder: BoardBuilder) -> None:
     await builder.hide(CHARTER)
     await builder.restore(ADA, [restored(A, range(10))], bounded=True)
     told = await builder.offer([offer(A, range(15)), offer(B, range(2))], SiteBounds(hosts=1, urls=12))
@@ -204,10 +203,10 @@ async def test_bounds_of_sites_count_what_was_fetched(
 
 
 @told_to
-async def test_what_an_agent_told_the_lost_board_was_told(
+async def test_batches_sent_to_the_lost_coordinator_count_as_sent(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
-    """Its outcomes were read from its disk: none of them came too late."""
+    """Its outcomes were read from its disk: none of them is rejected."""
     await built(builder)
     await builder.publish(LEASE, DELAY)
     assert await board.last_told(ADA) > 10**12
@@ -216,14 +215,12 @@ async def test_what_an_agent_told_the_lost_board_was_told(
 
 
 @told_to
-async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
-    world: World, board: Board, builder: BoardBuilder
-) -> None:
+async def test_an_old_copy_is_cleared_completely(world: World, board: Board, builder: BoardBuilder) -> None:
     await board.found(CHARTER)
     await board.join(ADA, LEASE)
     await board.offer([offer(A, range(15, 30)), offer(B, range(7))], FREE)
     await board.lease(ADA, 1, 4)
-    await board.beat(ADA, b"", LEASE, number=5)
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=5))
     assert not await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard()])
     with pytest.raises(BoardError, match="is not empty"):
         await builder.hide(CHARTER)
@@ -232,12 +229,13 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
     assert "stop all agents first" in told.value.hint
     for each in (board, builder):
         await each.close()
-    world.restart()  # as whoever gives a server an old copy must do; ada may have been there when it was made
+    # as an operator who restores an old copy must do; ada may have been active when it was made
+    world.restart()
     board, builder = world.board(), world.builder()
     assert await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard("bob", 1, 9)])
     assert not await builder.clear(CHARTER.key_seed, [Heard("bob", 1, 9)]), "there is none"
     with pytest.raises(BoardLost, match="has lost the crawl"):
-        await board.beat(ADA, b"", LEASE, number=6)
+        await board.beat(ADA, Heartbeat(b"", LEASE, number=6))
     await built(builder)
     await builder.publish(LEASE, DELAY)
     books = await board.books()
@@ -253,10 +251,8 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
 
 
 @told_to
-async def test_a_crawl_of_somebody_else_is_never_cleared(
-    world: World, board: Board, builder: BoardBuilder
-) -> None:
-    """Whoever names the wrong server may meet one of the usual name, which never heard of these agents."""
+async def test_a_different_crawl_is_never_cleared(world: World, board: Board, builder: BoardBuilder) -> None:
+    """The wrong server may have a crawl of the default name, which does not know these agents."""
     await board.found(Charter(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe"))
     await board.offer([offer(A, range(15))], FREE)
     assert not await builder.clear(CHARTER.key_seed, [Heard("ada", 5, 9)])
@@ -266,7 +262,7 @@ async def test_a_crawl_of_somebody_else_is_never_cleared(
 
 
 @told_to
-async def test_a_copy_that_is_named_behind_its_original_does_not_make_that_old(
+async def test_a_copied_directory_does_not_make_its_original_look_old(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await builder.hide(CHARTER)
@@ -284,8 +280,8 @@ async def test_a_copy_that_is_named_behind_its_original_does_not_make_that_old(
         assert await board.take_back(Name("ada", 201), taken) == waits, "what it had to tell was read"
 
 
-def test_a_clearing_that_was_killed_is_done_before_anything_is_made(server: ServerProcess) -> None:
-    """Keys of the old copy that are left would be taken for seen: their URLs would be lost."""
+def test_an_interrupted_clearing_is_completed_before_a_rebuild(server: ServerProcess) -> None:
+    """Leftover keys of the old copy would count as seen: their URLs would be lost."""
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -325,8 +321,8 @@ def together_of(servers: list[MemoryServer]) -> SpreadBoard:
 
 
 @pytest.mark.parametrize("lost", [(0,), (1,), (0, 1)])
-def test_of_several_servers_those_are_made_again_that_lost_their_part(lost: tuple[int, ...]) -> None:
-    """Hosts on both; what is restored and offered to one that still has its part changes nothing there."""
+def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -> None:
+    """Hosts on both; restoring and offering to a server that still has its shard changes nothing there."""
 
     async def story() -> None:
         clock = ManualClock(1_700_000_000.0)
@@ -334,11 +330,11 @@ def test_of_several_servers_those_are_made_again_that_lost_their_part(lost: tupl
         hosts = [Host(f"http://127.0.0.{number}") for number in range(1, 9)]
         assert {place_of_host(host, 2) for host in hosts} == {0, 1}
         builder = spread(servers)
-        for _ in range(2):  # all of it, and then what was lost
+        for _ in range(2):  # all of it, and then the lost part
             assert (await builder.hide(CHARTER)).key_seed == CHARTER.key_seed
             for host in hosts:
                 await builder.restore(ADA, [restored(host, range(3))], pack_urls(urls_of(host, range(3))))
-            await builder.note_restored(BOB, 1)  # who has nothing
+            await builder.note_restored(BOB, 1)  # agents without results
             await builder.settle_hosts({host: Luggage(b"state") for host in hosts})
             await builder.offer([offer(host, range(5)) for host in hosts], FREE)
             assert (await builder.books()).seen == 40

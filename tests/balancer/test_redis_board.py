@@ -1,4 +1,4 @@
-"""What a board on a server does beyond what every board promises: how it keeps things, how it fails."""
+"""Behaviour of the Redis coordinator beyond the contract: storage and failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from balancer.boards import META, MISSING, PROGRAM, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.balancer.board.contract import Charter, Heard, Held, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Heard, Heartbeat, Held, Name, Offer, Row, SiteBounds
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import BoardError, BoardLost, BoardUnreachable, UsageError
 from fieldmouse.url import Host
@@ -29,7 +29,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(story())  # type: ignore[arg-type]
 
 
-def test_long_queues_are_packed_and_keep_their_order(server: ServerProcess) -> None:
+def test_long_queues_are_compressed_and_keep_their_order(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -51,7 +51,7 @@ def test_long_queues_are_packed_and_keep_their_order(server: ServerProcess) -> N
     run(story)
 
 
-def test_a_queue_that_changed_while_it_was_packed_stays_as_it_is(server: ServerProcess) -> None:
+def test_a_queue_that_changed_during_compression_stays_as_it_is(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -80,13 +80,13 @@ def test_a_queue_that_changed_while_it_was_packed_stays_as_it_is(server: ServerP
 @pytest.mark.parametrize(
     "url", ["", "http://board.test", "redis:///0", "redis://board.test:port/0", "unix://", "board.test:6379"]
 )
-def test_what_is_no_server_is_refused_with_an_example(url: str) -> None:
-    with pytest.raises(UsageError, match="no board") as caught:
+def test_an_invalid_url_is_refused_with_an_example(url: str) -> None:
+    with pytest.raises(UsageError, match="no coordinator") as caught:
         RedisBoard(url)
     assert "redis://" in caught.value.hint
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     async def story() -> None:
         board = RedisBoard("redis://:secret@127.0.0.1:1/3")
         with pytest.raises(BoardUnreachable, match=re.escape("redis://127.0.0.1:1/3")) as caught:
@@ -96,7 +96,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     run(story)
 
 
-def test_a_wrong_password_is_said_at_once() -> None:
+def test_a_wrong_password_is_reported_at_once() -> None:
     if PROGRAM is None:
         pytest.skip(MISSING)
     with a_server("--requirepass", "secret", password="secret") as server:
@@ -114,7 +114,7 @@ def test_a_wrong_password_is_said_at_once() -> None:
         run(story)
 
 
-def test_a_server_that_throws_data_away_is_refused(server: ServerProcess) -> None:
+def test_a_server_that_evicts_keys_is_refused(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -135,7 +135,7 @@ def test_a_server_that_throws_data_away_is_refused(server: ServerProcess) -> Non
     run(story)
 
 
-def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProcess) -> None:
+def test_a_server_that_starts_to_evict_keys_is_noticed(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -145,7 +145,7 @@ def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProces
 
         async def beat() -> None:
             for _ in range(12):
-                await board.beat(ADA, b"", 100.0)
+                await board.beat(ADA, Heartbeat(b"", 100.0))
 
         await beat()
         try:
@@ -160,7 +160,7 @@ def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProces
             while client.exists("somebody else's"):
                 client.ping()
             client.config_set("maxmemory", "0")
-            with pytest.raises(BoardLost, match="has thrown data away"):
+            with pytest.raises(BoardLost, match="has evicted data"):
                 await beat()
         finally:
             client.config_set("maxmemory", "0")
@@ -170,7 +170,7 @@ def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProces
     run(story)
 
 
-def test_a_server_without_memory_is_waited_for(server: ServerProcess) -> None:
+def test_agents_wait_for_a_server_that_is_out_of_memory(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -189,7 +189,7 @@ def test_a_server_without_memory_is_waited_for(server: ServerProcess) -> None:
     run(story)
 
 
-def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) -> None:
+def test_the_error_of_a_lost_crawl_names_the_remedy(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -198,14 +198,14 @@ def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) ->
         await board.join(ADA, 100.0)
         server.client().flushall()
         with pytest.raises(BoardLost, match="lost the crawl") as caught:
-            await board.beat(ADA, b"", 100.0)
+            await board.beat(ADA, Heartbeat(b"", 100.0))
         assert caught.value.hint
         await board.close()
 
     run(story)
 
 
-def test_a_charter_of_a_newer_format_is_refused_and_one_without_is_read(server: ServerProcess) -> None:
+def test_a_newer_format_is_refused_and_a_missing_format_is_read(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -230,14 +230,14 @@ def test_a_charter_of_a_newer_format_is_refused_and_one_without_is_read(server: 
 
 
 @needs_server
-def test_an_old_file_of_the_server_is_noticed() -> None:
-    """A copy of its dump is put back, as from a backup."""
+def test_an_old_append_only_file_is_noticed() -> None:
+    """A copy of its dump is restored, as from a backup."""
     with a_server("--appendonly", "no") as server:
         folder = server.socket.parent
 
         async def beat(number: int, since: Heard) -> None:
             board = RedisBoard(server.url)
-            await board.beat(ADA, b"", 100.0, number=number, since=since)
+            await board.beat(ADA, Heartbeat(b"", 100.0, number=number, since=since))
             await board.close()
 
         async def begin() -> None:
@@ -263,28 +263,28 @@ def test_an_old_file_of_the_server_is_noticed() -> None:
         asyncio.run(beat(4, Heard("ada", 1, 1)))
 
 
-def test_a_server_that_comes_back_is_found_again_by_the_same_board(server: ServerProcess) -> None:
+def test_a_coordinator_reconnects_to_a_restarted_server(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
         board = world.board()
         await board.found(CHARTER)
         await board.join(ADA, 100.0)
-        before = await board.beat(ADA, b"", 100.0)
+        before = await board.beat(ADA, Heartbeat(b"", 100.0))
         server.kill()
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", 100.0)
+            await board.beat(ADA, Heartbeat(b"", 100.0))
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", 100.0)
+            await board.beat(ADA, Heartbeat(b"", 100.0))
         server.start()
-        after = await board.beat(ADA, b"", 100.0)
+        after = await board.beat(ADA, Heartbeat(b"", 100.0))
         assert (after.run != before.run, after.calm > 50) == (True, True)
         await board.close()
 
     run(story)
 
 
-def test_calls_that_are_cancelled_leave_no_answer_for_others(server: ServerProcess) -> None:
+def test_cancelled_calls_leave_no_answer_for_other_calls(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""A link goes through the board and is what it was, whatever of it is left out on the way."""
+"""A request survives the way through the coordinator, whatever is left out of its row."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ links = st.builds(
 
 
 @given(links)
-def test_a_row_becomes_the_link_that_it_was(link: Link) -> None:
+def test_a_row_is_decoded_to_the_same_request(link: Link) -> None:
     assert link_of(to_row(link, HOST, 100.0), HOST, 100.0) == link
 
 
 @given(links)
-def test_a_row_of_all_fields_is_read_too(link: Link) -> None:
-    """Older agents wrote them; some may lie on a board yet."""
+def test_a_row_with_all_fields_is_decoded(link: Link) -> None:
+    """Older agents wrote them; some may still be stored."""
     path = Url(link.url[len(HOST) :])
     wait = max(0.0, link.not_before - 100.0)
     whole = msgspec.msgpack.encode(msgspec.structs.replace(link, url=path, not_before=wait))
     assert link_of(whole, HOST, 100.0) == link
 
 
-def test_fields_that_say_nothing_take_no_room() -> None:
+def test_default_fields_take_no_space() -> None:
     plain = Link(Url(HOST + "/x"), depth=2, via=HOST + "/", seen_at=1.7e9)
     assert len(msgspec.msgpack.decode(to_row(plain, HOST, 0.0))) == 5
     later = msgspec.structs.replace(plain, tries=1, not_before=50.0)
@@ -59,11 +59,11 @@ def test_fields_that_say_nothing_take_no_room() -> None:
 
 
 @given(st.binary(max_size=20))
-def test_of_whatever_lies_on_a_board_comes_a_link_or_a_sentence(row: bytes) -> None:
+def test_any_bytes_give_a_request_or_a_readable_error(row: bytes) -> None:
     with contextlib.suppress(DamagedValue):
         assert link_of(row, HOST, 0.0).url.startswith(HOST)
 
 
-def test_a_row_of_another_version_is_called_so() -> None:
+def test_a_row_of_another_version_is_reported_as_such() -> None:
     with pytest.raises(DamagedValue, match="row: "):
         link_of(msgspec.msgpack.encode({"url": "/a"}), HOST, 0.0)

@@ -1,4 +1,4 @@
-"""A board behind TLS, a password and a number of a database, all in its URL."""
+"""Coordinator with TLS, a password and a database number, all in its URL."""
 
 from __future__ import annotations
 
@@ -49,11 +49,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
     papers.cert_chain_pems[0].write_to_path(str(folder / "cert.pem"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    words = (
-        "--tls-port", str(port), "--bind", "127.0.0.1", "--tls-cert-file", str(folder / "cert.pem"),
-        "--tls-key-file", str(folder / "key.pem"), "--tls-ca-cert-file", str(folder / "ca.pem"),
-        "--tls-auth-clients", "no", "--requirepass", "secret",
-    )  # fmt: skip
+    files = {"cert-file": "cert.pem", "key-file": "key.pem", "ca-cert-file": "ca.pem"}
+    words = f"--tls-port {port} --bind 127.0.0.1 --tls-auth-clients no --requirepass secret".split()
+    words += [word for name, file in files.items() for word in (f"--tls-{name}", str(folder / file))]
     linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
     if "libssl" not in linked:
         pytest.skip(f"{PROGRAM} was built without TLS")
@@ -99,7 +97,7 @@ def asked(url: str) -> Charter:
     return asyncio.run(ask())
 
 
-def test_a_board_is_reached_by_tls_with_a_password_and_in_the_database_that_is_named(
+def test_the_coordinator_uses_tls_password_and_database_of_its_url(
     secure: SecureServer,
 ) -> None:
     secure.client.flushall()
@@ -107,11 +105,11 @@ def test_a_board_is_reached_by_tls_with_a_password_and_in_the_database_that_is_n
     assert list(secure.client.info("keyspace")) == ["db3"]
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secure: SecureServer) -> None:
+def test_an_untrusted_certificate_is_refused_at_once(secure: SecureServer) -> None:
     for url in (
         secure.url(),
         secure.url(ssl_ca_certs=secure.stranger),
-        secure.url("localhost", ssl_ca_certs=secure.authority),  # it is for the address alone
+        secure.url("localhost", ssl_ca_certs=secure.authority),  # it is only for the address
     ):
         with pytest.raises(BoardError, match="is not trusted") as caught:
             asked(url)
@@ -119,12 +117,12 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secure: Secure
         assert "secret" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_what_stands_wrong_in_the_url_is_named(secure: SecureServer, tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="is not there"):
+def test_errors_in_the_url_are_named(secure: SecureServer, tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="does not exist"):
         asked(secure.url(ssl_ca_certs=tmp_path / "nothing.pem"))
-    with pytest.raises(BoardError, match="no database of the number"):
+    with pytest.raises(BoardError, match="does not have the database number"):
         asked(secure.url(database="99", ssl_ca_certs=secure.authority))
-    with pytest.raises(UsageError, match="no board"):
+    with pytest.raises(UsageError, match="no coordinator"):
         asked(secure.url(database="three"))
     with pytest.raises(UsageError, match="`ca` is no option"):
         asked(secure.url(ca=secure.authority))

@@ -1,4 +1,4 @@
-"""What a board on several servers does beyond what every board promises."""
+"""Behaviour of the sharded coordinator beyond the contract."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from fieldmouse.balancer.board.contract import (
     BoardBooks,
     BookedKeys,
     Charter,
+    Heartbeat,
     Held,
     Name,
     Offer,
@@ -49,7 +50,7 @@ def tell(story: Callable[[], Awaitable[None]]) -> None:
 
 
 class MoodyBoard(MemoryBoard):
-    """A board in memory that cannot be reached when told so, and lets something happen before it is read."""
+    """A coordinator in memory that can be made unreachable, and runs a callback before it is read."""
 
     silent = False
     heard = 0
@@ -70,7 +71,7 @@ class MoodyBoard(MemoryBoard):
 
 
 async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, MoodyBoard]:
-    """Ada has joined, and holds a host on each: each has one URL, whose key is 1 and 2."""
+    """Ada has joined and holds a host on each: each has one URL, with the keys 1 and 2."""
     first, second = (MoodyBoard(MemoryWorld().server) for _ in range(2))
     board = SpreadBoard(dict(zip(names, (first, second), strict=True)))
     await board.found(CHARTER)
@@ -79,7 +80,7 @@ async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, Moo
     return board, first, second
 
 
-def test_sites_lie_whole_on_one_server_and_fill_all_alike() -> None:
+def test_a_site_lies_on_one_server_and_all_servers_fill_evenly() -> None:
     sites = [f"site-{n}.org" for n in range(3000)]
     places = Counter()
     for site in sites:
@@ -92,7 +93,7 @@ def test_sites_lie_whole_on_one_server_and_fill_all_alike() -> None:
     assert {place_of_address(f"10.0.0.{n}", 3) for n in range(99)} == {0, 1, 2}
 
 
-def test_each_host_is_on_its_own_server_alone() -> None:
+def test_each_host_is_on_one_server_only() -> None:
     async def story() -> None:
         board, first, second = await two()
         assert (await first.books()).hosts == (await second.books()).hosts == 1
@@ -108,24 +109,24 @@ def test_each_host_is_on_its_own_server_alone() -> None:
 def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
     async def story() -> None:
         board, first, second = await two()
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
         second.silent = True
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
         heard = first.heard
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
         assert first.heard == heard, "whoever waits for one server must die for the other"
         second.silent = False
-        pulse = await board.beat(ADA, b"", LEASE)
+        pulse = await board.beat(ADA, Heartbeat(b"", LEASE))
         assert first.heard == heard + 1
         assert [note.alive for note in pulse.agents] == [True]
 
     tell(story)
 
 
-def test_nothing_is_done_that_was_not_at_one_moment() -> None:
-    """While the servers are read, a page of the second is booked whose link waits on the first by then."""
+def test_a_crawl_is_done_only_if_no_url_waited_at_one_moment() -> None:
+    """While the servers are read, a page of the second is acknowledged; its link waits on the first."""
 
     async def story() -> None:
         board, _, second = await two()
@@ -146,7 +147,7 @@ def test_nothing_is_done_that_was_not_at_one_moment() -> None:
     tell(story)
 
 
-def test_a_crawl_begins_when_all_servers_have_their_seeds() -> None:
+def test_a_crawl_has_begun_when_all_servers_have_their_seeds() -> None:
     async def story() -> None:
         worlds = [MemoryWorld(), MemoryWorld()]
         board = SpreadWorld(*worlds).board()
@@ -160,7 +161,7 @@ def test_a_crawl_begins_when_all_servers_have_their_seeds() -> None:
     tell(story)
 
 
-def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None:
+def test_outcomes_count_only_on_servers_where_the_agent_is_not_fenced() -> None:
     async def story() -> None:
         board, first, second = await two()
         held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
@@ -168,7 +169,7 @@ def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None
         await second.leave(ADA)
         assert await board.book(ADA, told) == [(), [2]]
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
         await first.leave(ADA)
         with pytest.raises(Fenced):
             await board.book(ADA, told)
@@ -176,7 +177,7 @@ def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None
     tell(story)
 
 
-def test_an_address_whose_server_is_away_is_not_granted_and_others_are() -> None:
+def test_an_address_on_an_unreachable_server_is_refused_and_others_are_granted() -> None:
     async def story() -> None:
         board, _, second = await two()
         held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
@@ -195,14 +196,14 @@ def test_an_address_whose_server_is_away_is_not_granted_and_others_are() -> None
     tell(story)
 
 
-# -- which servers a crawl lies on
+# -- servers of a crawl
 
 
 def boards(*worlds: MemoryWorld) -> dict[str, Board]:
     return {f"redis://{'abc'[n]}": world.board() for n, world in enumerate(worlds)}
 
 
-def test_the_servers_of_a_crawl_are_known_by_what_they_have() -> None:
+def test_servers_of_a_crawl_are_identified_by_their_data() -> None:
     async def story() -> None:
         worlds = [MemoryWorld(), MemoryWorld()]
         await SpreadBoard(boards(*worlds)).found(CHARTER)
@@ -214,7 +215,7 @@ def test_the_servers_of_a_crawl_are_known_by_what_they_have() -> None:
     tell(story)
 
 
-def test_another_list_of_servers_is_refused_with_a_sentence() -> None:
+def test_a_different_list_of_servers_is_refused_with_an_explanation() -> None:
     async def story() -> None:
         a, b, c = MemoryWorld(), MemoryWorld(), MemoryWorld()
         board = SpreadBoard(boards(a, b))
@@ -225,10 +226,10 @@ def test_another_list_of_servers_is_refused_with_a_sentence() -> None:
             check_whole(await a.board().charter() or CHARTER, "fieldmouse")
         with pytest.raises(UsageError, match="are one server"):
             await SpreadBoard(boards(a, a)).charter()
-        with pytest.raises(BoardLost, match="redis://c knows nothing"):
+        with pytest.raises(BoardLost, match="redis://c has no data"):
             await SpreadBoard({"redis://a": a.board(), "redis://c": c.board()}).found(CHARTER)
         await board.offer([], FREE, seeds=True)
-        with pytest.raises(BoardLost, match="redis://b knows nothing"):
+        with pytest.raises(BoardLost, match="redis://b has no data"):
             await SpreadBoard(boards(a, c)).charter()
         await c.board().found(Charter(8, "", ()))
         with pytest.raises(UsageError, match="different crawls"):
@@ -241,7 +242,7 @@ def test_another_list_of_servers_is_refused_with_a_sentence() -> None:
     tell(story)
 
 
-def test_a_founder_that_died_on_its_way_is_followed_by_another() -> None:
+def test_another_agent_completes_a_crawl_whose_creator_died() -> None:
     async def story() -> None:
         a, b = MemoryWorld(), MemoryWorld()
         names = ("redis://a", "redis://b")
@@ -260,7 +261,7 @@ told = st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 5)), min_si
 
 
 @given(told, st.integers(1, 4))
-def test_shares_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
+def test_the_shards_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
     bookings = [
         BookedKeys(
             Held(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys
@@ -281,7 +282,7 @@ def test_shares_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: 
 # -- one server under two names
 
 
-def test_one_server_under_two_names_is_refused_before_anything_is_founded() -> None:
+def test_one_server_under_two_names_is_refused_before_a_crawl_is_created() -> None:
     async def story() -> None:
         world = MemoryWorld()
         twice = SpreadWorld(world, world)
@@ -294,9 +295,7 @@ def test_one_server_under_two_names_is_refused_before_anything_is_founded() -> N
     tell(story)
 
 
-def test_a_real_server_is_known_by_its_run_whatever_it_is_called(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_a_real_server_is_identified_by_its_run_id(server: ServerProcess, tmp_path: Path) -> None:
     async def story() -> None:
         RedisWorld(server)
         other = tmp_path / "other"
@@ -311,7 +310,7 @@ def test_a_real_server_is_known_by_its_run_whatever_it_is_called(
     tell(story)
 
 
-def test_two_databases_of_one_server_are_two_boards(server: ServerProcess) -> None:
+def test_two_databases_of_one_server_are_two_coordinators(server: ServerProcess) -> None:
     async def story() -> None:
         RedisWorld(server)
         board = open_board([f"{server.url}?db=1", f"{server.url}?db=2"], "fieldmouse")

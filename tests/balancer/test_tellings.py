@@ -1,12 +1,14 @@
-"""What an agent has to tell the board, kept until it is known to be safe there."""
+"""Outbox of an agent: messages are kept until they are safe at the coordinator."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import Charter, Heard, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Heard, Heartbeat, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.pagelimit import PageAsk
 from fieldmouse.balancer.teller import Teller
@@ -20,8 +22,8 @@ def found(name: str) -> FoundLinks:
     return FoundLinks(Host(f"http://{name}"), ((1, b"row"),))
 
 
-def test_what_is_to_be_told_again_is_not_taken_for_what_was_on_its_way(tmp_path: Path) -> None:
-    """The server is started anew while an answer comes: nobody knows which of them gave it."""
+def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tmp_path: Path) -> None:
+    """The server restarts while an answer arrives: it is unknown which of the two runs sent it."""
     tellings = Tellings(tmp_path / "board", None, lambda: 0.0)
     tellings.begin()
     old, fresh = found("old.example"), found("fresh.example")
@@ -37,8 +39,8 @@ def test_what_is_to_be_told_again_is_not_taken_for_what_was_on_its_way(tmp_path:
     assert not len(tellings)
 
 
-def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp_path: Path) -> None:
-    """Otherwise nobody could know that the board has an old copy of its data."""
+def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Path) -> None:
+    """Otherwise an old copy of the coordinator's data could not be detected."""
     clock = ManualClock(1_000.0)
     tellings = Tellings(tmp_path / "board", None, clock.now)
     tellings.begin()
@@ -55,7 +57,7 @@ def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp
 
     tellings.found(found("a.example"))
     assert tellings.next(9)
-    tellings.heard(clock.now(), Heard("ada", 1, 1))  # before it was told
+    tellings.heard(clock.now(), Heard("ada", 1, 1))  # before it was sent
     clock.advance(1.0)
     tellings.told(1)
     clock.advance(100.0)
@@ -71,8 +73,18 @@ def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp
     assert Tellings(tmp_path / "board", last, clock.now).since == Heard("ada", 1, 2)
 
 
-def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_path: Path) -> None:
-    """What was told is told again, and must not be taken off twice."""
+def a_teller(board: MemoryBoard, tellings: Tellings, **given: Callable[..., None]) -> Teller:
+    ignored: dict[str, Any] = dict.fromkeys(("on_dropped", "on_unbooked", "on_booked", "on_again"), _ignore)
+    options = {**ignored, **given}
+    return Teller(board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options)
+
+
+def _ignore(*values: object) -> None:
+    pass
+
+
+def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) -> None:
+    """Sent messages are sent again, and must not be taken off twice."""
     clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
     server = MemoryServer(clock)
     board, ada, bob = MemoryBoard(server), Name("ada", 1), Name("bob", 1)
@@ -83,11 +95,7 @@ def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_pa
         limit, tellings=tellings, clock=clock, hosts=lambda: 4, on_hunger=lambda: None, every=5.0
     )
     allowance.follow(lambda: air)
-    teller = Teller(
-        board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
-        on_dropped=lambda hosts, urls: None, on_unbooked=lambda urls: None,
-        on_booked=allowance.told, on_again=lambda urls: None,
-    )  # fmt: skip
+    teller = a_teller(board, tellings, on_booked=allowance.told)
 
     async def bring() -> None:
         await teller.tell_all(ada)
@@ -112,11 +120,11 @@ def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_pa
         tellings.committed()
         await bring()
         server.restart()
-        allowance.say_again(tellings.tell_again())  # as the messenger does
+        allowance.say_again(tellings.tell_again())  # as the session does
         await bring()
         for _ in range(9):
             for name in (ada, bob):
-                await board.beat(name, b"", 60.0)
+                await board.beat(name, Heartbeat(b"", 60.0))
             clock.advance(10.0)
         others = 0
         for _ in range(100):
@@ -132,10 +140,10 @@ CHARTER = Charter(key_seed=7, settings="", seeds=())
 A = Host("http://a.test")
 
 
-def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a_fence(
+def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(
     tmp_path: Path,
 ) -> None:
-    """Of two outcomes one is told in time; then the agent is fenced, joins again, and tells all."""
+    """One of two outcomes is sent in time; then the agent is fenced, joins again, and sends both."""
     clock, late = ManualClock(1_700_000_000.0), list[DoneUrl]()
     board = MemoryBoard(MemoryServer(clock))
     first, second = Name("ada", 1), Name("ada", 2)
@@ -145,12 +153,7 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
         tellings = Tellings(tmp_path / "board", last, clock.now)
         tellings.begin()
         tellings.call(first.agent, first.incarnation)
-        teller = Teller(
-            board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
-            on_dropped=lambda hosts, urls: None, on_unbooked=late.extend,
-            on_booked=lambda pages: None, on_again=lambda urls: None,
-        )  # fmt: skip
-        return tellings, teller
+        return tellings, a_teller(board, tellings, on_unbooked=late.extend)
 
     async def life() -> None:
         await board.found(CHARTER)
@@ -169,7 +172,7 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
         await teller.tell_all(second)
         assert [url.url for url in late] == ["http://a.test/late"]
 
-        # The same after a kill: all is told again, and the board knows what it was told.
+        # The same after a kill: both are sent again, and the coordinator knows which it received.
         late.clear()
         again, teller = opened(Checkpoint(0.0, {}).replaced("board", sealed.state, {}))
         assert len(again) == 2

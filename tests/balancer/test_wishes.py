@@ -1,4 +1,4 @@
-"""Hosts that agents wish for, because they have known pages of them: both boards promise the same."""
+"""Hosts that agents wish for, because they have known pages of them: the contract of both coordinators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from balancer.test_board_contract import (
     sums,
     told_to,
 )
-from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Luggage, Name, Row
+from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Row
 
 
 async def leased(board: Board, name: Name, urls: int = 100) -> dict[str, list[Row]]:
@@ -26,7 +26,7 @@ async def leased(board: Board, name: Name, urls: int = 100) -> dict[str, list[Ro
 
 
 async def visited(board: Board, name: Name, keys: range = range(1, 2)) -> None:
-    """Host A is known, and nothing of it waits."""
+    """Host A is known and has no waiting URLs."""
     await board.offer([offer(A, keys)], FREE)
     (grant,) = await board.lease(name, 5, 100)
     await board.book(name, done(grant, keys))
@@ -39,7 +39,7 @@ async def give_back(board: Board, name: Name, grant: Grant, rest: float = 0.0, p
 
 
 @told_to
-async def test_a_host_that_is_wished_for_comes_without_a_url(world: World, board: Board) -> None:
+async def test_a_wished_host_is_granted_without_a_url(world: World, board: Board) -> None:
     await visited(board, ADA)
     assert await leased(board, BOB) == {}
     await board.wish(BOB, [A])
@@ -54,7 +54,7 @@ async def test_a_host_that_is_wished_for_comes_without_a_url(world: World, board
 
 
 @told_to
-async def test_a_wished_host_brings_what_waits_for_it(world: World, board: Board) -> None:
+async def test_a_wished_host_is_granted_with_its_waiting_urls(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2], "bob")], FREE)
     await board.wish(ADA, [A])
     assert await leased(board, ADA) == {A: links([1, 2])}
@@ -62,7 +62,7 @@ async def test_a_wished_host_brings_what_waits_for_it(world: World, board: Board
 
 
 @told_to
-async def test_a_host_that_nobody_heard_of_can_be_wished_for(world: World, board: Board) -> None:
+async def test_an_unknown_host_can_be_wished_for(world: World, board: Board) -> None:
     await board.wish(ADA, [A, B])
     assert (await board.books()).hosts == 2
     assert await leased(board, ADA) == {A: [], B: []}
@@ -71,7 +71,7 @@ async def test_a_host_that_nobody_heard_of_can_be_wished_for(world: World, board
 
 
 @told_to
-async def test_a_held_host_goes_to_who_wished_for_it_first(world: World, board: Board) -> None:
+async def test_a_held_host_goes_to_the_first_agent_that_wished_for_it(world: World, board: Board) -> None:
     await board.join(CYD, LEASE)
     await board.offer([offer(A, [101, 102])], FREE)
     (grant,) = await board.lease(ADA, 5, 100)
@@ -94,7 +94,7 @@ async def test_a_held_host_goes_to_who_wished_for_it_first(world: World, board: 
 
 
 @told_to
-async def test_a_host_is_kept_for_as_long_as_a_lease_and_no_longer(world: World, board: Board) -> None:
+async def test_a_wished_host_is_kept_for_the_length_of_a_lease(world: World, board: Board) -> None:
     await board.offer([offer(A, [1])], FREE)
     (grant,) = await board.lease(ADA, 5, 100)
     await board.book(ADA, done(grant, [1]))
@@ -105,14 +105,14 @@ async def test_a_host_is_kept_for_as_long_as_a_lease_and_no_longer(world: World,
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2)
     for name in (ADA, BOB):
-        await board.beat(name, b"", LEASE)
+        await board.beat(name, Heartbeat(b"", LEASE))
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2 + 1)
     assert await leased(board, ADA) == {A: []}, "bob has robots for others, it seems"
 
 
 @told_to
-async def test_a_wished_host_rests_as_long_as_any(world: World, board: Board) -> None:
+async def test_a_wished_host_is_granted_only_after_its_rest(world: World, board: Board) -> None:
     await board.offer([offer(A, [1])], FREE)
     (grant,) = await board.lease(ADA, 5, 100)
     await board.book(ADA, done(grant, [1]))
@@ -138,13 +138,15 @@ async def test_wishes_end_with_their_agent(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_what_a_dead_agent_held_goes_to_who_wished_for_it(world: World, board: Board) -> None:
+async def test_a_host_of_a_dead_agent_goes_to_the_agent_that_wished_for_it(
+    world: World, board: Board
+) -> None:
     await board.offer([offer(A, [101])], FREE)
     await board.lease(ADA, 5, 100)
     await board.wish(BOB, [A])
     assert await leased(board, BOB) == {}
     world.advance(LEASE - 5)
-    await board.beat(BOB, b"", 2 * LEASE)
+    await board.beat(BOB, Heartbeat(b"", 2 * LEASE))
     await board.join(CYD, LEASE)
     world.advance(10)
     assert await leased(board, CYD) == {}

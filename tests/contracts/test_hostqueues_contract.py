@@ -1,4 +1,4 @@
-"""What every set of host queues promises, run for each implementation."""
+"""Contract of host queues, run for each implementation."""
 
 from __future__ import annotations
 

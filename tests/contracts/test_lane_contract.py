@@ -1,4 +1,4 @@
-"""A shard in a worker process and one in our own say and keep the same."""
+"""Contract of a shard's lane: one in a worker process and one in this process give and keep the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANSWERS: list[Page | Moved | Failed] = [
 async def tell(
     folder: Path, lane: type[Lane] | type[InlineLane], rounds: int = 2
 ) -> tuple[list[Parsed], list[ShardState]]:
-    """All answers, a checkpoint after each round, and a new opening between rounds."""
+    """Send all answers, with a checkpoint after each round, and reopen between rounds."""
     heard: list[Parsed] = []
     lost: list[int] = []
     states: list[ShardState] | None = None
@@ -76,9 +76,7 @@ async def tell(
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_every_answer_is_told_once_in_order_and_its_batch_counts(
-    lane: type[Lane] | type[InlineLane], tmp_path: Path
-) -> None:
+def test_every_answer_is_delivered_once_in_order(lane: type[Lane] | type[InlineLane], tmp_path: Path) -> None:
     heard, (state,) = asyncio.run(tell(tmp_path, lane))
     assert [one.number for one in heard] == list(range(1, len(ANSWERS) + 1))
     assert {one.batch for one in heard} == {1, 2}
@@ -87,7 +85,7 @@ def test_every_answer_is_told_once_in_order_and_its_batch_counts(
     assert held == sorted(one.link.url for one in ANSWERS if isinstance(one, Page))
 
 
-def test_both_say_the_same(tmp_path: Path) -> None:
+def test_both_implementations_give_the_same_answers(tmp_path: Path) -> None:
     apart, here = (asyncio.run(tell(tmp_path / lane.__name__, lane))[0] for lane in LANES)
     assert [(one.kind, one.reason, one.size, one.links) for one in apart] == [
         (one.kind, one.reason, one.size, one.links) for one in here

@@ -1,4 +1,4 @@
-"""What every sieve promises, run for each implementation."""
+"""Contract of the sieve, run for each implementation."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ batches = st.lists(st.lists(keys, max_size=120), max_size=12)
 @every_sieve
 @settings(max_examples=60, deadline=None)
 @given(batches)
-def test_each_key_comes_out_once_in_the_order_first_seen(make: Make, batches: list[list[int]]) -> None:
+def test_each_key_is_returned_once_in_the_order_first_seen(make: Make, batches: list[list[int]]) -> None:
     with make() as sieve:
         known: set[int] = set()
         number = 0
@@ -115,7 +115,7 @@ def test_offers_are_collected_until_they_are_sifted(make: Make) -> None:
 
 
 @every_sieve
-def test_the_key_zero_is_a_key_like_any_other(make: Make) -> None:
+def test_key_zero_is_an_ordinary_key(make: Make) -> None:
     with make() as sieve:
         sieve.offer([0, 9, 0], [1, 2, 3])
         assert sieve.sift() == [1, 2]

@@ -1,8 +1,8 @@
 """A web on loopback on which every host keeps running dry.
 
-Pages form chains. Each page links to the next one of its chain, which lies on another host, so a host has at
-most a few URLs at a time, none most of the time, and new links to it turn up as long as the web grows. The
-web runs in a thread of its own and logs every request for a judgement of politeness.
+Pages form chains. Each page links to the next one of its chain, which is on another host. So a host has at
+most a few URLs at a time and usually none, and new links to it appear as long as the web grows. The web
+runs in a separate thread and logs every request, to check politeness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ChainWeb:
         return [f"{self._origins[0]}/"]
 
     def finish(self) -> None:
-        """No chain grows any more."""
+        """Stop the growth of all chains."""
         self._finished = True
 
     def pages(self) -> set[str]:

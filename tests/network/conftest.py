@@ -1,3 +1,3 @@
-"""What stands on the path of agents is theirs, and not pytest's to import."""
+"""Exclusion of modules on the path of agents, which pytest must not import."""
 
 collect_ignore = ["stacks"]

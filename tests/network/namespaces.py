@@ -1,4 +1,4 @@
-"""Networks of our own: a namespace for servers and one for each agent, with cables that can be pulled."""
+"""Private networks: a namespace for servers and one for each agent, with links that can be cut."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rooms:
     agents: tuple[Room, ...]
 
     def pull(self, number: int) -> None:
-        """No packet passes between this agent and all others any more."""
+        """Let no packet pass between this agent and all others."""
         _ip("-n", self.servers.name, "link", "set", f"a{number}", "down")
 
     def plug(self, number: int) -> None:

@@ -1,7 +1,7 @@
-"""A long crawl by agents that come and go in every way there is, on a web whose hosts keep running dry.
+"""A long crawl by agents that come and go in all ways, on a web whose hosts keep running dry.
 
-An event follows when the crawl has settled a few more URLs, so a slow machine sees as many events as a fast
-one. After every event the coordinator is asked whether any host is stranded.
+The next event comes when the crawl has settled a few more URLs, so a slow machine sees as many events as a
+fast one. After every event the coordinator is asked for stranded hosts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .chainweb import ChainWeb
 from .uproar import LEASE, Member, Troop, Uproar
 
 EVENTS = {"join": 2, "drain": 3, "terminate": 3, "kill": 3, "forget": 2, "kill and forget": 1}
-"""How often each kind of event comes, relative to the others."""
+"""Relative frequency of each kind of event."""
 FEWEST, MOST = 2, 4
-"""Agents that run at a time, those included that will be started again in a moment."""
+"""Agents that run at a time, including those that restart in a moment."""
 DELAY = 0.1
 _PAUSES = (0.0, 1.0, LEASE + 2.0)  # seconds until an agent comes back
 
@@ -42,7 +42,8 @@ class SoakTroop(Troop):
         return [*super().words_of_the_crawl(), "--set", f"board.policy={self.policy}"]
 
     def soak(self, web: ChainWeb, events: int, seconds: float = 0.0) -> None:
-        """At least so many events, for at least so long; then the web stops growing and the crawl ends."""
+        """Run at least this many events, for at least this time; then the web stops growing and the crawl
+        ends."""
         dice, began = random.Random(f"{self.uproar.seed} {self.policy}"), time.monotonic()
         for _ in range(self.uproar.agents):
             self.add()
@@ -90,7 +91,7 @@ class SoakTroop(Troop):
         self.in_a_while(seconds, come_back)
 
     def _depart(self, kind: str, victim: Member) -> None:
-        """Make an agent go, in one of the ways there are."""
+        """Make an agent go, in one of the possible ways."""
         identity, process = read_identity(victim.home), victim.process
         assert process is not None
         joined = identity is not None and self._has_joined(identity)
@@ -119,7 +120,7 @@ class SoakTroop(Troop):
         victim.process = None
 
     def _has_joined(self, identity: AgentIdentity) -> bool:
-        """Whether this start of the agent counts; one that only begins cannot be drained yet."""
+        """Whether this start of the agent is active; a starting one cannot be drained yet."""
         known = self.server.client().hmget(f"{PREFIX}agent:{identity.agent}", "inc", "counts")
         return known == [str(identity.incarnation).encode(), b"1"]
 

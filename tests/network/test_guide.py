@@ -1,4 +1,5 @@
-"""The guide to crawling on several machines, typed as it stands, on one machine and a meadow."""
+"""The guide to crawling on several machines, executed as written, on one machine and a meadow (synthetic
+web)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SEED = "https://example.org/"
 
 
 class Reader:
-    """Types what the guide says. What a person would leave running is left running."""
+    """Executes the commands of the guide. Commands that a person would leave running are left running."""
 
     def __init__(self, folder: Path, meadow: RunningMeadow, port: int):
         self._folder, self._meadow, self._port = folder, meadow, port
@@ -93,13 +94,13 @@ def a_reader(folder: Path, meadow: RunningMeadow) -> Iterator[Reader]:
 
 
 @needs_server
-def test_the_guide_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
+def test_the_commands_of_the_guide_work_in_order(tmp_path: Path) -> None:
     lines = [line for line in typed_lines(GUIDE.read_text()) if "rediss://" not in line]
     agents = [line for line in lines if line.startswith("fieldmouse agent")]
     assert len(agents) == 5, "two agents, of which one is stopped and comes back; both take failures back"
     assert agents[1] == agents[2]
     assert agents[3] == f"{agents[1]} --forgive"
-    # `top` is typed when the crawl goes on, and would end only with it: it is typed last.
+    # `top` is typed while the crawl runs, and would end only with it: it runs last.
     later = [line for line in lines if "cluster top" in line]
     first, rest = lines[: lines.index(agents[2]) + 1], lines[lines.index(agents[2]) + 1 :]
     with (

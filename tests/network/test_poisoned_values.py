@@ -1,4 +1,5 @@
-"""Real agents on a real server whose values are damaged while they crawl: all live on, and fetch all else."""
+"""Real agents on a real server whose values are damaged during the crawl: all survive and fetch all other
+pages."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _PATIENCE = 240.0  # seconds in which a crawl of this size must end on a busy ma
 
 
 def bad_blocks(key: int) -> tuple[bytes, ...]:
-    """Blocks of one row, of that key where they have one, that cannot be read."""
+    """Unreadable blocks of one row, with that key if they have one."""
     packed = b"z" + struct.pack("<IQ", 1, key)
     rows = (
         b"\x91\xa3/\xff\xfe",
@@ -60,7 +61,7 @@ end
 
 
 class Poisoner:
-    """Damages what lies on the server, at random, until the crawl is over. No page is lost by it."""
+    """Damages values on the server at random until the crawl is over. No page is lost by it."""
 
     def __init__(self, client: redis.Redis, seed: int):
         self._client, self._dice, self.done = client, random.Random(seed), 0
@@ -78,20 +79,24 @@ class Poisoner:
         self.done += 1
 
     def _host(self, host: bytes) -> None:
-        """Of a host that has URLs: the fields that travel with it."""
-        field, value = self._dice.choice(
-            [
-                ("st", b"\x91\xa3/\xff\xfe"), ("st", b"\xff" * 200_000), ("le", b"\xff\xfe"), ("le", DIGITS),
-                ("rt", BOMB), ("rt", claiming_frame(16 << 40)), ("rt", b"no zstd"), ("d", DIGITS),
-                ("d", b"x"),
-                ("rx", DIGITS), ("raw", b"\xff"), ("wu", b"x"), ("no", b"\nx"),
-            ]
-        )  # fmt: skip
+        """Damage a field of a host that has URLs."""
+        values = {
+            "st": (b"\x91\xa3/\xff\xfe", b"\xff" * 200_000),
+            "le": (b"\xff\xfe", DIGITS),
+            "rt": (BOMB, claiming_frame(16 << 40), b"no zstd"),
+            "d": (DIGITS, b"x"),
+            "rx": (DIGITS,),
+            "raw": (b"\xff",),
+            "wu": (b"x",),
+            "no": (b"\nx",),
+        }
+        choices = [(field, value) for field, some in values.items() for value in some]
+        field, value = self._dice.choice(choices)
         self._client.hset(f"{PREFIX}h:".encode() + host, field, value)
         self._client.hset(f"{PREFIX}h:".encode() + host, "rx", int(time.time() * 1000) + 600_000)
 
     def _block(self, host: bytes) -> None:
-        """One more block waits for a host: a URL more was seen, which nobody can read."""
+        """Add an unreadable block to a host: one more seen URL."""
         blob = self._dice.choice(bad_blocks(self.done + 1))  # no URL is seen twice
         self._client.eval(_OFFER, 1, PREFIX, host, blob)
 
@@ -100,7 +105,7 @@ class Poisoner:
             self._client.hset(key, "advert", self._dice.choice([b"\xff\xfe", b"\x91" * 9000, BOMB[:9000]]))
 
     def _agent(self, host: bytes) -> None:
-        """Agents that are none."""
+        """Add agents that do not exist."""
         self._client.zadd(f"{PREFIX}names", {b"\xff\xfe": 0, "ghost": 0})
         self._client.zadd(f"{PREFIX}live", {"ghost": self._dice.choice([0, 1 << 60])})
         self._client.hset(f"{PREFIX}agent:ghost", mapping={"inc": DIGITS, "counts": 1, "deadline": DIGITS})
@@ -124,7 +129,7 @@ def _start(home: Path, *words: object) -> subprocess.Popen[bytes]:
 
 
 def _standing(server: ServerProcess) -> object:
-    """How the crawl stands, and the hosts with waiting URLs."""
+    """Totals of the crawl, and the hosts with waiting URLs."""
     client = server.client()
     hosts = {key: client.hgetall(key) for key in client.scan_iter(f"{PREFIX}h:*")}
     waiting = {key: its for key, its in hosts.items() if its.get(b"n", b"0") != b"0" or b"by" in its}
@@ -158,7 +163,7 @@ def _peak_mb(process: subprocess.Popen[bytes]) -> int:
 
 
 @needs_server
-def test_agents_live_on_whatever_is_damaged_and_fetch_all_other_pages(tmp_path: Path) -> None:
+def test_agents_survive_damaged_values_and_fetch_all_other_pages(tmp_path: Path) -> None:
     with a_server() as server, running_meadow(**SMALL) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "50ms", "--allow-private")
@@ -186,7 +191,7 @@ def test_agents_live_on_whatever_is_damaged_and_fetch_all_other_pages(tmp_path: 
             for agent in agents:
                 crawling.end(agent)
         for home, agent in zip(homes, agents, strict=True):
-            # A URL that was put there while the last agent left is what 3 speaks of.
+            # A URL that was added while the last agent left explains exit code 3.
             assert agent.returncode in (0, 3), _talk(home)
             assert "Traceback" not in _talk(home)
         crawling.run("agent", homes[1], *board, "--allow-private")
@@ -201,7 +206,7 @@ def test_agents_live_on_whatever_is_damaged_and_fetch_all_other_pages(tmp_path: 
 
 
 @needs_server
-def test_an_agent_that_holds_many_long_robots_txt_values_ends_on_sigterm(tmp_path: Path) -> None:
+def test_an_agent_with_many_long_robots_txt_values_stops_on_sigterm(tmp_path: Path) -> None:
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d*a\n" % n for n in range(17_000))
     value = blocks.packed_text(rules[: 499 << 10])
     with a_server() as server, running_meadow(hosts=60, pages=3000, seed=4, page_kb=1.0, busy=0.0) as meadow:

@@ -1,8 +1,8 @@
-"""Nothing is lost and nobody is annoyed, whatever happens to agents and to their board.
+"""Nothing is lost and no site is visited too often, whatever happens to agents and their coordinator.
 
-Real processes on a real server: agents are killed, paused for longer than their lease, drained and added, cut
-off from all others in network namespaces, and the server is stopped and killed. The long version, with four
-agents, 42 events and 20,000 pages, is played when FIELDMOUSE_UPROAR gives its seed: `make uproar`.
+Real processes on a real server: agents are killed, paused for longer than their lease, drained and added,
+cut off from all others in network namespaces, and the server is stopped and killed. The long version, with
+four agents, 42 events and 20,000 pages, runs when FIELDMOUSE_UPROAR gives its seed: `make uproar`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LARGE = {"hosts": 400, "pages": 20_000, "hosts_per_address": 2, "page_kb": 4.0, 
 
 @needs_server
 @pytest.mark.timeout(1200)
-def test_nothing_is_lost_in_an_uproar(tmp_path: Path) -> None:
+def test_nothing_is_lost_under_random_faults(tmp_path: Path) -> None:
     play(tmp_path, SHORT, SMALL, seed=31)
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_lost_when_agents_are_cut_off(tmp_path: Path) -> None:
 @needs_server
 @pytest.mark.skipif(not ASKED, reason="played when asked for: make uproar")
 @pytest.mark.timeout(7200)
-def test_nothing_is_lost_in_a_long_uproar(tmp_path: Path) -> None:
+def test_nothing_is_lost_under_random_faults_for_long(tmp_path: Path) -> None:
     play(tmp_path, LONG, LARGE, seed=31)
 
 

@@ -1,8 +1,8 @@
-"""Agents of one crawl as their users run them, on a real server, while a seeded hand hurts what it can reach.
+"""Agents of one crawl as users run them, on a real server, under seeded random faults.
 
-Events fall when the board's books have come so far, not by the clock: a slow machine is hurt as often as a
-fast one. Before an agent is killed or paused it is noted what the board says it holds, so that in the end
-each page that was fetched twice can be held against what was leased at an event.
+Events depend on the totals of the crawl, not on the clock: a slow machine gets as many faults as a fast
+one. Before an agent is killed or paused, its leases are noted. So in the end each page that was fetched
+twice can be compared with the leases at an event.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .namespaces import Rooms
 LEASE = 4.0
 """Seconds; agents are paused for longer than that."""
 PORT = 6379
-"""Of the board, in a namespace where it is alone."""
-FENCED = "what this agent held was given to others"
+"""Address of the server, in a namespace where it is alone."""
+FENCED = "the hosts of this agent were given to others"
 _PREFIX = META.removesuffix("meta")
 _PATIENCE = 240.0  # seconds without any progress until a test gives up
 _STACKS = Path(__file__).with_name("stacks")
@@ -43,7 +43,7 @@ _TELLING = os.environ | {
 
 @dataclass(frozen=True)
 class Uproar:
-    """How much is done to whom. Each kind of event comes so often, in an order that follows from the seed."""
+    """Numbers of the events of each kind. Their order follows from the seed."""
 
     seed: int
     agents: int = 3
@@ -67,7 +67,7 @@ class Member:
 
     home: Path
     words: list[str]
-    before: list[str] = field(default_factory=list)  # words that run it somewhere else
+    before: list[str] = field(default_factory=list)  # command prefix that runs it somewhere else
     process: subprocess.Popen[bytes] | None = None
     paused: bool = False
     cut: bool = False
@@ -75,10 +75,9 @@ class Member:
 
     def start(self) -> None:
         with (self.home.parent / f"{self.home.name}.err").open("ab") as talk:
-            self.process = subprocess.Popen(
-                [*self.before, *command("agent", self.home, *self.words, "--json")],
-                stdout=talk, stderr=talk, start_new_session=True, env=_TELLING,
-            )  # fmt: skip
+            words = [*self.before, *command("agent", self.home, *self.words, "--json")]
+            streams = {"stdout": talk, "stderr": talk}
+            self.process = subprocess.Popen(words, **streams, start_new_session=True, env=_TELLING)
 
     @property
     def talk(self) -> str:
@@ -89,7 +88,7 @@ class Member:
         return self.process is not None and self.process.poll() is None and not self.paused
 
     def tell(self, sign: signal.Signals) -> None:
-        """The whole machine, as it were: its workers, too."""
+        """Signal the whole process group: its workers, too."""
         assert self.process is not None
         os.killpg(self.process.pid, sign)
 
@@ -103,7 +102,7 @@ class Member:
 
 @dataclass
 class Troop:
-    """All agents of the crawl and their board."""
+    """All agents of the crawl and their coordinator."""
 
     uproar: Uproar
     meadow: RunningMeadow | ChainWeb
@@ -112,7 +111,7 @@ class Troop:
     members: list[Member] = field(default_factory=list)
     later: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     leased: set[int] = field(default_factory=set)  # keys, at any event that may cost a second fetch
-    held: Counter[str] = field(default_factory=Counter)  # how many URLs that were, by event
+    held: Counter[str] = field(default_factory=Counter)  # number of those URLs, by event
     happened: Counter[str] = field(default_factory=Counter)
     rooms: Rooms | None = None  # each agent has one of them
 
@@ -130,11 +129,11 @@ class Troop:
         return member
 
     def words_of_the_crawl(self) -> list[str]:
-        """Options of the first agent, which founds the crawl."""
+        """Options of the first agent, which creates the crawl."""
         words = ["--seed", self.meadow.seeds[0], "--scope", "web", "--delay", f"{self.uproar.delay:g}s"]
         return [*words, "--set", f"board.lease={LEASE:g}s", "--set", "board.heartbeat=1s"]
 
-    # -- the board
+    # -- the coordinator
 
     def settled(self) -> int:
         return int(self.server.client().hget(META, "settled") or 0)
@@ -144,7 +143,7 @@ class Troop:
         return int(seen), int(settled)
 
     def owed(self) -> dict[str, set[int]]:
-        """The keys that agents owe the board, by agent and start; it may be written meanwhile."""
+        """Keys that agents owe, by agent and start; they may change during the read."""
         client, owed = self.server.client(), dict[str, set[int]]()
         for debtor in client.scan_iter(f"{_PREFIX}owe:*", count=1000):
             keys = owed.setdefault(debtor.decode().removeprefix(f"{_PREFIX}owe:"), set())
@@ -153,7 +152,7 @@ class Troop:
         return owed
 
     def note_leased(self, event: str, member: Member | None = None) -> None:
-        """What one agent holds, by all names that it had, or what all of them hold."""
+        """Note the URLs that one agent holds, under all its names, or that all of them hold."""
         name = ""
         if member is not None:
             identity = read_identity(member.home)
@@ -164,10 +163,10 @@ class Troop:
         self.leased |= keys
         self.held[event] += len(keys)
 
-    # -- what happens
+    # -- events
 
     def run(self, wanted: int) -> None:
-        """Let the crawl go on to its end; the events are spread over `wanted` outcomes."""
+        """Run the crawl to its end; the events are spread over `wanted` outcomes."""
         dice = random.Random(self.uproar.seed)
         for _ in range(self.uproar.agents):
             self.add()
@@ -183,7 +182,7 @@ class Troop:
 
     def event(self, kind: str, dice: random.Random) -> None:
         if kind in ("kill", "pause", "drain", "cut"):
-            # One that is cut off cannot be drained: it waits for the board.
+            # An agent that is cut off cannot be drained: it waits for the coordinator.
             self.wait_until(lambda: any(member.awake and not member.cut for member in self.members))
             victim = dice.choice([member for member in self.members if member.awake and not member.cut])
             acts = {"kill": self.kill, "pause": self.pause, "drain": self.drain, "cut": self.cut}
@@ -216,7 +215,7 @@ class Troop:
         self.in_a_while(LEASE + dice.uniform(0.5, 4.0), go_on)
 
     def cut(self, victim: Member, dice: random.Random) -> None:
-        """Its cable is pulled: what it sends arrives nowhere, and it hears nothing."""
+        """Cut the link of an agent: nothing it sends arrives, and it receives nothing."""
         assert self.rooms is not None
         rooms, number = self.rooms, self.members.index(victim)
         rooms.pull(number)
@@ -234,12 +233,12 @@ class Troop:
         process = victim.process
         assert process is not None
         process.send_signal(signal.SIGTERM)
-        # One that is not at its first line yet, while Python loads, has no hands for a signal.
+        # An agent that is still loading Python cannot handle a signal.
         with suppress(subprocess.TimeoutExpired):
             process.wait(120)
         if process.returncode is None:
             process.send_signal(signal.SIGUSR1)
-            time.sleep(5)  # for what it has to say
+            time.sleep(5)  # for its output
         assert process.returncode in (0, 130, -signal.SIGTERM), (
             f"{victim.home.name} was drained\n{victim.talk}"
         )
@@ -250,7 +249,7 @@ class Troop:
         self.note_leased(kind)
         self.server.process.send_signal(signal.SIGKILL if kind == "kill board" else signal.SIGTERM)
         self.server.process.wait(60)
-        time.sleep(dice.choice([0.0, 1.0, LEASE + 1.0]))  # how long does not matter to what must hold
+        time.sleep(dice.choice([0.0, 1.0, LEASE + 1.0]))  # the duration does not affect the invariants
         self.server.start()
         self.note_leased(kind)
 
@@ -258,7 +257,7 @@ class Troop:
         self.later.append((time.monotonic() + seconds, act))
 
     def wait_until(self, reached: Callable[[], bool]) -> None:
-        """Do what is due meanwhile; agents may end only when the crawl is over."""
+        """Wait, and run due actions; agents may end only when the crawl is over."""
         last, since = -1, time.monotonic()
         while not reached():
             now = time.monotonic()
@@ -285,7 +284,7 @@ class Troop:
                 member.tell(signal.SIGKILL)
                 member.process.wait()
 
-    # -- what came of it
+    # -- results
 
     def fetched_twice(self) -> set[str]:
         pages = Counter(url for member in self.members for url in member.pages())
@@ -299,7 +298,7 @@ class Troop:
         return {url: key_of(url, seed) for url in urls}
 
     def starved(self) -> int:
-        """How often an agent lost its lease though nobody had hurt it: this machine had no time for it."""
+        """How often an agent lost its lease without an event: this machine had no time for it."""
         boards = self.happened["stop board"] + self.happened["kill board"]
         return sum(max(0, member.talk.count(FENCED) - member.pauses - boards) for member in self.members)
 
@@ -309,7 +308,7 @@ def a_troop(
     uproar: Uproar, meadow: RunningMeadow, folder: Path, rooms: Rooms | None = None
 ) -> Iterator[Troop]:
     heard = ("--port", str(PORT), "--bind", "0.0.0.0", "--protected-mode", "no") if rooms else ()
-    syncing = ("--appendfsync", "everysec")  # as servers do: a kill may cost the last of what they were told
+    syncing = ("--appendfsync", "everysec")  # as servers do: a kill may cost the last messages
     with a_server(*syncing, *heard, before=rooms.servers.words([]) if rooms else []) as server:
         troop = Troop(uproar, meadow, server, folder, rooms=rooms)
         try:

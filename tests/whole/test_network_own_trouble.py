@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from fieldmouse.balancer.adverts import Advert, advert_of
-from fieldmouse.balancer.board.contract import AgentNote, Name
+from fieldmouse.balancer.board.contract import AgentNote, Heartbeat, Name
 from fieldmouse.balancer.identity import read_identity
 from fieldmouse.clock import Clock
 from fieldmouse.lab import bottle
@@ -47,7 +47,7 @@ class PlayedAgent:
 
     async def beat(self) -> AgentNote | None:
         """Send a heartbeat; returns the status of the other agent, if it is there yet."""
-        pulse = await self._board.beat(self.name, self._advert, LEASE)
+        pulse = await self._board.beat(self.name, Heartbeat(self._advert, LEASE))
         return next((note for note in pulse.agents if note.agent != self.name.agent), None)
 
     @classmethod

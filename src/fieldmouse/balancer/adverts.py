@@ -1,4 +1,4 @@
-"""What agents say of themselves with each sign of life, and the table others make of it."""
+"""Status figures that agents send with each heartbeat, and the table that other agents make of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def advert_of(note: AgentNote) -> Advert:
-    """What it said; an advert that cannot be read says nothing (`UnreadableAdverts` tells of it)."""
+    """Read the status of an agent; an unreadable one gives the defaults (see `UnreadableAdverts`)."""
     try:
         return advert_in(note.advert)
     except DamagedValue:
@@ -24,7 +24,7 @@ def advert_of(note: AgentNote) -> Advert:
 
 
 class UnreadableAdverts:
-    """Adverts that cannot be read: each agent's is told of once, until it can be read again."""
+    """Warning about unreadable status figures: once for each agent, until they can be read again."""
 
     def __init__(self) -> None:
         self._agents: set[str] = set()
@@ -38,38 +38,38 @@ class UnreadableAdverts:
             except DamagedValue as trouble:
                 if note.agent not in self._agents:
                     self._agents.add(note.agent)
-                    log.warning("what agent %s says of itself is ignored: %s", note.agent, trouble)
+                    log.warning("the status of agent %s is ignored: %s", note.agent, trouble)
 
 
 def _within(value: float, least: float, most: float, usual: float) -> float:
-    """What an agent says of itself, should it be no number of that kind at all."""
+    """Clamp a figure that an agent reports; `usual` if it is not finite."""
     return min(max(value, least), most) if isfinite(value) else usual
 
 
 def table_of(notes: Sequence[AgentNote]) -> AgentTable:
-    """The agents by name, those that drain or rest counted out: nobody sends them a host."""
-    known = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
-    adverts = [advert_of(note) for note in known]
+    """Table of the living agents by name; draining and resting ones are marked to get no hosts."""
+    living = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
+    adverts = [advert_of(note) for note in living]
     return AgentTable(
-        [note.agent for note in known],
+        [note.agent for note in living],
         [_within(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
         [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
         [_within(advert.price, -MOST, MOST, 0.0) for advert in adverts],
-        [not (note.draining or advert.resting) for note, advert in zip(known, adverts, strict=True)],
-        [float(max(0, note.hosts)) for note in known],
+        [not (note.draining or advert.resting) for note, advert in zip(living, adverts, strict=True)],
+        [float(max(0, note.hosts)) for note in living],
         [_within(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
     )
 
 
 def anybody_refreshes(notes: Sequence[AgentNote]) -> bool:
-    """Whether hosts are wanted for more than what waits on the board."""
+    """Whether an agent wants hosts for more than the URLs that wait at the coordinator."""
     return any(note.alive and advert_of(note).refreshes for note in notes)
 
 
 def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
-    """Which part of what all have together is that agent's: as large as that of the pages it has.
+    """Share of this agent in a total of the cluster, in proportion to its pages.
 
-    Of the others that are `alive` those that were not heard of are taken to have as many as those that were.
+    Agents that are `alive` but not listed count as having as many pages as the listed ones on average.
 
     >>> import msgspec
     >>> def note(name: str, pages: int) -> AgentNote:
@@ -82,6 +82,6 @@ def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
     pages = {note.agent: max(1, advert_of(note).pages) for note in notes if note.alive}
     if agent not in pages:
         return 1.0
-    own, heard = pages.pop(agent), len(pages)
-    others = sum(pages.values()) * (alive - 1) / heard if heard else own * (alive - 1)
+    own, listed = pages.pop(agent), len(pages)
+    others = sum(pages.values()) * (alive - 1) / listed if listed else own * (alive - 1)
     return own / (own + max(0.0, others))

@@ -1,12 +1,12 @@
-"""How many pages an agent may fetch under a limit of the whole crawl: those that the board reserved for it.
+"""Page quota of an agent under a limit of the whole crawl: the pages that the coordinator reserved for it.
 
-What counts against it are pages in the air, pages that are known and not settled, and settled ones that the
-board has not been told of. Some more are kept to spare, so that robots wait for nobody; a part of them is
-given up as soon as the board has too few, and all of them when there is no host to fetch from.
+The quota covers pages in flight, pages that are known and not settled, and settled pages not yet sent to
+the coordinator. Some more are kept to spare so that fetch workers need not wait. Part of the spare is
+given up when the coordinator has too few, and all of it when there is no host to fetch from.
 
-Invariant: what we may use is never more than what the board has reserved for us. So it is made smaller
-before the board is asked, and larger only by its answer; and outcomes are told in the same turn as pages
-are asked for (`messenger`).
+Invariant: the usable quota never exceeds the coordinator's reservation. So it is reduced before the
+coordinator is asked and raised only by its answer, and outcomes are sent in the same turn in which pages
+are asked for.
 """
 
 from __future__ import annotations
@@ -20,38 +20,45 @@ from fieldmouse.balancer.tellings import Tellings
 from fieldmouse.clock import Clock
 
 SPARE = 32
-"""Pages beyond those that count already, at most: more than are fetched while the board is asked."""
+"""Most pages to spare: more than are fetched while the coordinator is asked."""
 HOST = 8
 """Pages to spare for each host that we hold."""
-_HUNGRY = 0.05  # seconds until the board is asked again when it had too few, at first
-_SATED = 1.0  # ... and at last
+_FIRST_PAUSE = 0.05  # seconds until the coordinator is asked again after it had too few, at first
+_LONGEST_PAUSE = 1.0  # ... and at most
 
 
 class PageAllowance:
-    """0 as `limit`: as many as we like."""
+    """Quota of one agent; no limit if `limit` is 0."""
 
     def __init__(
-        self, limit: int, *, tellings: Tellings, clock: Clock, hosts: Callable[[], int],
-        on_hunger: Callable[[], None], every: float,
-    ):  # fmt: skip
-        """`hosts` we hold and may fetch from. The board is asked at least `every` so many seconds."""
+        self,
+        limit: int,
+        *,
+        tellings: Tellings,
+        clock: Clock,
+        hosts: Callable[[], int],
+        on_hunger: Callable[[], None],
+        every: float,
+    ):
+        """`hosts` counts the hosts we may fetch from. The coordinator is asked at least every `every`
+        seconds."""
         self._limit, self._tellings, self._clock, self._hosts = limit, tellings, clock, hosts
         self._on_hunger, self._every = on_hunger, every
-        self._in_air: Callable[[], int] = lambda: 0
+        self._in_flight: Callable[[], int] = lambda: 0
         self._granted = 0
         self._lapses = 0
         self._asked_at, self._pause = -math.inf, 0.0
         self._scarce = False  # we got less than we wanted
-        self._lacking = 0  # pages that we have, and could not book
+        self._extra = 0  # pages that we have and could not acknowledge
 
-    # -- the desk's side
+    # -- the dispatcher's side
 
     def follow(self, in_air: Callable[[], int]) -> None:
-        """Who knows how many pages are in the air, or known and not settled."""
-        self._in_air = in_air
+        """Set the function that counts pages in flight, or known and not settled."""
+        self._in_flight = in_air
 
     def admits(self) -> bool:
-        """Whether one more page may be asked for."""
+        """Whether one more page may be requested."""
         if not self._limit:
             return True
         left = self._granted - self._used
@@ -59,50 +66,50 @@ class PageAllowance:
             self._on_hunger()
         return left > 0
 
-    # -- the messenger's side
+    # -- the session's side
 
     @property
     def _used(self) -> int:
-        return self._in_air() + self._tellings.untold_pages
+        return self._in_flight() + self._tellings.untold_pages
 
     @property
     def _spare(self) -> int:
-        return min(SPARE, HOST * self._hosts() + self._lacking)
+        return min(SPARE, HOST * self._hosts() + self._extra)
 
     @property
     def left(self) -> float:
-        """Pages that may be asked for or booked besides; inf without a limit."""
+        """Pages that may still be requested or acknowledged; inf without a limit."""
         return max(0, self._granted - self._used) if self._limit else math.inf
 
     def lack(self, pages: int) -> None:
-        """So many more we could book at once, were they reserved for us: they wait on the board again."""
-        self._lacking += pages
+        """Ask for more: these pages could be acknowledged at once, but exceed the quota and wait again."""
+        self._extra += pages
 
     def told(self, pages: int) -> None:
-        """So many of the pages that were reserved are booked."""
+        """Take acknowledged pages off the quota."""
         self._granted = max(0, self._granted - pages)
 
     def lapse(self) -> None:
-        """We were fenced: nothing is reserved for us any more."""
+        """Drop the quota: the agent was fenced."""
         self._granted, self._lapses = 0, self._lapses + 1
         self.say_again()
 
     def say_again(self, pages: int = 0) -> None:
-        """The server is another one: so many `pages` that were told are to be told, and taken off, again."""
+        """Ask a restarted server at once; `pages` that were sent before are sent, and taken off, again."""
         self._granted += pages
         self._asked_at, self._pause = -math.inf, 0.0
 
     def due_in(self) -> float:
-        """Seconds until the board should be asked; inf if never."""
+        """Seconds until the coordinator should be asked; inf if never."""
         if not self._limit:
             return math.inf
         left, spare = self._granted - self._used, self._spare
         hungry = left <= spare // 2 and spare > 0
-        wait = self._pause if hungry else _SATED if left > spare else self._every
+        wait = self._pause if hungry else _LONGEST_PAUSE if left > spare else self._every
         return max(0.0, self._asked_at + wait - self._clock.now())
 
     async def renew(self, board: Board, name: Name) -> bool:
-        """Ask the board if that is due; returns whether we may fetch more than before."""
+        """Ask the coordinator if that is due; returns whether we may fetch more than before."""
         if self.due_in():
             return False
         used, spare, lapses = self._used, self._spare, self._lapses
@@ -113,8 +120,8 @@ class PageAllowance:
         want = used + spare
         granted = await board.reserve_pages(name, PageAsk(self._limit, keep=self._granted, want=want))
         if lapses != self._lapses:
-            return False  # it was reserved for who we were
+            return False  # it was reserved for our last start
         self._scarce = granted < want
-        self._pause = min(_SATED, max(_HUNGRY, 2 * self._pause)) if self._scarce else 0.0
-        self._granted, self._asked_at, self._lacking = granted, self._clock.now(), 0
+        self._pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self._pause)) if self._scarce else 0.0
+        self._granted, self._asked_at, self._extra = granted, self._clock.now(), 0
         return granted - used > before

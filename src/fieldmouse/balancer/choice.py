@@ -1,8 +1,8 @@
-"""Who visits a host next, asked after each visit, from what this agent has learned and heard.
+"""Choice of the agent that visits a host next, made after each visit.
 
-The rule is one of `policy/balance`. What it learns of a host travels with that; what it knows of
-the agents they advertise. Round trips are given to it in units of fifty milliseconds, which makes those
-of the web about as large as the ones that the rules were tried on.
+The rule is a policy of `policy/balance`. What the policy learns about a host travels with the host;
+figures of the agents come from their status messages. Round trips are passed in units of fifty
+milliseconds, which makes those of the web about as large as the ones that the policies were tested with.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ UNIT = 0.05
 
 
 class Chooser:
-    """One for an agent. Asking twice about one visit gives one answer.
+    """Placement of the hosts that this agent holds. Asking twice about one visit gives the same answer.
 
-    Invariant: it remembers hosts that were brought and not forgotten, and no others.
+    Invariant: it holds data on hosts that were added and not forgotten, and on no others.
     """
 
     def __init__(self, balancer: Balancer):
@@ -34,51 +34,51 @@ class Chooser:
         self._places: dict[Host, str] = {}
 
     def call(self, me: str) -> None:
-        """The name of this agent."""
+        """Set the name of this agent."""
         self._me = me
 
     def meet(self, table: AgentTable, told: Collection[str]) -> None:
-        """Agents have told how they stand: those that are in `told`, the others some time before."""
+        """Update the table of agents: those in `told` reported now, the others earlier."""
         table.carry_over(self.table, told)
         self.table = table
         self._here = table.names.index(self._me) if self._me in table.names else -1
 
     def brought(self, host: Host, learned: bytes) -> None:
-        """A host came with this."""
+        """Add a host with the policy's data about it."""
         self._learned[host] = learned
         self._places.pop(host, None)
 
     def __contains__(self, host: object) -> bool:
-        """Whether anything is remembered of it."""
-        return any(host in known for known in (self._learned, self._trips, self._queued, self._places))
+        """Whether there is any data on the host."""
+        return any(host in table for table in (self._learned, self._trips, self._queued, self._places))
 
     def learned(self, host: Host) -> bytes:
         return self._learned.get(host, b"")
 
     def forget(self, host: Host) -> None:
-        """It left."""
+        """Drop a host that left."""
         self._learned.pop(host, None)
         self._trips.pop(host, None)
         self._queued.pop(host, None)
         self._places.pop(host, None)
 
     def queued(self, host: Host, seconds: float) -> None:
-        """So long it was ready to be visited, and no robot came."""
+        """Record how long the host was ready and waited for a fetch worker."""
         if host in self._learned:
             self._queued[host] = seconds
 
     def took(self, host: Host, seconds: float) -> None:
-        """A request was answered after so long; perhaps one to a host that others have."""
+        """Record a round trip in seconds; ignored for hosts that this agent does not hold."""
         if host in self._learned:
             self._trips.setdefault(host, []).append(seconds)
 
     def prefers(self, host: Host, agent: str) -> None:
-        """It lives at an address that this agent has."""
+        """Place a host at the agent that holds its address."""
         if agent != self._me and host in self._learned:
             self._places[host] = agent
 
     def stays(self, host: Host, visits: int, shunned: Collection[str] = ()) -> bool:
-        """Whether we visit it the next time, too. Nobody who is `shunned` does."""
+        """Whether this agent also makes the next visit. Agents in `shunned` are never chosen."""
         if self._places.get(host, self._me) != self._me:
             return False
         trips = self._trips.pop(host, None)
@@ -102,10 +102,11 @@ class Chooser:
         return False
 
     def place_of(self, host: Host, shunned: Collection[str] = (), *, idle: bool = False) -> str:
-        """Who should visit a host that we let go; "" for anybody, but for one that somebody is to shun.
+        """Agent that should visit a host that we release; "" for any.
 
-        If it goes only since there is nothing to do (`idle`), that may be ourselves: a host that is near to
-        us should not be far from whoever is first when somebody finds a link to it.
+        With `shunned` agents, or if the host is released only because it is idle (`idle`), that may be
+        this agent: a host that is near to us should not go to the first agent that asks when a link to it
+        is found.
         """
         place = self._places.get(host, "")
         if place not in ("", self._me):
@@ -114,7 +115,7 @@ class Chooser:
         return self._me if ours and self._me not in shunned else ""
 
     def place_new(self, host: Host) -> str:
-        """Who should visit a host that nobody has met: whoever has time, but for the rule that hashes."""
+        """Agent that should visit a new host; "" (the first with time) except under the hashing policy."""
         place = self._balancer.choose(host, b"", -1, self.table) if self._decides_first else -1
         return self.table.names[place] if place >= 0 else ""
 
@@ -123,9 +124,9 @@ class Chooser:
         return type(self._balancer).__name__ == "HashBalancer"
 
     def backlog(self, due: int, robots: int, behind: float = 0.0) -> float:
-        """What we advertise next: units of time that `due` hosts mean to so many robots, smoothed.
+        """Backlog to report next: units of time that `due` hosts mean to `robots` fetch workers, smoothed.
 
-        The workers take a page that comes now after `behind` seconds.
+        The workers start on a page that arrives now after `behind` seconds.
         """
         self._robots = max(1, robots)
         return self._balancer.pace_of(self._me).advertise(max(0, due), self._robots, behind / UNIT)
@@ -135,5 +136,5 @@ class Chooser:
         return self._balancer.pace_of(self._me).speed
 
     def price(self) -> float:
-        """What we advertise next as ours."""
+        """Price to report next."""
         return self.table.repriced(self._here) if self._here >= 0 else 0.0

@@ -1,4 +1,4 @@
-"""The other agents, as one asks them who could not reach a host: `policy/opinion` with what adverts say."""
+"""Second opinion of other agents on a host that this one cannot reach: `policy/opinion` with agent status."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from fieldmouse.records import Door, Errand, HostState, Reason, Unreached
 
 
 class Colleagues:
-    """See `robots.blame.SecondOpinion`. Nobody is asked who drains, or whose own network is gone."""
+    """Implementation of `robots.blame.SecondOpinion`. Agents that drain or have no network are not asked."""
 
     def __init__(self, clock: Clock, rng: Generator, machine: str):
         self._clock, self._rng = clock, rng
         self._me, self._others = Colleague("", machine), list[Colleague]()
 
     def meet(self, me: str, notes: Sequence[AgentNote]) -> None:
-        """Agents have told how they stand."""
+        """Update the list of agents."""
         self._me = Colleague(me, self._me.machine)
-        told = [(note, advert_of(note)) for note in notes if note.alive and not note.draining]
+        statuses = [(note, advert_of(note)) for note in notes if note.alive and not note.draining]
         self._others = [
             Colleague(note.agent, advert.machine)
-            for note, advert in told
+            for note, advert in statuses
             if note.agent != me and not advert.resting
         ]
 
     @property
     def present(self) -> bool:
-        """Whether anybody else takes hosts."""
+        """Whether any other agent takes hosts."""
         return bool(self._others)
 
     def visit(self, errand: Errand) -> Errand:
-        """We set out. If it is for polls alone, nobody else can have the last word."""
+        """Start a visit. If it is for polls alone, no other agent can make the final attempt."""
         state = errand.state
         if not state.unreached:
             return errand
@@ -53,12 +53,12 @@ class Colleagues:
         return msgspec.structs.replace(state, unreached=with_note(state.unreached, note))
 
     def heir(self, before: HostState, after: HostState) -> str:
-        """Who should try a host that we have just noted as unreached; "" if we have not."""
+        """Agent that should try a host that we have just noted as unreached; "" if we have not."""
         note = self._own(after)
         if note is None or note == self._own(before):
             return ""
-        who = to_ask(after.unreached, self._me, self._others, self._clock.now(), final=note.counts)
-        return who[int(self._rng.integers(len(who)))].agent if who else ""
+        agents = to_ask(after.unreached, self._me, self._others, self._clock.now(), final=note.counts)
+        return agents[int(self._rng.integers(len(agents)))].agent if agents else ""
 
     def _own(self, state: HostState) -> Unreached | None:
         return next((note for note in state.unreached if note.agent == self._me.agent), None)

@@ -1,4 +1,4 @@
-"""Addresses, for robots that wait: asked for and freed in as few messages as may be."""
+"""Address leases for waiting fetch workers, asked for and freed in batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from fieldmouse.balancer.board.contract import AddressAnswer, AddressAsk, Board, Name
-from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.errors import BoardUnreachable, Fenced
 
@@ -14,14 +13,13 @@ _PAUSE = 0.3  # seconds
 
 
 class AddressDoor:
-    """Whatever came together goes together; while one message is on its way, the next gathers."""
+    """Batches the pending requests for addresses: while one call is under way, the next batch gathers."""
 
     def __init__(
-        self, board: Board, mailbox: Mailbox, lease: LeaseClock, name: Callable[[], Name],
-        on_refused: Callable[[str], None],
-    ):  # fmt: skip
-        """`on_refused` hears of an address that was ours, and is not."""
-        self._board, self._mailbox, self._lease, self._name = board, mailbox, lease, name
+        self, board: Board, mailbox: Mailbox, name: Callable[[], Name], on_refused: Callable[[str], None]
+    ):
+        """`on_refused` receives an address that is no longer ours."""
+        self._board, self._mailbox, self._name = board, mailbox, name
         self._on_refused = on_refused
         self._held: dict[str, AddressAsk] = {}  # granted, and not known to be free again
 
@@ -29,14 +27,14 @@ class AddressDoor:
         while True:
             await self._mailbox.at_the_door(60.0)
             while self._mailbox.asks or self._mailbox.rests:
-                await self._round()
+                await self._deliver_batch()
 
-    async def _round(self) -> None:
+    async def _deliver_batch(self) -> None:
         rests = self._mailbox.take_rests()
         for address in rests:
             self._held.pop(address, None)
         asks = self._mailbox.asks.take()
-        if not self._lease.valid:
+        if not self._mailbox.open:
             self._mailbox.put_rests_back(rests)
             self._refuse(asks)
             await self._mailbox.at_the_door(_PAUSE)
@@ -58,7 +56,7 @@ class AddressDoor:
             await self._mailbox.at_the_door(_PAUSE)
 
     async def ask_again(self) -> None:
-        """The server is another one, and may have forgotten what it granted: others could be granted it."""
+        """Ask for all held addresses again: a restarted server may have forgotten them."""
         asks = list(self._held.values())
         if not asks:
             return

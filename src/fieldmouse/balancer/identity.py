@@ -1,7 +1,7 @@
-"""Who an agent is: a name that lives in its directory, and a number for each of its starts.
+"""Identity of an agent: a name stored in its directory, and a number for each start.
 
-A directory that was copied is another agent. It notices that it lies elsewhere on the disk than
-when it got its name, and takes a new one: two agents of one name would fence each other for ever.
+A copied directory is another agent. It notices that it lies elsewhere on the disk than when it got its
+name, and takes a new one: two agents of one name would fence each other again and again.
 """
 
 from __future__ import annotations
@@ -19,95 +19,97 @@ from fieldmouse.crawldir import AGENT_FILE, write_whole
 from fieldmouse.errors import typed
 
 if TYPE_CHECKING:
-    from fieldmouse.balancer.board.contract import Name  # of a board, which a crawl of its own does not load
+    # part of the coordinator, which a crawl on one machine does not load
+    from fieldmouse.balancer.board.contract import Name
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):
-    """What `agent.json` holds."""
+    """Content of `agent.json`."""
 
     agent: str
     incarnation: int
-    lies_at: str  # device and number of the directory
+    lies_at: str  # device and inode of the directory
     crawl: str = ""
-    own_from: int = 0  # bytes of outcomes.log: what stands before them, another agent has booked
+    own_from: int = 0  # offset in outcomes.log: another agent acknowledged the outcomes before it
 
 
 DEFAULT_CRAWL = "fieldmouse"
-_NOBODY = AgentIdentity("", 0, "")
+_NO_IDENTITY = AgentIdentity("", 0, "")
 _NAME = re.compile(r"[A-Za-z0-9-]{0,64}")
-_MOST = 1 << 52  # microseconds: a number that the board's scripts can count on from
-NAMELESS = msgspec.json.encode(_NOBODY)
-"""An agent's that has not joined yet: whoever is killed between its making and its joining is one, too."""
+_MOST_INCARNATION = 1 << 52  # microseconds; the coordinator's scripts can still add to it
+NAMELESS = msgspec.json.encode(_NO_IDENTITY)
+"""Identity of an agent that has not joined yet, or was killed between its creation and its joining."""
 
 
 def is_agent(directory: Path) -> bool:
-    """Whether the crawl in this directory is one of many."""
+    """Whether the crawl in this directory is part of a cluster."""
     return (directory / AGENT_FILE).is_file()
 
 
 def read_identity(directory: Path) -> AgentIdentity | None:
-    """Who the agent in this directory is; None if there is none, or if it is a copy of one."""
-    known = read_origin(directory)
-    return known if known is not None and known.lies_at == _place_of(directory) else None
+    """Identity of the agent in this directory; None if there is none, or if the directory is a copy."""
+    identity = read_origin(directory)
+    return identity if identity is not None and identity.lies_at == _location_of(directory) else None
 
 
 def read_origin(directory: Path) -> AgentIdentity | None:
-    """Who the agent was that this directory is of, or a copy of; None if it is of none.
+    """Identity of the agent that this directory belongs to or was copied from; None if there is none.
 
-    Of a file that is damaged nothing is lost but a name, and whoever joins without one gets another.
+    A damaged file costs only the name: an agent that joins without one gets a new name.
     """
     file = directory / AGENT_FILE
     try:
-        known = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
+        identity = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError:
-        return _NOBODY
-    return known if _NAME.fullmatch(known.agent) and 0 <= known.incarnation < _MOST else _NOBODY
+        return _NO_IDENTITY
+    valid = _NAME.fullmatch(identity.agent) and 0 <= identity.incarnation < _MOST_INCARNATION
+    return identity if valid else _NO_IDENTITY
 
 
 def command_of(directory: Path) -> str:
-    """What lets the agent in this directory go on, for people."""
-    known = read_origin(directory) or _NOBODY
-    crawl = f" --crawl {typed(known.crawl)}" if known.crawl not in ("", DEFAULT_CRAWL) else ""
+    """Command that continues the agent in this directory, for people."""
+    identity = read_origin(directory) or _NO_IDENTITY
+    crawl = f" --crawl {typed(identity.crawl)}" if identity.crawl not in ("", DEFAULT_CRAWL) else ""
     return f"fieldmouse agent {typed(directory)} --board URL{crawl}"
 
 
 def last_start(directory: Path) -> Name:
-    """Who we were last; nobody, if we never were, or if this is a copy."""
+    """Last start of this agent; empty if it never started, or if the directory is a copy."""
     from fieldmouse.balancer.board.contract import Name
 
-    known = read_identity(directory) or _NOBODY
-    return Name(known.agent, known.incarnation)
+    identity = read_identity(directory) or _NO_IDENTITY
+    return Name(identity.agent, identity.incarnation)
 
 
 def next_start(directory: Path, crawl: str) -> Name:
-    """Who we are from now on, written down before anybody is told."""
+    """Begin a new start of this agent, written to disk before the coordinator sees it."""
     from fieldmouse.balancer.board.contract import Name
 
-    known = read_identity(directory)
+    identity = read_identity(directory)
     machine = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:32] or "agent"
-    agent = known.agent if known is not None else f"{machine}-{secrets.token_hex(3)}"
-    # No two starts have one number, not even those of copies.
-    started = max(time.time_ns() // 1000, known.incarnation + 1 if known is not None else 1)
+    agent = identity.agent if identity is not None else f"{machine}-{secrets.token_hex(3)}"
+    # Starts never share a number, not even those of copies.
+    started = max(time.time_ns() // 1000, identity.incarnation + 1 if identity is not None else 1)
     name = Name(agent, started)
     fresh = AgentIdentity(
-        name.agent, name.incarnation, _place_of(directory), crawl, own_from=own_from(directory)
+        name.agent, name.incarnation, _location_of(directory), crawl, own_from=own_from(directory)
     )
     write_whole(directory / AGENT_FILE, msgspec.json.format(msgspec.json.encode(fresh)))
     return name
 
 
 def own_from(directory: Path) -> int:
-    """Where the outcomes of this agent begin in its log: those before are of the one it is a copy of."""
-    known = read_identity(directory)
-    return known.own_from if known is not None else _length_of(directory / "outcomes.log")
+    """Offset of this agent's first outcome in its log: earlier ones are of the agent it was copied from."""
+    identity = read_identity(directory)
+    return identity.own_from if identity is not None else _length_of(directory / "outcomes.log")
 
 
 def _length_of(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _place_of(directory: Path) -> str:
+def _location_of(directory: Path) -> str:
     status = directory.stat()
     return f"{status.st_dev:x}:{status.st_ino:x}"

@@ -1,8 +1,9 @@
-"""How long what an agent holds is still its own, by a clock that goes on while the machine sleeps.
+"""Lease clock: how long an agent may use what it holds, on a clock that runs while the machine sleeps.
 
-A sign of life buys `seconds` from the moment the *board* heard it. The agent knows only when it was sent,
-which was earlier; so it counts from there, and stops a little before: then nobody else has been given a
-host while it still asks there, whatever happened in between (a pause, a lost network, a closed lid).
+A heartbeat extends the lease by `seconds` from the moment the *coordinator* received it. The agent only
+knows the earlier moment of sending. It counts from there and stops a little early. So no other agent is
+given a host while this one still visits it, whatever happened in between (a pause, a lost network, a
+closed lid).
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import time
 from collections.abc import Callable
 
 MARGIN = 0.2
-"""The share of a lease that is not used: requests under way have that long to end."""
+"""Share of a lease that is not used: requests under way have that time to end."""
 
 
 def boottime() -> float:
-    """Seconds on a clock that counts sleep and that nobody sets."""
+    """Seconds on a clock that counts sleep and cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseClock:
-    """Until when we may ask anybody for anything."""
+    """Time until which this agent may send requests."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = boottime):
         self.seconds = seconds
@@ -31,11 +32,11 @@ class LeaseClock:
         return self._now()
 
     def renewed(self, sent_at: float) -> None:
-        """The board has answered a sign of life that was sent then."""
+        """Extend the lease: the coordinator answered a heartbeat sent at that time."""
         self._until = max(self._until, sent_at + self.seconds * (1.0 - MARGIN))
 
     def over(self) -> None:
-        """We were fenced, or must find out what is still ours."""
+        """End the lease: the agent was fenced, or must find out which leases it has."""
         self._until = 0.0
 
     @property
@@ -44,5 +45,5 @@ class LeaseClock:
 
     @property
     def left(self) -> float:
-        """Seconds, 0 if it is over."""
+        """Seconds left, 0 if it is over."""
         return max(0.0, self._until - self._now())

@@ -1,7 +1,7 @@
-"""What the frontier of an agent says and wants, until a messenger has brought it to the board.
+"""Calls of an agent's frontier that wait for delivery to the coordinator.
 
-The frontier's side is synchronous: each call puts something into a tray. The messenger empties the trays, and
-puts back what could not be brought. Invariant: what is in no tray, the board has been told.
+The frontier's side is synchronous: each call appends to a list. The session empties the lists and puts
+back what it could not deliver. Invariant: the coordinator has received everything that is in no list.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fieldmouse.url import Host, host_of
 
 
 class SettledPage(Protocol):
-    """As the frontier tells of it."""
+    """A URL with an outcome, as the frontier reports it."""
 
     @property
     def host(self) -> Host: ...
@@ -55,54 +55,62 @@ class SettledPage(Protocol):
     def kind(self) -> str: ...
 
 
-_TOGETHER = 1000  # URLs that are taken back at once
-_REMEMBERED = 1 << 18  # keys that were told lately: a power of two
+_MOST_RETRIES = 1000  # URLs in one retry message
+_RECENT_KEYS = 1 << 18  # keys offered recently: a power of two
 
 
 class Mailbox:
-    """See `frontier.landlord.Landlord`."""
+    """Implementation of `frontier.landlord.Landlord`."""
 
     def __init__(
-        self, *, tellings: Tellings, lease: LeaseClock, chooser: Chooser, clock: Clock,
-        pack: Callable[[Host, HostState], Luggage], delay: Callable[[HostState], float],
-        key_of: Callable[[str], int], kinds_of: Callable[[Sequence[int]], Sequence[str]],
-    ):  # fmt: skip
-        """`pack` gives a host what others are to know of it; `delay` is that between two visits.
+        self,
+        *,
+        tellings: Tellings,
+        lease: LeaseClock,
+        chooser: Chooser,
+        clock: Clock,
+        pack: Callable[[Host, HostState], Luggage],
+        delay: Callable[[HostState], float],
+        key_of: Callable[[str], int],
+        kinds_of: Callable[[Sequence[int]], Sequence[str]],
+    ):
+        """`pack` returns the state that travels with a host; `delay` is the time between two visits.
 
-        `kinds_of` tells of which kind the outcomes of some keys are that are settled here."""
+        `kinds_of` returns the kinds of the outcomes that these keys have here.
+        """
         self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
         self.back = Tray[GivenBack]()
-        self.strays = Tray[tuple[Held, Row]]()  # URLs of hosts that left before
+        self.strays = Tray[tuple[Held, Row]]()  # URLs to return whose hosts left before
         self.more = Tray[Held]()
         self.wishes = Tray[Host]()
-        self.rests: dict[str, float] = {}  # addresses that are free, and when each may be asked
+        self.rests: dict[str, float] = {}  # addresses that are free, and when each may be visited again
         self.books = BoardBooks()
         self.scope = SharedScope()
-        self._heard = False  # the board has said how things stand
+        self._has_totals = False  # totals were received from the coordinator
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
         self._pack, self._delay, self.key_of, self._kinds_of = pack, delay, key_of, kinds_of
-        self._lately = np.zeros(_REMEMBERED, np.uint64)
+        self._recent_keys = np.zeros(_RECENT_KEYS, np.uint64)
         self._dropped: dict[str, int] = {}
-        self._posted = asyncio.Event()
-        self._at_the_door = asyncio.Event()
+        self._calls_ready = asyncio.Event()
+        self._addresses_ready = asyncio.Event()
 
-    # -- what the frontier says
+    # -- the frontier's side
 
     @property
     def open(self) -> bool:
         return self._lease.valid
 
     def found(self, links: Sequence[Link], keys: Sequence[int]) -> None:
-        """Links that were found; those told lately are known to the board."""
+        """Offer links. Those offered recently are known to the coordinator and left out."""
         if not keys:
             return
         now = self._clock.now()
         offered = np.array(keys, np.uint64)
-        slots = (offered & np.uint64(_REMEMBERED - 1)).astype(np.intp)
-        fresh = np.flatnonzero(self._lately[slots] != offered)
+        slots = (offered & np.uint64(_RECENT_KEYS - 1)).astype(np.intp)
+        fresh = np.flatnonzero(self._recent_keys[slots] != offered)
         if not fresh.size:
             return
-        self._lately[slots[fresh]] = offered[fresh]
+        self._recent_keys[slots[fresh]] = offered[fresh]
         by_host: dict[Host, list[tuple[int, bytes]]] = {}
         is_seed = False
         for place in fresh.tolist():
@@ -146,51 +154,51 @@ class Mailbox:
         self.post()
 
     def settled(self, urls: Sequence[SettledPage]) -> None:
-        """They are booked as soon as the checkpoint holds them."""
+        """Acknowledge these URLs as soon as the checkpoint holds them."""
         leases: dict[tuple[Host, int], list[DoneUrl]] = {}
         for url in urls:
             leases.setdefault((url.host, url.epoch), []).append(DoneUrl(url.key, url.url, url.kind))
         self._tellings.done(leases)
 
     def take_back(self, links: Sequence[tuple[Link, str]]) -> None:
-        """Outcomes of ours that do not count any more, with the kinds they were of: these URLs wait again."""
+        """Retry outcomes, given with their kinds: these URLs wait again."""
         now = self._clock.now()
         by_host: dict[Host, list[tuple[Link, str]]] = {}
         for link, kind in links:
             by_host.setdefault(host_of(link.url), []).append((link, kind))
-        for host, its in by_host.items():
-            for start in range(0, len(its), _TOGETHER):
-                part = its[start : start + _TOGETHER]
+        for host, pairs in by_host.items():
+            for start in range(0, len(pairs), _MOST_RETRIES):
+                part = pairs[start : start + _MOST_RETRIES]
                 rows = [(self.key_of(link.url), to_row(link, host, now)) for link, _ in part]
                 self._tellings.forgiven(host, rows, [kind for _, kind in part])
 
     def wait_again(self, urls: int) -> None:
-        """So many URLs wait on the board that were settled when we heard of it last."""
+        """Add URLs that wait again to the last totals, in which they were settled."""
         self.books = replace(self.books, waiting=self.books.waiting + urls)
 
     def book_known(self, host: Host, epoch: int, links: Sequence[Link], pages: float) -> int:
-        """These have outcomes here already: the board can have them at once, each as what it is.
+        """Acknowledge URLs that already have outcomes here, each with its own kind.
 
-        At most so many `pages` of them; the others wait again. Returns how many these are.
+        At most `pages` pages are acknowledged; the others wait again. Returns the number of those.
         """
         keys = [self.key_of(link.url) for link in links]
-        known, over = list[DoneUrl](), 0
+        settled, over = list[DoneUrl](), 0
         for key, link, kind in zip(keys, links, self._kinds_of(keys), strict=True):
             if kind == PAGE and pages < 1:
                 self.put_back(host, epoch, link)
                 over += 1
             else:
                 pages -= kind == PAGE
-                known.append(DoneUrl(key, link.url, kind))
-        if known:
-            self._tellings.known((host, epoch), known)
+                settled.append(DoneUrl(key, link.url, kind))
+        if settled:
+            self._tellings.known((host, epoch), settled)
         self.post()
         return over
 
     @property
     def waiting(self) -> int:
         books = self.books
-        idle = self._heard and books.begun and not books.waiting and not len(self._tellings)
+        idle = self._has_totals and books.begun and not books.waiting and not len(self._tellings)
         return 0 if idle else max(1, books.waiting)
 
     @property
@@ -198,68 +206,68 @@ class Mailbox:
         return dict(self._dropped)
 
     def note_dropped(self, hosts: int, urls: int) -> None:
-        """So many links were left out by the bounds on sites."""
+        """Count links that the bounds on sites dropped."""
         for rule, count in ((DropRule.HOSTS, hosts), (DropRule.URLS, urls)):
             if count:
                 self._dropped[rule.value] = self._dropped.get(rule.value, 0) + count
 
-    # -- what robots want
+    # -- the fetch workers' side
 
     async def ask_address(self, address: str, host: Host, epoch: int, state: HostState) -> AddressAnswer:
-        """May we ask there, for one errand? Waits for the board's answer."""
+        """Lease an address for one host visit; waits for the coordinator's answer."""
         answer: asyncio.Future[AddressAnswer] = asyncio.get_running_loop().create_future()
         self.asks.put((AddressAsk(address, Held(host, epoch), self._delay(state)), answer))
-        self._at_the_door.set()
+        self._addresses_ready.set()
         return await answer
 
     def free_address(self, address: str, free_at: float) -> None:
-        """The errand is over; the address may be asked again then."""
+        """End the visit; the address may be visited again at `free_at`."""
         self.rests[address] = max(free_at, self.rests.get(address, 0.0))
-        self._at_the_door.set()
+        self._addresses_ready.set()
 
     def take_rests(self) -> dict[str, float]:
-        """Addresses that are free, and for how many seconds each rests."""
+        """Take all addresses that are free, with the seconds that each still rests."""
         rests, self.rests = self.rests, {}
         now = self._clock.now()
         return {address: max(0.0, at - now) for address, at in rests.items()}
 
     def put_rests_back(self, rests: dict[str, float]) -> None:
-        """They could not be told; what is left of each is told later."""
+        """Return addresses that could not be freed; the rest of their time is sent later."""
         now = self._clock.now()
         for address, seconds in rests.items():
             self.rests[address] = max(now + seconds, self.rests.get(address, 0.0))
 
-    # -- the messenger's side
+    # -- the session's side
 
     def notes(self, standing: Mapping[tuple[Host, int], HostState]) -> dict[Held, Luggage]:
-        """What the board is to know of hosts that we go on holding."""
+        """State of hosts that we still hold, for the coordinator."""
         return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
 
     def unsaid_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
-        """Of hosts given back and URLs that will not be visited, of which the board was not told."""
+        """Keys of hosts given back and of returned URLs not yet received by the coordinator, by lease."""
         for given in self.back:
             yield (given.held.host, given.held.epoch), [key for key, _ in given.unused]
         for held, (key, _) in self.strays:
             yield (held.host, held.epoch), [key]
 
     def hear(self, books: BoardBooks) -> None:
-        """How the whole crawl stands."""
-        self.books, self._heard = books, True
+        """Take in the totals of the whole crawl."""
+        self.books, self._has_totals = books, True
 
     def post(self) -> None:
-        self._posted.set()
+        self._calls_ready.set()
 
     async def posted(self, seconds: float) -> None:
-        """Wait until there is something to bring, or for so long."""
-        await _wait(self._posted, seconds)
+        """Wait until a call is pending, at most these seconds."""
+        await _wait(self._calls_ready, seconds)
 
     async def at_the_door(self, seconds: float) -> None:
-        """The same for what robots want, who wait."""
-        await _wait(self._at_the_door, seconds)
+        """Wait until an address is asked for or freed, at most these seconds."""
+        await _wait(self._addresses_ready, seconds)
 
     def forget_lately(self) -> None:
-        """The board may have forgotten what it was told."""
-        self._lately[:] = 0
+        """Forget which links were offered: the coordinator may have lost them."""
+        self._recent_keys[:] = 0
 
 
 def by_lease(strays: Sequence[tuple[Held, Row]]) -> dict[Held, list[Row]]:

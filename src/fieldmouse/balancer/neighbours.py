@@ -1,8 +1,8 @@
-"""The agents that we have heard of, of whom a sign of life tells only some when there are many.
+"""Known agents of the cluster, of which a heartbeat reply lists only some when there are many.
 
-What was told last is kept. Everybody who is there is told of within a round of turns, so whoever was not for
-two of them has left. Nothing but prices and guesses goes by it: the board alone knows who holds what, fences
-whoever is overdue, and sends no host to who is gone.
+The last status of each agent is kept. Every member is listed within one round of replies, so an agent that
+is missing for two rounds has left. Only prices and estimates depend on this: the coordinator alone knows
+the holder of a host, fences overdue agents, and sends no host to an agent that left.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from fieldmouse.balancer.board.contract import TOLD, AgentNote, Pulse
 
 
 class Neighbours:
-    """One for an agent, which is among them."""
+    """Agents known to one agent, itself included."""
 
     def __init__(self) -> None:
         self._turn = 0
-        self._heard: dict[str, tuple[int, AgentNote]] = {}  # the turn it was told of last, and what
+        self._listed: dict[
+            str, tuple[int, AgentNote]
+        ] = {}  # last turn in which it was listed, and its status
 
     def hear(self, pulse: Pulse) -> Sequence[AgentNote]:
-        """All that are believed to live, after one more sign of life was answered."""
+        """Take in a heartbeat reply and return all agents believed to be alive."""
         self._turn += 1
         if pulse.whole:
-            self._heard.clear()
-        self._heard.update((note.agent, (self._turn, note)) for note in pulse.agents)
+            self._listed.clear()
+        self._listed.update((note.agent, (self._turn, note)) for note in pulse.agents)
         last = self._turn - 2 * ceil(pulse.members / TOLD)
-        self._heard = {
-            agent: (turn, note) for agent, (turn, note) in self._heard.items() if note.alive and turn > last
+        self._listed = {
+            agent: (turn, note) for agent, (turn, note) in self._listed.items() if note.alive and turn > last
         }
-        return [note for _, note in self._heard.values()]
+        return [note for _, note in self._listed.values()]

@@ -1,8 +1,8 @@
-"""Whether an agent's directory is as new as what the board has heard of it.
+"""Check that an agent's directory is as new as the coordinator's data about it.
 
-One that was brought back from a snapshot lacks pages that the board takes for stored: nobody would ever fetch
-them again. An agent tells an outcome, and joins under a new start, only when that is durable: a board that
-knows of more proves that the directory is an old copy.
+A directory restored from a snapshot lacks pages that the coordinator takes for stored; they would never be
+fetched again. An agent acknowledges an outcome, and joins under a new start, only after that is durable.
+So a coordinator with later data proves that the directory is an old copy.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from fieldmouse.balancer.board.contract import Board, Name
 from fieldmouse.balancer.board.refusals import outdated
 from fieldmouse.balancer.tellings import TellingsState
 
-_ALL_TOLD = 1 << 50  # a board that was made again says more than that of what was told to the lost one
+_ALL_TOLD = 1 << 50  # a rebuilt coordinator reports more than this for batches sent to the lost one
 
 
 async def check_newest(board: Board, sealed: TellingsState, last: Name) -> None:
-    """Raise if the board knows more; `last` is the agent's last start, of nobody if this is a copy."""
+    """Raise if the coordinator has later data; `last` is the agent's last start, empty if this is a copy."""
     if not last.agent or sealed.agent != last.agent:
         return
     notes = [*await board.agents(), *await board.departed()]

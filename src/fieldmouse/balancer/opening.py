@@ -1,4 +1,4 @@
-"""The board that one or several URLs lead to."""
+"""Factory of coordinators: the one behind a URL, or a sharded one for several URLs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmouse.errors import UsageError
 
 
 def open_board(urls: Sequence[str], crawl: str) -> Board:
-    """Connects to nobody yet. With several URLs, sites are spread over their servers."""
+    """Coordinator of a crawl; connects later. With several URLs, sites are sharded over their servers."""
     labels = _labels(urls, crawl)
     from fieldmouse.balancer.board.server.board import RedisBoard
 
@@ -23,7 +23,7 @@ def open_board(urls: Sequence[str], crawl: str) -> Board:
 
 
 def open_builder(urls: Sequence[str], crawl: str) -> BoardBuilder:
-    """The same for a crawl that is made again."""
+    """Builder of a crawl that is rebuilt; otherwise as above."""
     labels = _labels(urls, crawl)
     from fieldmouse.balancer.board.server.board import RedisBoard
     from fieldmouse.balancer.board.server.builder import RedisBuilder
@@ -34,28 +34,28 @@ def open_builder(urls: Sequence[str], crawl: str) -> BoardBuilder:
 
 
 def _labels(urls: Sequence[str], crawl: str) -> list[str]:
-    """What people call the servers; a UsageError if these cannot be meant."""
+    """Names of the servers for people. Raises `UsageError` if a URL or the crawl's name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", crawl):
         raise UsageError(
             f"`--crawl {crawl}` is no name of a crawl", "use letters, digits, dots, dashes and underscores"
         )
     if not urls:
-        raise UsageError("no board is named", "name its server: `--board redis://HOST:6379/0`")
+        raise UsageError("no coordinator is named", "name its server: `--board redis://HOST:6379/0`")
     try:
         from fieldmouse.balancer.board.server.connect import label_of
     except ModuleNotFoundError as missing:
         raise UsageError(
-            f"a board needs `{missing.name}`, which is not installed",
+            f"a coordinator needs `{missing.name}`, which is not installed",
             "install it with `pip install fieldmouse[network]`",
         ) from missing
     labels = [label_of(url) for url in urls]
     if len(set(labels)) != len(labels):
-        raise UsageError("one board is named twice", "name each server once")
+        raise UsageError("one coordinator is named twice", "name each server once")
     return labels
 
 
 async def crawls_of(urls: Sequence[str]) -> list[str]:
-    """The names of all crawls on these servers."""
+    """Names of all crawls on these servers."""
     _labels(urls, "any")
     from fieldmouse.balancer.board.server.listing import crawls_on
 
@@ -63,7 +63,10 @@ async def crawls_of(urls: Sequence[str]) -> list[str]:
 
 
 async def charter_of(board: Board, crawl: str) -> Charter | None:
-    """What the crawl is, None if there is none; a UsageError if it lies on other servers than were named."""
+    """Specification of the crawl, None if there is none.
+
+    Raises `UsageError` if the crawl lies on other servers than were named.
+    """
     charter = await board.charter()
     if charter is not None:
         check_whole(charter, crawl)

@@ -1,4 +1,4 @@
-"""What an agent does while its board does not answer: it says so once, and tries again."""
+"""Retry of calls while the coordinator does not answer; warns once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fieldmouse.errors import BoardUnreachable
 log = logging.getLogger(__name__)
 
 PAUSE = 0.3
-"""Seconds between two tries to reach the board."""
+"""Seconds between two tries to reach the coordinator."""
 
 
 class BoardPatience:
-    """`on_return` hears that it answers again."""
+    """State of the connection; `on_return` is called when the coordinator answers again."""
 
     def __init__(self, clock: Clock, on_return: Callable[[], None]):
         self._clock, self._on_return = clock, on_return
-        self.answered = True  # it did when it was asked last
-        self._doubtful = False  # it may have granted what we never heard of
+        self.answered = True  # the last call was answered
+        self._needs_reconcile = False  # it may have made grants whose answer was lost
 
     async def until_done(self, act: Callable[[], Awaitable[Any]]) -> Any:
-        """Try until the board answers."""
+        """Repeat `act` until the coordinator answers."""
         while True:
             try:
                 done = await act()
@@ -36,15 +36,15 @@ class BoardPatience:
             return done
 
     def take_doubt(self) -> bool:
-        """Whether it should be found out what the board has granted; asked once for each silence or doubt."""
-        doubtful, self._doubtful = self._doubtful, False
+        """Whether to find out what the coordinator has granted; True once for each silence or doubt."""
+        doubtful, self._needs_reconcile = self._needs_reconcile, False
         return doubtful
 
     def doubt(self) -> None:
-        self._doubtful = True
+        self._needs_reconcile = True
 
     def note_silence(self, trouble: BoardUnreachable) -> None:
-        self.doubt()  # and that it answers others since does not end it
+        self.doubt()  # an answer to another call does not clear it
         if self.answered:
             self.answered = False
             log.warning("%s; waiting for it", trouble)
@@ -52,5 +52,5 @@ class BoardPatience:
     def note_answer(self) -> None:
         if not self.answered:
             self.answered = True
-            log.warning("the board answers again; going on")
+            log.warning("the coordinator answers again; continuing")
             self._on_return()

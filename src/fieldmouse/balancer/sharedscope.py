@@ -1,9 +1,9 @@
-"""Pages that joined the scope of a crawl, shared by its agents through the coordinator.
+"""Pages that were added to the scope of a crawl, shared by its agents through the coordinator.
 
-They join by redirects of seeds (`agent/crawlscope.py`).
+Redirects of seeds add them (`agent/crawlscope.py`).
 
-An agent publishes a page before it acknowledges the page's outcome. So when nothing waits any more, every
-agent that hears so has heard of all pages that joined.
+An agent publishes a page before it acknowledges the page's outcome. So an agent that learns that no URL
+waits has already received all added pages.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from fieldmouse.url import Url
 
 
 class SharedScope:
-    """URLs to publish, and URLs that were heard of."""
+    """URLs to publish, and URLs received from other agents."""
 
     def __init__(self) -> None:
         self.unsent: list[Url] = []
-        self._known: dict[Url, None] = {}  # published or heard of, in order
-        self._heard: list[Url] = []
+        self._known: dict[Url, None] = {}  # published or received, in order
+        self._received: list[Url] = []
 
     def __len__(self) -> int:
-        """How many the coordinator has, as far as we know."""
+        """Number of pages that the coordinator has, as far as this agent can tell."""
         return len(self._known) - len(self.unsent)
 
     def publish(self, urls: Iterable[Url]) -> None:
-        """Tell the others of these, each once."""
+        """Send these to the other agents, each once."""
         fresh = [url for url in dict.fromkeys(urls) if url not in self._known]
         self.unsent += fresh
         self._known.update(dict.fromkeys(fresh))
 
     def sent(self, urls: Iterable[Url]) -> None:
-        """These were published."""
+        """Mark these as published."""
         gone = set(urls)
         self.unsent = [url for url in self.unsent if url not in gone]
 
     def publish_again(self) -> None:
-        """The server was started again, and may have forgotten what it was told last."""
+        """Publish all again: a restarted server may have lost the last ones."""
         self.unsent = list(self._known)
 
     def hear(self, urls: Iterable[Url]) -> None:
         for url in urls:
             if url not in self._known:
                 self._known[url] = None
-                self._heard.append(url)
+                self._received.append(url)
 
     def take_heard(self) -> list[Url]:
-        """Those heard of since the last call."""
-        heard, self._heard = self._heard, []
+        """URLs received since the last call."""
+        heard, self._received = self._received, []
         return heard

@@ -1,4 +1,4 @@
-"""Brings tellings to the board, in the order in which they came."""
+"""Sender that delivers the outbox to the coordinator in order."""
 
 from __future__ import annotations
 
@@ -12,72 +12,78 @@ from fieldmouse.errors import Fenced
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host
 
-_LINKS = 1024  # told at once
+_MOST_LINKS = 1024  # links sent in one call
 
 
 class Teller:
     def __init__(
-        self, board: Board, tellings: Tellings, *, keep_urls: bool, bounds: SiteBounds,
-        place_new: Callable[[Host], str], on_dropped: Callable[[int, int], None],
-        on_unbooked: Callable[[Sequence[DoneUrl]], None], on_booked: Callable[[int], None],
+        self,
+        board: Board,
+        tellings: Tellings,
+        *,
+        keep_urls: bool,
+        bounds: SiteBounds,
+        place_new: Callable[[Host], str],
+        on_dropped: Callable[[int, int], None],
+        on_unbooked: Callable[[Sequence[DoneUrl]], None],
+        on_booked: Callable[[int], None],
         on_again: Callable[[int], None],
-    ):  # fmt: skip
-        """`place_new` says who should visit a host that is new.
+    ):
+        """`place_new` returns the agent that should visit a new host.
 
-        `on_dropped` and `on_unbooked` hear what did not count, `on_booked` how many pages were told, and
-        `on_again` how many URLs wait again.
+        `on_dropped` receives dropped links, `on_unbooked` rejected outcomes, `on_booked` the number of
+        pages sent, and `on_again` the number of URLs that wait again.
         """
         self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
         self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
         self._on_booked, self._on_again = on_booked, on_again
-        self._late: set[int] = set()  # keys of outcomes of ours that did not count
+        self._rejected: set[int] = set()  # keys of our rejected outcomes
 
     async def tell_all(self, name: Name) -> None:
-        while batch := self._tellings.next(_LINKS):
-            if isinstance(batch[0], FoundLinks):
-                await self._tell_links([telling for telling in batch if isinstance(telling, FoundLinks)])
-            elif isinstance(batch[0], ForgivenUrls):
-                await self._tell_forgiven(name, [each for each in batch if isinstance(each, ForgivenUrls)])
-            else:
-                await self._tell_done(name, [telling for telling in batch if isinstance(telling, DoneUrls)])
+        while batch := self._tellings.next(_MOST_LINKS):
+            if links := [each for each in batch if isinstance(each, FoundLinks)]:
+                await self._send_links(links)
+            await self._send_retries(name, [each for each in batch if isinstance(each, ForgivenUrls)])
+            await self._send_outcomes(name, [each for each in batch if isinstance(each, DoneUrls)])
             self._on_booked(self._tellings.told(len(batch)))
 
-    async def _tell_links(self, found: Sequence[FoundLinks]) -> None:
+    async def _send_links(self, messages: Sequence[FoundLinks]) -> None:
         offers = [
-            Offer(told.host, limited_site(told.host), told.links, self._place_new(told.host))
-            for told in found
+            Offer(message.host, limited_site(message.host), message.links, self._place_new(message.host))
+            for message in messages
         ]
-        seeds = any(told.is_seed for told in found)
+        seeds = any(message.is_seed for message in messages)
         answer = await self._board.offer(offers, self._bounds, seeds=seeds)
         self._on_dropped(answer.dropped_hosts, answer.dropped_urls)
 
-    async def _tell_forgiven(self, name: Name, forgiven: Sequence[ForgivenUrls]) -> None:
-        for told in forgiven:
-            # What came too late to count waits already, or is others'.
-            counted = [place for place, (key, _) in enumerate(told.links) if key not in self._late]
-            rows, kinds = [told.links[place] for place in counted], [told.kinds[place] for place in counted]
+    async def _send_retries(self, name: Name, messages: Sequence[ForgivenUrls]) -> None:
+        for message in messages:
+            # Rejected outcomes wait already, or belong to other agents.
+            outcomes = zip(message.links, message.kinds, strict=True)
+            counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected]
+            rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
             if rows:
-                taken = TakenBack(told.host, rows, kinds, told.number)
+                taken = TakenBack(message.host, rows, kinds, message.number)
                 self._on_again(await self._board.take_back(name, taken))
 
-    async def _tell_done(self, me: Name, done: Sequence[DoneUrls]) -> None:
-        for told in done:
+    async def _send_outcomes(self, me: Name, messages: Sequence[DoneUrls]) -> None:
+        for message in messages:
             bookings = [
                 BookedKeys(Held(host, epoch), [url.key for url in urls], [url.kind for url in urls])
-                for host, epoch, urls in told.leases
+                for host, epoch, urls in message.leases
             ]
-            urls = [url for _, _, some in told.leases for url in some]
+            urls = [url for _, _, leased in message.leases for url in leased]
             packed = pack_urls([url.url for url in urls]) if self._keep_urls else b""
-            name = Name(me.agent, told.incarnation or me.incarnation)
+            name = Name(me.agent, message.incarnation or me.incarnation)
             try:
-                missed = await self._board.book(name, Told(bookings, packed, told.number))
+                missed = await self._board.book(name, Told(bookings, packed, message.number))
             except Fenced:
                 if name == me:
                     raise
-                if told.number <= await self._board.last_told(name):
-                    continue  # it counted when it was told the first time
+                if message.number <= await self._board.last_told(name):
+                    continue  # it counted when it was sent the first time
                 missed = [booking.keys for booking in bookings]
             late = {key for keys in missed for key in keys}
             if late:
-                self._late |= late
+                self._rejected |= late
                 self._on_unbooked([url for url in urls if url.key in late])

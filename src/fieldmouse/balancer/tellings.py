@@ -1,15 +1,15 @@
-"""What an agent has to tell the board, kept until that is safe there.
+"""Outbox of an agent: messages to the coordinator, kept until they are safe there.
 
-Two kinds of things: links that were found (`FoundLinks`), and outcomes that are durable (`DoneUrls`).
-They are told in the order in which they came, so the links of a page are on the board before its outcome
-is. All of it is a part of the checkpoint: what a page said is as durable as the page. An outcome is told
-only once the checkpoint that holds it is.
+There are two main kinds: links found (`FoundLinks`) and durable outcomes (`DoneUrls`). They are sent in
+the order in which they came, so the links of a page reach the coordinator before its outcome. The outbox
+is part of the checkpoint: the links of a page are as durable as the page. An outcome is sent only after
+the checkpoint that holds it is durable.
 
-A server that is killed forgets what it heard last. So what was told is kept for a while, and told again
-to a server that was started anew; the board counts nothing twice. It is kept until the board has heard a
-later sign of life, and for a while after that: `since` is that sign, noted in the checkpoint in which what
-was told before is not kept any more. A board that never heard it has an old copy of its data, and is told
-nothing.
+A killed server loses its last seconds. So sent messages are kept for a while and sent again to a restarted
+server; the coordinator counts nothing twice. They are kept until the coordinator has recorded a later
+heartbeat, and for a while after that. `since` is that heartbeat, stored in the first checkpoint without
+the messages sent before it. A coordinator that does not know it has an old copy of its data, and nothing
+is sent to it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fieldmouse.url import Host
 
 PART = "board"
 KEPT = 30.0
-"""Seconds for which what was told is kept: an append-only file is synced every second, or every two."""
-_SEGMENT = 4 << 20  # bytes
+"""Seconds for which sent messages are kept: an append-only file is synced every second or two."""
+_SEGMENT_BYTES = 4 << 20  # bytes
 
 
 class FoundLinks(msgspec.Struct, frozen=True, array_like=True, tag="found"):
@@ -43,15 +43,15 @@ class FoundLinks(msgspec.Struct, frozen=True, array_like=True, tag="found"):
 class DoneUrl(msgspec.Struct, frozen=True, array_like=True):
     key: int
     url: str
-    kind: str  # of its outcome
+    kind: str  # kind of its outcome
 
 
 class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
-    """Outcomes of one checkpoint, by the lease they belong to: host, epoch and URLs."""
+    """Outcomes of one checkpoint by lease: host, epoch and URLs."""
 
     incarnation: int
     leases: tuple[tuple[Host, int, tuple[DoneUrl, ...]], ...]
-    number: int = 0  # grows from one to the next; 0 where nothing is kept
+    number: int = 0  # grows with each message; 0 for a message that is not kept
 
     @property
     def pages(self) -> int:
@@ -59,12 +59,12 @@ class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
 
 class ForgivenUrls(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
-    """Outcomes of one host that are taken back: as `board.forgiving.TakenBack`."""
+    """Failed outcomes of one host to retry: as `board.forgiving.TakenBack`."""
 
     host: Host
     links: tuple[tuple[int, bytes], ...]
     kinds: tuple[str, ...]
-    number: int  # grows with those of `DoneUrls`
+    number: int  # shares the counter of `DoneUrls`
 
 
 Telling = FoundLinks | DoneUrls | ForgivenUrls
@@ -79,24 +79,24 @@ _decode = msgspec.msgpack.Decoder(Telling).decode
 
 
 class TellingsState(msgspec.Struct, frozen=True):
-    """The part `board` of a checkpoint."""
+    """State in the checkpoint, under the name `board`."""
 
-    segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, the oldest first
+    segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, oldest first
     agent: str = ""
     incarnation: int = 0
-    done: int = 0  # the number of the last `DoneUrls`
-    since: Heard = ANY  # the board has heard it after all that is not kept any more
+    done: int = 0  # number of the last `DoneUrls` or `ForgivenUrls`
+    since: Heard = ANY  # heartbeat known to a coordinator that received all messages no longer kept
 
 
 class _Segment:
     def __init__(self, number: int, log: Log, now: float) -> None:
         self.number, self.log, self.begun_at = number, log, now
-        self.untold = 0  # tellings in it
-        self.told_at = now  # when the last one was
+        self.unsent = 0  # messages in it that were not sent
+        self.sent_at = now  # when the last one was sent
 
 
 class Tellings:
-    """A part of the checkpoint, and the queue that the messenger empties."""
+    """Durable queue of messages that the session empties; takes part in checkpoints."""
 
     name = PART
 
@@ -106,16 +106,14 @@ class Tellings:
         self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._done = state.done
         self.since, self._since_at = state.since, -inf
-        self._signs: deque[tuple[float, Heard]] = deque()  # heard later, and when each was sent
+        self._heartbeats: deque[tuple[float, Heard]] = deque()  # later heartbeats, and when each was sent
         self._segments: deque[_Segment] = deque()
-        self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be told, the oldest first
-        self._told: deque[tuple[_Segment, Telling]] = deque()  # told, and perhaps not safe yet
-        self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the journal
-        self._leftovers: list[Path] = []
-        self.untold_pages = 0  # that the outcomes count which were not told yet
-        self._again = self._again_at_next = (
-            0  # how often all was to be told again, also when `next` was asked
-        )
+        self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be sent, oldest first
+        self._sent: deque[tuple[_Segment, Telling]] = deque()  # sent, and perhaps not safe yet
+        self._waiting_for_checkpoint: list[tuple[_Segment, Telling]] = []
+        self._obsolete_files: list[Path] = []
+        self.untold_pages = 0  # pages among the outcomes that were not sent
+        self._resends = self._resends_at_next = 0  # calls of `tell_again`, now and at the last `next`
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
             self._segments.append(segment)
@@ -127,51 +125,51 @@ class Tellings:
         return self._directory / f"tell-{number}.log"
 
     def _enqueue(self, segment: _Segment, telling: Telling) -> None:
-        segment.untold += 1
+        segment.unsent += 1
         self.untold_pages += _pages(telling)
         self._queue.append((segment, telling))
 
     # -- the agent's side
 
     def call(self, agent: str, incarnation: int) -> None:
-        """This is who we are from now on."""
+        """Set the identity of this agent from now on."""
         self._agent, self._incarnation = agent, incarnation
 
-    def found(self, found: FoundLinks) -> None:
-        """Links were found: they are told as soon as may be."""
+    def found(self, message: FoundLinks) -> None:
+        """Add found links: they are sent as soon as possible."""
         segment = self._current()
-        segment.log.append(_encode(found))
-        self._enqueue(segment, found)
+        segment.log.append(_encode(message))
+        self._enqueue(segment, message)
 
     def done(self, leases: Mapping[tuple[Host, int], Sequence[DoneUrl]]) -> None:
-        """These are settled in the checkpoint at hand."""
+        """Add outcomes that the coming checkpoint holds."""
         self._done += 1
-        told = DoneUrls(
+        message = DoneUrls(
             self._incarnation,
             tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()),
             self._done,
         )
         segment = self._current()
-        segment.log.append(_encode(told))
-        segment.untold += 1
-        self.untold_pages += _pages(told)
-        self._sealed.append((segment, told))
+        segment.log.append(_encode(message))
+        segment.unsent += 1
+        self.untold_pages += _pages(message)
+        self._waiting_for_checkpoint.append((segment, message))
 
     def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
-        """These were settled, and are not any more in the checkpoint at hand: they wait again."""
+        """Add outcomes to retry: the coming checkpoint no longer counts them as settled."""
         self._done += 1
-        told = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
+        message = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
         segment = self._current()
-        segment.log.append(_encode(told))
-        segment.untold += 1
-        self._sealed.append((segment, told))
+        segment.log.append(_encode(message))
+        segment.unsent += 1
+        self._waiting_for_checkpoint.append((segment, message))
 
     def known(self, lease: tuple[Host, int], urls: Sequence[DoneUrl]) -> None:
-        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again."""
+        """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
         self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),)))
 
     def _current(self) -> _Segment:
-        if not self._segments or self._segments[-1].log.length > _SEGMENT:
+        if not self._segments or self._segments[-1].log.length > _SEGMENT_BYTES:
             self._begin_segment()
         return self._segments[-1]
 
@@ -179,17 +177,17 @@ class Tellings:
         self._number += 1
         self._segments.append(_Segment(self._number, Log(self._path(self._number)), self._now()))
 
-    # -- the messenger's side
+    # -- the session's side
 
     def __len__(self) -> int:
-        """Tellings that were not told yet."""
-        return len(self._queue) + len(self._sealed)
+        """Number of messages not sent yet."""
+        return len(self._queue) + len(self._waiting_for_checkpoint)
 
     def next(self, most: int) -> list[Telling]:
-        """The oldest ones of one kind, that can be told together: links of many hosts, or outcomes."""
+        """The oldest messages of one kind, to be sent together; `most` limits their number of links."""
         batch: list[Telling] = []
         weight = 0
-        self._again_at_next = self._again
+        self._resends_at_next = self._resends
         for _, telling in self._queue:
             if batch and type(telling) is not type(batch[0]):
                 break
@@ -200,51 +198,53 @@ class Tellings:
         return batch
 
     def untold_keys(self) -> dict[tuple[Host, int], set[int]]:
-        """Of the outcomes that were not told yet, by the lease they belong to."""
+        """Keys of the outcomes not sent yet, by lease."""
         keys: dict[tuple[Host, int], set[int]] = {}
-        for _, telling in (*self._queue, *self._sealed):
+        for _, telling in (*self._queue, *self._waiting_for_checkpoint):
             if isinstance(telling, DoneUrls):
                 for host, epoch, urls in telling.leases:
                     keys.setdefault((host, epoch), set()).update(url.key for url in urls)
         return keys
 
     def told(self, count: int) -> int:
-        """The board has the oldest so many, those that `next` gave; returns how many pages these count."""
-        if self._again != self._again_at_next:
-            return 0  # the server may be another one than it was told to, and the oldest are others, too
+        """Mark the oldest `count` messages, those of the last `next`, as sent; returns their pages."""
+        if self._resends != self._resends_at_next:
+            # the server may have been replaced since they were sent, and the oldest messages are different
+            # now
+            return 0
         now, untold = self._now(), self.untold_pages
         for _ in range(count):
             segment, telling = self._queue.popleft()
-            segment.untold -= 1
+            segment.unsent -= 1
             self.untold_pages -= _pages(telling)
-            segment.told_at = now
-            self._told.append((segment, telling))
-        while self._told and self._is_safe(self._told[0][0], now):
-            self._told.popleft()
+            segment.sent_at = now
+            self._sent.append((segment, telling))
+        while self._sent and self._is_safe(self._sent[0][0], now):
+            self._sent.popleft()
         return untold - self.untold_pages
 
     def _is_safe(self, segment: _Segment, now: float) -> bool:
-        told = segment is not self._segments[-1] and not segment.untold
-        return told and segment.told_at < min(self._since_at, now - KEPT)
+        sent = segment is not self._segments[-1] and not segment.unsent
+        return sent and segment.sent_at < min(self._since_at, now - KEPT)
 
     def heard(self, sent_at: float, sign: Heard) -> None:
-        """The board has heard a sign of life that was sent then."""
-        self._signs.append((sent_at, sign))
-        while self._signs and self._signs[0][0] <= self._now() - KEPT:
-            self._since_at, self.since = self._signs.popleft()
+        """Record that the coordinator answered a heartbeat sent at that time."""
+        self._heartbeats.append((sent_at, sign))
+        while self._heartbeats and self._heartbeats[0][0] <= self._now() - KEPT:
+            self._since_at, self.since = self._heartbeats.popleft()
 
     def tell_again(self) -> int:
-        """The server is another one, and may have forgotten the last of it; returns the pages in that."""
-        self._again += 1
-        pages = sum(_pages(telling) for _, telling in self._told)
-        for segment, telling in self._told:
-            segment.untold += 1
+        """Send kept messages again to a restarted server, which may have lost them; returns their pages."""
+        self._resends += 1
+        pages = sum(_pages(telling) for _, telling in self._sent)
+        for segment, telling in self._sent:
+            segment.unsent += 1
             self.untold_pages += _pages(telling)
-        self._queue.extendleft(reversed(self._told))
-        self._told.clear()
+        self._queue.extendleft(reversed(self._sent))
+        self._sent.clear()
         return pages
 
-    # -- a part of the checkpoint
+    # -- checkpoint
 
     def begin(self) -> None:
         make_directory(self._directory)
@@ -258,21 +258,21 @@ class Tellings:
     def seal(self) -> Sealed[TellingsState]:
         now = self._now()
         if self._segments and self._segments[-1].log.length and now - self._segments[-1].begun_at > KEPT:
-            self._begin_segment()  # so that the one before can go some day
+            self._begin_segment()  # so that the one before can be deleted later
         while len(self._segments) > 1 and self._is_safe(self._segments[0], now):
             segment = self._segments.popleft()
             segment.log.close()
-            self._leftovers.append(segment.log.path)
+            self._obsolete_files.append(segment.log.path)
         lengths = tuple((segment.number, segment.log.flush()) for segment in self._segments)
         state = TellingsState(lengths, self._agent, self._incarnation, self._done, self.since)
         return Sealed(state, [segment.log.path for segment in self._segments])
 
     def committed(self) -> None:
-        self._queue.extend(self._sealed)
-        self._sealed.clear()
-        for path in self._leftovers:
+        self._queue.extend(self._waiting_for_checkpoint)
+        self._waiting_for_checkpoint.clear()
+        for path in self._obsolete_files:
             path.unlink(missing_ok=True)
-        self._leftovers.clear()
+        self._obsolete_files.clear()
 
     def close(self) -> None:
         for segment in self._segments:
@@ -280,7 +280,7 @@ class Tellings:
 
 
 def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks | ForgivenUrls]:
-    """Links that an agent had to tell, or had told lately, as of a checkpoint; those it forgave, too."""
+    """Links that an agent still has to send or sent recently, as of a checkpoint; URLs to retry included."""
     for number, length in sealed_tellings(last).segments:
         path = directory / f"tell-{number}.log"
         for _, record in records(path, length=length):
@@ -290,5 +290,5 @@ def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks
 
 
 def sealed_tellings(last: Checkpoint | None) -> TellingsState:
-    """As the last checkpoint knows it; nothing yet for a crawl that was never on a network."""
+    """State in the last checkpoint; empty for a crawl that was never part of a cluster."""
     return last.state(PART, TellingsState) if last is not None and PART in last.parts else TellingsState()

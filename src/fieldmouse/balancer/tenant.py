@@ -1,4 +1,4 @@
-"""The frontier that leases hosts, as the messenger sees it."""
+"""Interface of a frontier that leases hosts, for the session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fieldmouse.url import Host
 
 
 class Tenant(Protocol):
-    """`frontier.leased` has it."""
+    """Implemented by `frontier.leased`."""
 
     @property
     def wanted(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What was agreed for a whole crawl, as far as an agent's messenger must know it."""
+"""Settings of the whole crawl that an agent's session needs."""
 
 from __future__ import annotations
 

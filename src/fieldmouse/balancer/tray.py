@@ -1,4 +1,4 @@
-"""Things of one kind that wait for a messenger."""
+"""List of pending calls of one kind."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Tray(Generic[T]):
         self._things.append(thing)
 
     def take(self) -> list[T]:
-        """All of them; the tray is empty."""
+        """Take all and leave the list empty."""
         things, self._things = self._things, []
         return things
 
     def put_back(self, things: list[T]) -> None:
-        """They could not be brought: they go before those that came meanwhile."""
+        """Put back calls that could not be delivered, before those added since."""
         self._things[:0] = things

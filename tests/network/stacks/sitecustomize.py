@@ -1,4 +1,4 @@
-"""An agent that has this on its path tells, on SIGUSR1, what each of its tasks waits for."""
+"""Dump of the awaited calls of all tasks on SIGUSR1, for an agent that has this on its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs that were booked by an agent that is lost for good, as they are offered to the others again."""
+"""URLs acknowledged by a lost agent, as they are offered to the other agents again."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from fieldmouse.url import Host, host_of, key_of, parse
 
 
 class BookedAgain:
-    """What of a batch is sent out again: by host its rows, and the kinds of their outcomes.
+    """The URLs of a batch that are sent out again: rows by host, and the kinds of their outcomes.
 
-    Left out is what did not count (an empty `counted` stands for all of it), and what its agent has taken
-    back since: each key as often as `taken_back` has it, which is lowered by that. How a URL was found went
-    with the agent: only the URL itself is known. Raises `ValueError` if these are no URLs with kinds.
+    Left out are URLs that did not count (an empty `counted` means that all counted), and URLs that their
+    agent retried since: each key as often as `retried` has it, which is lowered by that. How a URL was
+    found is lost with the agent; only the URL is known. Raises `ValueError` if `urls` are no URLs with
+    kinds.
     """
 
     def __init__(
-        self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], taken_back: Counter[int],
-        key_seed: int,
-    ):  # fmt: skip
+        self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], retried: Counter[int], key_seed: int
+    ):
         self.hosts: dict[Host, tuple[list[Row], list[str]]] = {}
-        self.left: list[int] = []  # keys that were taken back
-        every = urls_of(urls)
-        for written, its, kind in zip(every, counted or [True] * len(every), kinds, strict=True):
-            if (url := parse(written)) is None:
-                continue  # nobody can ask for it
+        self.left: list[int] = []  # keys that were retried
+        texts = urls_of(urls)
+        for text, counts, kind in zip(texts, counted or [True] * len(texts), kinds, strict=True):
+            if (url := parse(text)) is None:
+                continue  # not fetchable
             key = key_of(url, key_seed)
-            if its and taken_back[key] > 0:
-                taken_back[key] -= 1
+            if counts and retried[key] > 0:
+                retried[key] -= 1
                 self.left.append(key)
-            elif its:
+            elif counts:
                 host = host_of(url)
-                rows, its_kinds = self.hosts.setdefault(host, ([], []))
+                rows, host_kinds = self.hosts.setdefault(host, ([], []))
                 rows.append((key, to_row(Link(url), host, 0.0)))
-                its_kinds.append(kind)
+                host_kinds.append(kind)

@@ -1,7 +1,7 @@
-"""Rows as the board keeps them: many in a block, with their keys before them.
+"""Blocks of rows as the coordinator stores them, with the keys before the rows.
 
-The scripts build and read blocks, too (`lua/rows.lua` has the layout): they know which URLs are in one, and
-nothing of its rows, which are packed here.
+The scripts build and read blocks, too (`lua/rows.lua` has the layout). They know the keys of a block, but
+not its rows, which are packed here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fieldmouse.balancer.board.contract import Row
 from fieldmouse.balancer.board.decoding import PACKED, RAW, rows_in
 
 SMALL = 4
-"""Up to so many rows are kept as they are: packing them would not pay."""
+"""Blocks of at most this many rows are not compressed: it would not pay."""
 
 LARGE = 128
-"""Rows in a block at most: more of them pack little better, and an agent takes whole blocks."""
+"""Most rows in a block: larger blocks compress little better, and an agent takes whole blocks."""
 
 _pack = zstandard.ZstdCompressor(3).compress
 _count = struct.Struct("<I")
@@ -27,7 +27,7 @@ _SIGN, _WRAP = 1 << 63, 1 << 64
 
 
 def decimal(key: int) -> int:
-    """A key as the server's sets of integers have it: with a sign.
+    """Key as the server's integer sets store it: with a sign.
 
     >>> decimal(2**64 - 1), decimal(5)
     (-1, 5)
@@ -36,12 +36,12 @@ def decimal(key: int) -> int:
 
 
 def entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
-    """Rows for the script that makes blocks of them: keys as decimals, and each row with its key and length.
+    r"""Input of the script that makes blocks: keys as signed integers, and each row with its key and length.
 
-    Of a URL that is named twice, the first.
+    Only the first row of each key is kept.
 
     >>> entries([(258, b"ab"), (258, b"c")])
-    ([258], [b'\\x02\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x00\\x00ab'])
+    ([258], [b'\x02\x01\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00ab'])
     """
     once: dict[int, bytes] = {}
     for key, row in rows:
@@ -51,7 +51,7 @@ def entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
 
 
 def block(rows: Sequence[Row]) -> bytes:
-    """A block of these rows.
+    """Build a block of these rows.
 
     >>> rows_in(block([(7, b"seven"), (8, b"eight")]))
     [(7, b'seven'), (8, b'eight')]
@@ -63,7 +63,7 @@ def block(rows: Sequence[Row]) -> bytes:
 
 
 def packed(blobs: Sequence[bytes]) -> list[bytes]:
-    """The same rows in the same order, in blocks that are as large as they may be.
+    """Repack the same rows in the same order into blocks of the largest size.
 
     Raises `DamagedValue` if one of them is no block, or has rows that no block may have.
     """
@@ -72,5 +72,5 @@ def packed(blobs: Sequence[bytes]) -> list[bytes]:
 
 
 def packed_text(text: bytes) -> bytes:
-    """A robots.txt, packed; nothing stays nothing."""
+    """Compress a robots.txt; an empty one stays empty."""
     return _pack(text) if text else b""

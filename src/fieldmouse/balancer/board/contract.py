@@ -1,15 +1,16 @@
-"""What agents ask of a board, and what it promises.
+"""Interface of the coordinator that the agents of a crawl share.
 
-Every call may be repeated, because an answer may be lost on the way; repeated it changes nothing more.
-Times go over the wire as seconds from now, never as moments: the board's clock is the server's, and no two
-machines need agree. A call of an agent that is fenced raises `Fenced`; if the server cannot be reached, it
-raises `BoardUnreachable`, and nobody knows whether it was done.
+Every call may be repeated, because an answer may be lost on the way; a repeated call changes nothing.
+Times go over the wire as seconds from now, never as points in time: the coordinator uses the clock of its
+server, and the clocks of two machines need not agree. A call by a fenced agent raises `Fenced`. If the
+server cannot be reached, the call raises `BoardUnreachable`, and it is unknown whether it was executed.
 
-`run` of a pulse is the server's: when it changes the server was started again, and may have forgotten its
-last second. Then the board is *calm* for longer than any lease and delay last: it grants no host, address
-or page that its caller does not have already, so that whoever held what it forgot has stopped. Whoever
-finds another run tells what it told last again (`tellings`), finds out what is still its own (`recover`,
-and by asking for the addresses it has: one that is refused is left at once), and notes how its hosts stand.
+A heartbeat reply carries the server's `run`. When it changes, the server was restarted and may have lost
+its last second. The coordinator is then *calm* for longer than any lease and delay: it grants only hosts,
+addresses and pages that the caller already has, so that the holders of forgotten leases have stopped by
+then. An agent that sees another run sends the recent part of its outbox again, finds out which leases it
+still has (`recover`), asks for its addresses again and leaves those that are refused, and notes the state
+of its hosts.
 """
 
 from __future__ import annotations
@@ -21,26 +22,27 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from fieldmouse.balancer.board.charter import Charter as Charter
-from fieldmouse.balancer.board.forgiving import ForgivingBoard
+from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.heard import Heard as Heard
-from fieldmouse.balancer.board.pagelimit import PageBoard
+from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.url import Host, Url
 
 Row: TypeAlias = tuple[int, bytes]
-"""A URL: its key, and its row, of which the board knows nothing."""
+"""A URL: its key and its row, which is opaque to the coordinator."""
 EXAMPLES = 5
-"""Hosts of a fault that are named."""
+"""Number of hosts named in the report of a fault."""
 TOLD = 64
-"""Agents that are told of at once: if each of a thousand heard of all, a server would do nothing else."""
+"""Most agents in one heartbeat reply: with a thousand agents a server would do nothing but list all of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An agent, as the board knows it: its name, and which start of it this is.
+    """An agent and the start of it that is meant.
 
-    `incarnation` grows with each start and stays below 2**53. No two starts may have the same, those of
-    copies of a directory included: take the time in microseconds, and more than last time.
+    `incarnation` grows with each start and stays below 2**53. No two starts may share it, those of copies
+    of a directory included: take the time in microseconds, and more than the last one.
     """
 
     agent: str
@@ -54,12 +56,12 @@ class Offer:
     host: Host
     site: str
     links: Sequence[Row]
-    place: str = ""  # the agent that should visit it, if it is new; "" for any
+    place: str = ""  # agent that should visit the host if it is new; "" for any
 
 
 @dataclass(frozen=True, slots=True)
 class SiteBounds:
-    """Most hosts and URLs of a site that are taken; 0: no bound."""
+    """Most hosts and URLs of a site that are accepted; 0: no bound."""
 
     hosts: int = 0
     urls: int = 0
@@ -67,45 +69,45 @@ class SiteBounds:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What became of offers."""
+    """Result of a batch of offers."""
 
     new: int
-    dropped_hosts: int = 0  # links left out because their site has too many hosts
-    dropped_urls: int = 0  # or too many URLs
+    dropped_hosts: int = 0  # links dropped because their site has too many hosts
+    dropped_urls: int = 0  # links dropped because their site has too many URLs
 
 
 @dataclass(frozen=True, slots=True)
 class Luggage:
-    """What travels with a host. The board looks into none of it, but for `rest`."""
+    """State that travels with a host. It is opaque to the coordinator, except for `rest`."""
 
     state: bytes = b""
-    rest: float = 0.0  # seconds from now before which the host is not to be asked; never made shorter
-    delay: float = 0.0  # seconds between two visits: kept from the end of a lease whose holder died
+    rest: float = 0.0  # seconds from now during which the host must not be visited; never shortened
+    delay: float = 0.0  # seconds between two visits: counted from the end of the lease if its holder died
     learned: bytes = b""
     robots_txt: bytes = b""
-    robots_txt_rest: float = 0.0  # seconds for which that holds
+    robots_txt_rest: float = 0.0  # seconds for which the robots.txt is valid
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedField:
-    """A value of a granted host that cannot be read: a block of its rows, or one of its other fields."""
+    """Unreadable value of a granted host: a block of its rows, or another field."""
 
     field: str  # `rows`, or the field of the host's hash
     why: str
-    keys: tuple[int, ...] = ()  # of the rows
-    value: bytes = b""  # the beginning of it, for people
+    keys: tuple[int, ...] = ()  # keys of the rows
+    value: bytes = b""  # its first bytes, for people
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A host, held from now on under `epoch`, with some URLs; or more URLs of a host that is held."""
+    """A host, held from now on under `epoch`, with some URLs; or more URLs of a host that is already held."""
 
     host: Host
     epoch: int
     rows: Sequence[Row]
     luggage: Luggage = Luggage()
-    left: int = 0  # URLs of it that still wait on the board
-    damaged: tuple[DamagedField, ...] = ()  # what of it cannot be read: it is to be quarantined
+    left: int = 0  # URLs of the host that still wait at the coordinator
+    damaged: tuple[DamagedField, ...] = ()  # unreadable values of the host, to be quarantined
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +118,28 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """A host that its holder lets go."""
+    """A host that its holder releases."""
 
     held: Held
     luggage: Luggage
     unused: Sequence[Row] = ()  # not visited: they wait again, before all others
-    place: str = ""  # who should visit it next; "" for any
-    shunned: Mapping[str, float] = field(default_factory=dict)  # who gets it from no other, for how long
+    place: str = ""  # agent that should visit it next; "" for any
+    # agents that must not take it over from `place`, and for how many seconds
+    shunned: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class AddressAsk:
     address: str
-    held: Held  # the host it is for; of epoch 0 if that is not ours (a redirect of robots.txt leads there)
-    delay: float  # kept from the end of the lease if the asker dies meanwhile
+    held: Held  # host it is for; epoch 0 if the caller does not hold it (a redirect of robots.txt)
+    delay: float  # counted from the end of the lease if the caller dies before it frees the address
 
 
 @dataclass(frozen=True, slots=True)
 class AddressAnswer:
     granted: bool
-    rest: float = 0.0  # not granted: ask again after so many seconds
-    holder: str = ""  # not granted: the agent that has it, "" if nobody has and it only rests
+    rest: float = 0.0  # not granted: seconds to wait before the next try
+    holder: str = ""  # not granted: agent that holds it, "" if the address is free but must rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +148,22 @@ class BookedKeys:
 
     held: Held
     keys: Sequence[int]
-    kinds: Sequence[str]  # of the outcome of each key; "" if that is not known
+    kinds: Sequence[str]  # kind of each outcome; "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an agent books at once: a batch of outcomes."""
+    """Batch of outcomes that an agent acknowledges in one call."""
 
     bookings: Sequence[BookedKeys]
-    urls: bytes = b""  # `rows.pack_urls` of the URLs of all keys in order, to fetch should we be lost
-    number: int = 0  # grows with each that an agent tells; 0 where nobody needs to know whether it was told
+    urls: bytes = b""  # URLs of all keys in order (`rows.pack_urls`), to fetch again if the agent is lost
+    number: int = 0  # grows with each batch of an agent; 0 for a batch that need not be tracked
 
 
 class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What an agent says of itself: a few numbers. Whoever reads an older one fills in the defaults."""
+    """Figures that an agent sends with each heartbeat. Fields missing in an older message get defaults."""
 
-    backlog: float = 0.0  # seconds of work that wait, in the balancer's unit
+    backlog: float = 0.0  # seconds of waiting work, in the balancer's unit
     speed: float = 1.0
     price: float = 0.0
     pages: int = 0
@@ -170,196 +173,228 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     directory: str = ""
     rss_mb: float = 0.0
     polls: int = 0
-    refreshes: bool = False  # it asks for known pages again, and needs their hosts for that
-    resting: bool = False  # its own network is gone: it waits, and wants no hosts
+    refreshes: bool = False  # it fetches known pages again, and needs their hosts for that
+    resting: bool = False  # its own network is down: it waits, and wants no hosts
     load: float = 0.0  # utilisation of its scarcest resource, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
 class AgentNote:
-    """An agent as others see it."""
+    """An agent as other agents see it."""
 
     agent: str
     incarnation: int
     alive: bool
     draining: bool
-    advert: bytes  # an `Advert`, encoded (`decoding.advert_in`)
-    seen_ago: float  # seconds since it was last heard of
-    hosts: int = 0  # that it holds
+    advert: bytes  # an encoded `Advert` (`decoding.advert_in`)
+    seen_ago: float  # seconds since its last heartbeat
+    hosts: int = 0  # number of hosts that it holds
 
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Hosts with waiting URLs that no agent can be granted: a fault, which the next `lease` repairs."""
+    """Hosts with waiting URLs that cannot be granted to any agent: a fault that the next `lease` repairs."""
 
     hosts: int = 0
     examples: Sequence[Host] = ()  # some of them
-    repaired: int = 0  # hosts that were repaired since the crawl began
+    repaired: int = 0  # hosts repaired since the crawl began
 
 
 @dataclass(frozen=True, slots=True)
 class BoardBooks:
-    """What all adds up to: `seen = settled + waiting`."""
+    """Totals of the crawl: `seen = settled + waiting`."""
 
     seen: int = 0
     settled: int = 0
-    waiting: int = 0  # those that agents hold included
+    waiting: int = 0  # including URLs that agents hold
     hosts: int = 0
     begun: bool = False  # seeds were offered
-    age: float = 0.0  # seconds since the crawl was founded
-    kinds: Mapping[str, int] = field(default_factory=dict)  # settled, by kind of outcome
-    quarantined: int = 0  # values that could not be read and were set aside
+    age: float = 0.0  # seconds since the crawl was created
+    kinds: Mapping[str, int] = field(default_factory=dict)  # settled URLs by kind of outcome
+    quarantined: int = 0  # unreadable values that were set aside
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Sign of life of an agent. It is recorded only if the coordinator knows the heartbeat `since`."""
+
+    advert: bytes  # an encoded `Advert`
+    lease: float  # seconds for which the agent keeps its leases
+    after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
+    number: int = 0  # grows with each heartbeat of an agent; 0 for none
+    since: Heard = ANY
+    joined: int = 0  # number of scope pages that the agent already has
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """The board's answer to a sign of life."""
+    """Reply to a heartbeat."""
 
     books: BoardBooks
-    agents: Sequence[AgentNote]  # by name: all (`whole`), or of many the caller and those whose turn it is
-    alive: int  # agents, whether told of or not
-    members: int  # those that joined and did not leave
-    upto: str  # the last of those whose turn it was, "" if all were told of
-    run: str  # of the server
+    # sorted by name: all agents (`whole`), or the caller and the next `TOLD` agents
+    agents: Sequence[AgentNote]
+    alive: int  # number of living agents, listed here or not
+    members: int  # agents that joined and did not leave
+    upto: str  # last agent of this turn, "" if all are listed
+    run: str  # changes with every start of the server
     calm: float  # seconds for which nothing new is granted
     draining: bool  # the caller was asked to drain
-    over: str = ""  # why the crawl was ended for everybody (a limit), "" if it goes on
-    joined: Sequence[Url] = ()  # what joined the scope (`widen`); nothing if the caller knows that many
+    over: str = ""  # why the crawl was stopped for all agents (a limit), "" if it continues
+    # pages added to the scope (`widen`); empty if the caller already has this number of pages
+    joined: Sequence[Url] = ()
 
     @property
     def whole(self) -> bool:
         return self.members <= TOLD
 
 
-class Board(PageBoard, ForgivingBoard, Protocol):
-    """Single-threaded, asynchronous; calls may run side by side. How pages are counted is in `pagelimit`."""
+class Board(Protocol):
+    """Coordinator of one crawl. Single-threaded and asynchronous; calls may run concurrently."""
 
     async def identity(self) -> str:
-        """Which server this is, as long as it runs: the same for two boards that lie on one."""
+        """Identity of the running server: the same for two coordinators on one server."""
 
     async def charter(self) -> Charter | None:
-        """What the crawl is; None if there is none of that name."""
+        """Read the specification of the crawl; None if there is no crawl of that name."""
 
     async def found(self, charter: Charter) -> Charter:
-        """Begin a crawl, unless there is one; returns the charter that counts."""
+        """Create the crawl unless it exists. Returns the specification that is in force."""
 
     async def join(self, name: Name, lease: float) -> None:
-        """From now on `name` counts. An earlier incarnation is fenced, and what it held goes to others."""
+        """Register a start of an agent. An earlier one is fenced, and its hosts go to other agents."""
 
     async def outlives(self, name: Name) -> bool:
-        """Whether `name` was never fenced: what it told late still counts."""
+        """Whether this start of an agent was never fenced: its late acknowledgements still count."""
 
     async def recalls(self, since: Heard) -> None:
-        """Raises `BoardLost` if it never heard that: its server has an old copy of its data."""
+        """Raise `BoardLost` if the heartbeat is unknown: the server has an old copy of its data."""
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
-        """A sign of life: `name` keeps what it holds for `lease` seconds more. Fences whoever is overdue.
-
-        It is heard as `number`, which grows, but only by a board that recalls `since`.
-
-        Of more than `TOLD` agents so many are told of, by name the next `after` that one, round and round.
-        """
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+        """Send a heartbeat: `name` keeps its leases. Overdue agents are fenced."""
 
     async def widen(self, urls: Sequence[Url]) -> None:
-        """Pages that seeds redirect to: all agents hear of them, and take them into their scope.
+        """Add pages that seeds redirect to: all agents take them into their scope.
 
-        They are published before their outcomes are booked. So an agent that hears that nothing waits has
-        heard of all of them.
+        They are published before their outcomes are acknowledged. So an agent that sees that no URL waits
+        has received all of them.
         """
 
     async def leave(self, name: Name) -> None:
-        """An orderly end: what it held waits again, and it is no longer among the agents."""
+        """Leave in an orderly way: what the agent held waits again, and it is no longer a member."""
 
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        """Links found: those never seen wait from now on. `seeds`: the crawl has begun with these."""
+        """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with them."""
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        """Up to so many hosts that may be visited within `soon` seconds, with about so many URLs each.
+        """Lease up to `hosts` hosts that may be visited within `soon` seconds, with about `urls` URLs each.
 
-        First those it wished for, then its own, then anybody's, then those that waited for another agent in
-        vain and do not shun it; so on each server. If there are none, hosts that no agent could be granted
-        are repaired (`stranded`).
+        The order on each server: hosts the agent wished for, hosts placed at it, hosts placed at no agent,
+        then hosts that waited too long for another agent and do not exclude this one. If there are none,
+        hosts that cannot be granted to any agent are repaired (`stranded`).
         """
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
-        """`name` has known pages of these hosts to ask for again, of which the board knows nothing.
+        """Ask for hosts whose known pages `name` wants to fetch again.
 
-        By and by each of them is granted to it by `lease`, perhaps without a URL. Whoever holds one
-        meanwhile keeps it until he gives it back; then it waits for who wished for it first. A wish ends when
-        it is granted, and with the agent.
+        The coordinator has no URLs of these pages.
+
+        Each of them is granted by a later `lease`, perhaps without a URL. Another agent that holds the
+        host keeps it until it gives it back; then the host waits for the first agent that wished for it. A
+        wish ends when it is granted, and with the agent.
         """
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
-        """More URLs of hosts that `name` holds, under the same epoch; one grant each, perhaps empty."""
+        """Take more URLs of hosts that `name` holds, under the same epoch; one grant each, perhaps empty."""
 
     async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        """An address each, for one errand; granted again if `name` has it."""
+        """Lease one address each, for one host visit; granted again if `name` already has it."""
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        """The errands are over: nobody asks there for so many seconds, whoever has the address by now."""
+        """End the visits: the addresses rest for these seconds, even if another agent holds them by now."""
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
-        """How hosts stand that `name` goes on holding, should it die."""
+        """Store the state of hosts that `name` still holds, in case it dies."""
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
-        """Hosts that wait for another visit. What `name` does not hold any more is passed over.
+        """Release hosts for another visit. Hosts that `name` no longer holds are ignored.
 
-        URLs granted under that epoch that are neither unused nor booked stay owed by `name` until they are.
+        URLs granted under that epoch that are neither unused nor acknowledged stay assigned to `name`
+        until they are.
         """
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
-        """URLs of leases that will not be visited under them, wherever their hosts are by now.
+        """Return URLs that will not be visited under their lease, wherever their hosts are by now.
 
-        They wait again, with these rows, unless they were booked or put back before.
+        They wait again, with these rows, unless they were acknowledged or returned before.
         """
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        """Outcomes are durable. Returns, for each booking, the keys that did not count.
+        """Acknowledge durable outcomes. Returns the rejected keys of each lease.
 
-        Those belong to a lease that was lost: others fetch them, or have. Keys booked before count as booked.
+        Rejected keys belong to a lost lease: other agents fetch them, or have done so. Keys acknowledged
+        before are not rejected.
         """
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
-        """Set values of hosts aside that `name` holds and cannot read. Returns how many URLs went with them.
+    async def take_back(self, name: Name, taken: TakenBack) -> int:
+        """Let these URLs wait again; returns their number. 0 if this part was received before."""
 
-        They are settled as `quarantined`: nobody is granted them again, and the crawl ends without them.
+    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+        """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
+
+        When few pages are left, an agent gets at most its share of half of them, so that no agent takes
+        all of the last ones. Nothing new is reserved while the coordinator is calm: it may have forgotten
+        the reservations of other agents, which renew them now.
+        """
+
+    async def count_pages(self) -> PageCount:
+        """Pages acknowledged on this server."""
+
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
+        """Set aside unreadable values of hosts that `name` holds. Returns the number of URLs lost with them.
+
+        Those URLs are settled as `quarantined`: they are never granted again, and the crawl ends without
+        them.
         """
 
     async def last_told(self, name: Name) -> int:
-        """The number of the last booking that `name` told, fenced or not; 0 if it told none."""
+        """Number of the last batch that `name` acknowledged, fenced or not; 0 if there is none."""
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
-        """After a break: give back whatever `name` has and does not know; returns the leases it lost.
+        """Reconcile after an interruption: release what `name` does not know, return the leases it lost.
 
-        `known` has its leases, those of hosts given back included, and the keys it owes under each: the
-        answer to a `lease` or `more` may have been lost, and nobody would ever visit what that granted.
+        `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
+        owes. The answer to a `lease` or `more` may have been lost, and its URLs would never be visited
+        otherwise.
         """
 
     async def books(self) -> BoardBooks:
-        """What all adds up to now, for who is no agent."""
+        """Read the current totals; for callers that are not agents."""
 
     async def stranded(self) -> Stranded:
-        """Hosts that no agent can be granted. All hosts are read only if URLs wait and none can be had."""
+        """Hosts that cannot be granted to any agent.
+
+        Reads all hosts only if URLs wait and no host is available.
+        """
 
     async def agents(self) -> list[AgentNote]:
-        """Those that joined and did not leave, by name."""
+        """Agents that joined and did not leave, sorted by name."""
 
     async def departed(self) -> list[AgentNote]:
-        """Those that are no longer among the agents, and of whom it is kept what they booked."""
+        """Agents that left but still have recorded results."""
 
     async def ask_to_drain(self, agent: str) -> bool:
-        """Tell an agent to finish what it has and leave; False if there is none of that name.
+        """Tell an agent to finish its work and leave; False if there is none of that name.
 
-        If the agent joins again before it has heard of this, it hears of it then.
+        An agent that joins again before it received the request receives it then.
         """
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        """Fence an agent for good; with `again` all it ever booked waits again. Returns how many URLs."""
+        """Fence an agent permanently.
+
+        With `again` all URLs it ever acknowledged wait again. Returns their number.
+        """
 
     async def end(self, why: str) -> None:
-        """A limit is reached: everybody stops. "" lets it go on."""
+        """Stop the crawl for all agents because of a limit; "" lets it continue."""
 
     async def close(self) -> None: ...

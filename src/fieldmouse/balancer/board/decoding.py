@@ -1,12 +1,12 @@
 """Bounded decoding of everything that is read from the coordinator's server.
 
 The server and the other agents are input from the network: a value may be damaged, hostile, or written by
-another version. Nothing else decodes such a value. Every function here checks types, lengths, counts, UTF-8
-and numeric ranges before it allocates, and raises `DamagedValue` and nothing else. Its callers set the one
-value aside (`Board.quarantine`) and go on.
+another version. Such values are decoded only here. Every function checks types, lengths, counts, UTF-8 and
+numeric ranges before it allocates, and raises `DamagedValue` and nothing else. Its callers quarantine the
+one value and continue.
 
-The limits are far above what this version writes. `balancer/board/server/lua` has the same ones for what the
-scripts themselves read.
+The limits are far above what this version writes. The Lua scripts have the same ones for values that they
+read themselves.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ MOST_ROWS = 1 << 16
 MOST_ROW = 256 << 10
 """Bytes of a row: a URL with the headers and redirects that travel with it."""
 MOST_REPLY_ROWS = 16 << 20
-"""Bytes of all rows of one reply, unpacked. What is beyond goes back to the server."""
+"""Bytes of all rows of one reply, unpacked. Rows beyond it go back to the server."""
 MOST_ROBOTS_TXT = 500 << 10
-"""Bytes of a robots.txt, unpacked: what RFC 9309 asks everybody to read."""
+"""Bytes of a robots.txt, unpacked: the size that RFC 9309 requires every crawler to read."""
 MOST_STATE = 64 << 10
-"""Bytes of what is known of a host, and of what was learned of it."""
+"""Bytes of a host's state, and of the policy's data about it."""
 MOST_ADVERT = 16 << 10
-"""Bytes of what an agent says of itself."""
+"""Bytes of an agent's status figures."""
 MOST_CHARTER = 16 << 20
 """Bytes of a crawl's settings and seeds, as JSON."""
 MOST_KEPT = 16 << 20
@@ -58,11 +58,11 @@ MOST_AGENTS_TOLD = 1 << 16
 MOST_NUMBER = 1 << 53
 """Counts: the largest integer that the scripts' numbers hold exactly."""
 MOST_SECONDS = 1e11
-"""Durations and moments: the settings allow a thousand years."""
+"""Durations and points in time: the settings allow a thousand years."""
 RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
 
 _WRAP = 1 << 64
-_NAME = re.compile(r"[ -~]{1,128}")  # of an agent
+_NAME = re.compile(r"[ -~]{1,128}")  # name of an agent
 _HOST = re.compile(r"https?://[!-~]{1,300}")
 _URL = re.compile(r"[!-~]+")
 _count = struct.Struct("<I")
@@ -96,7 +96,7 @@ def text(value: Any, field: str, most: int = 4096) -> str:
 
 
 def whole(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> int:
-    """A whole number, which a server sends as an integer or in decimal digits."""
+    """Whole number, which a server sends as an integer or in decimal digits."""
     if isinstance(value, bytes) and len(value) <= 20 and re.fullmatch(rb"-?[0-9]+", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -107,7 +107,7 @@ def whole(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> in
 
 
 def seconds(value: Any, field: str) -> float:
-    """A duration, which a server sends in milliseconds. One that was over counts as 0."""
+    """Duration, which a server sends in milliseconds. A negative one counts as 0."""
     return max(0, whole(value, field, -int(MOST_SECONDS * 1000), int(MOST_SECONDS * 1000))) / 1000
 
 
@@ -132,7 +132,7 @@ def pairs(value: Any, field: str, most: int) -> Iterator[tuple[Any, Any]]:
 
 
 def host_name(value: Any, field: str = "host") -> Host:
-    """A host as `url.host_of` writes it."""
+    """Host as `url.host_of` writes it."""
     name = text(value, field, 320)
     if not _HOST.fullmatch(name) or not _is_host(name):
         raise DamagedValue(field, f"`{name[:80]}` is no host")
@@ -163,23 +163,24 @@ def _shown(value: int) -> str:
 
 
 def unpacked(value: Any, field: str, most: int) -> bytes:
-    """A zstd frame that says how large its content is, which must be at most `most` bytes.
+    """Content of a zstd frame that states its size, which must be at most `most` bytes.
 
-    All our writers say it. A frame that claims more, or does not say, is refused at once.
+    All our writers state it. A frame that claims more, or states nothing, is rejected before
+    decompression.
     """
     frame = octets(value, field, most + 1024)
     try:
         claimed = zstandard.get_frame_parameters(frame).content_size
         if claimed > most:
-            said = "does not say its size" if claimed == zstandard.CONTENTSIZE_UNKNOWN else f"has {claimed:,}"
-            raise DamagedValue(field, f"the packed value {said}, and {most:,} bytes is the limit")
+            size = "does not say its size" if claimed == zstandard.CONTENTSIZE_UNKNOWN else f"has {claimed:,}"
+            raise DamagedValue(field, f"the packed value {size}, and {most:,} bytes is the limit")
         return _unpack.decompress(frame)
     except zstandard.ZstdError as trouble:
         raise DamagedValue(field, f"it cannot be unpacked ({trouble})") from None
 
 
 def _decoded(decode: Callable[[bytes], T], value: bytes, field: str) -> T:
-    """What a decoder of msgspec says, whose own limits end in these errors."""
+    """Decode with msgspec, whose own limits end in these errors."""
     try:
         return decode(value)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as trouble:
@@ -201,13 +202,13 @@ def _length(value: str | bytes | Sequence[object], field: str, most: int) -> Non
 
 
 def keys_in(value: Any) -> list[int]:
-    """The keys in a block of rows, those that are excluded left out; reads nothing of its rows."""
+    """Keys in a block of rows without the excluded ones; does not read the rows."""
     keys, excluded, _, _ = _head(octets(value, "rows", MOST_BLOCK))
     return [key for key in keys if key not in excluded]
 
 
 def rows_in(value: Any) -> list[Row]:
-    """The rows of a block, in order, those that are excluded left out (`lua/rows.lua` has the layout)."""
+    """Rows of a block, in order, without the excluded ones (`lua/rows.lua` has the layout)."""
     blob = octets(value, "rows", MOST_BLOCK)
     keys, excluded, kind, start = _head(blob)
     body = unpacked(blob[start:], "rows", MOST_BLOCK) if kind == PACKED else blob[start:]
@@ -229,7 +230,7 @@ def rows_in(value: Any) -> list[Row]:
 
 
 def _head(blob: bytes) -> tuple[tuple[int, ...], frozenset[int], bytes, int]:
-    """The keys of a block, those of them that are excluded, its kind, and where its rows begin."""
+    """Keys of a block, the excluded keys, its kind, and the offset of its rows."""
     at, excluded = 0, frozenset[int]()
     if blob[:1] == EXCLUDING:
         keys, at = _keys_at(blob, 5)
@@ -255,7 +256,7 @@ _link = msgspec.msgpack.Decoder(Link)
 
 
 def link_of(row: bytes, host: Host, now: float) -> Link:
-    """A row of a host as a link (see `rows.to_row`): a URL of that host that can be asked for."""
+    """Row of a host as a request (see `rows.to_row`): a URL of that host that can be fetched."""
     link = _decoded(_link.decode, octets(row, "row", MOST_ROW), "row")
     if not link.url.startswith("/") or not _URL.fullmatch(link.url):
         raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
@@ -278,18 +279,18 @@ _urls = msgspec.msgpack.Decoder(list[str])
 
 
 def urls_of(packed: Any) -> list[str]:
-    """URLs as `rows.pack_urls` packs them."""
+    """URLs as packed by `rows.pack_urls`."""
     return _decoded(_urls.decode, unpacked(packed, "URLs", MOST_KEPT), "URLs")
 
 
-# -- what is known of a host
+# -- state of a host
 
 
 _state = msgspec.msgpack.Decoder(HostState)
 
 
 def state_of(value: Any) -> HostState:
-    """What an agent noted of a host for the next one; nothing yet if it is empty."""
+    """State that an agent noted for the next holder of a host; the default if it is empty."""
     if not value:
         return HostState()
     state = _decoded(_state.decode, octets(value, "state", MOST_STATE), "state")
@@ -312,7 +313,7 @@ _trips = msgspec.msgpack.Decoder(TripRow)
 
 
 def learned_of(value: Any) -> bytes:
-    """What a balance policy learned of a host, as it was if that policy can read it."""
+    """Data of a balance policy about a host, unchanged if that policy can read it."""
     if not value:
         return b""
     row = _decoded(_trips.decode, octets(value, "learned", MOST_STATE), "learned")
@@ -320,7 +321,7 @@ def learned_of(value: Any) -> bytes:
         raise DamagedValue("learned", "its lists differ in length, or are too long")
     if len({*row.agents}) != len(row.agents):
         raise DamagedValue("learned", "an agent is in it twice")
-    least = 1e-12 if row.kind == "trips" else 0.0  # the logarithms of round trips are taken
+    least = 1e-12 if row.kind == "trips" else 0.0  # their logarithm is taken
     for number in row.mean:
         _number(number, "learned (mean)", least, 1e12)
     for number in row.variance:
@@ -331,12 +332,12 @@ def learned_of(value: Any) -> bytes:
 
 
 def robots_txt_of(value: Any) -> bytes:
-    """A robots.txt as `blocks.packed_text` packs it; nothing stays nothing."""
+    """Robots.txt as packed by `blocks.packed_text`; an empty one stays empty."""
     return unpacked(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
 
 
 def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedField]]:
-    """What is known of a host, what was learned of it, and which of the two is damaged and left out."""
+    """State of a host, the policy's data about it, and those of the two that are damaged and left out."""
     state, learned, damaged = HostState(), b"", list[DamagedField]()
     try:
         state = state_of(luggage.state)
@@ -349,14 +350,14 @@ def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedField]]
     return state, learned, damaged
 
 
-# -- what agents and crawls say of themselves
+# -- agents and crawls
 
 
 _advert = msgspec.msgpack.Decoder(Advert)
 
 
 def advert_in(value: Any) -> Advert:
-    """What an agent says of itself."""
+    """Status figures of an agent."""
     return _advert_in(octets(value, "advert", MOST_ADVERT))
 
 
@@ -383,15 +384,15 @@ _charter = msgspec.json.Decoder(Charter)
 
 
 def charter_in(value: Any, label: str) -> Charter:
-    """A charter as the server of that label has it.
+    """Specification of a crawl as stored on the server of that label.
 
-    The format is looked at first: of a newer one nothing else need be as it is today.
+    The format is checked first: a newer one may differ in everything else.
     """
-    written = octets(value, "charter", MOST_CHARTER)
-    stands = _decoded(_format.decode, written, "charter")
-    if FORMAT < stands.format < MOST_NUMBER:
-        raise newer_format(label, stands.format, stands.made_by[:100])
-    charter = _decoded(_charter.decode, written, "charter")
+    encoded = octets(value, "charter", MOST_CHARTER)
+    header = _decoded(_format.decode, encoded, "charter")
+    if FORMAT < header.format < MOST_NUMBER:
+        raise newer_format(label, header.format, header.made_by[:100])
+    charter = _decoded(_charter.decode, encoded, "charter")
     if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
         raise DamagedValue("charter", "a number is out of range")
     for seed in charter.seeds:

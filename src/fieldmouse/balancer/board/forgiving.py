@@ -1,34 +1,22 @@
-"""Failures that are taken back: URLs that were booked wait again, and are settled no longer.
+"""Retry of failed URLs: acknowledged URLs that wait again and are no longer settled.
 
-An agent says so of what it has booked itself (`agent --forgive`), in parts that are numbered. A part counts
-once, however often it is told; and what was taken back is not sent out once more should its agent be lost
-(`forget`).
+An agent sends this for URLs it acknowledged itself, in numbered parts. A part counts once, however often
+it is sent. A retried URL is not sent out a second time if its agent is lost (`forget`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from fieldmouse.url import Host
-
-if TYPE_CHECKING:
-    from fieldmouse.balancer.board.contract import Name
 
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """Outcomes of one host that an agent takes back: keys with their rows, and of which kind each was."""
+    """Failed outcomes of one host that an agent retries: keys with rows, and the kind of each outcome."""
 
     host: Host
     rows: Sequence[tuple[int, bytes]]
     kinds: Sequence[str]
-    number: int = 0  # grows with each that an agent tells
-
-
-class ForgivingBoard(Protocol):
-    """The part of a board that takes failures back."""
-
-    async def take_back(self, name: Name, taken: TakenBack) -> int:
-        """These wait again; returns how many. 0 if it was told before."""
+    number: int = 0  # grows with each one that an agent sends

@@ -1,9 +1,9 @@
-"""Signs of life that a board has heard, by which an agent knows an old copy of its data.
+"""Mark of a heartbeat, by which an agent detects that a server has an old copy of its data.
 
-An agent forgets what it told when that is safe (`tellings`): when the board has heard a later sign of life,
-long ago. A board that never heard that one knows less than its agent takes for granted: its server was given
-an old copy of its data. Nobody but an agent raises the number of its signs, so that what others do on the
-old copy meanwhile hides nothing.
+An agent drops a message from its outbox when it is safe: when the coordinator has recorded a later
+heartbeat, long ago. A coordinator that does not know that heartbeat lacks data that the agent takes for
+granted: its server was given an old copy. Only an agent itself raises the number of its heartbeats, so
+calls of other agents on the old copy hide nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Which sign of life it was, of which start of which agent; of nobody, every board has heard it."""
+    """A heartbeat of one start of an agent. Every coordinator knows the one of the agent ""."""
 
     agent: str = ""
     incarnation: int = 0
@@ -21,4 +21,4 @@ class Heard:
 
 
 ANY = Heard()
-"""Every board has heard this."""
+"""Known to every coordinator."""

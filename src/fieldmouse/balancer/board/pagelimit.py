@@ -1,58 +1,42 @@
-"""Pages that agents may still fetch under a limit of the whole crawl: they are reserved on the board first.
+"""Page limit of a whole crawl: agents reserve pages at the coordinator before they fetch them.
 
-An agent fetches a page only when it is one of those reserved for it. Reserved are its pages that are in the
-air, those that are known and not booked yet, and some to spare. Booking takes from what is reserved, and
-what an agent had reserved is anybody's again when it leaves or is fenced. So what was booked and what is
-reserved never exceed the limit, and a page that leads nowhere costs nothing of it.
+An agent fetches a page only within its reservation. The reservation covers pages in flight, pages that are
+known but not acknowledged, and some to spare. Acknowledging a page takes it off the reservation. The
+reservation of an agent that leaves or is fenced is free again. So acknowledged and reserved pages together
+never exceed the limit, and a request that yields no page costs nothing of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from fieldmouse.balancer.board.contract import Name
 
 PAGE = "page"
-"""The kind of outcome that is counted."""
+"""Kind of outcome that counts against the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageAsk:
-    """Repeated it changes nothing: all numbers are what is to be, and none is added to what was."""
+    """Request for a reservation. All numbers are absolute, so repeating it changes nothing."""
 
     limit: int  # pages of the whole crawl
-    keep: int  # of those reserved for the caller before, it goes on having so many: they may be in the air
-    want: int  # that should be reserved for it in all
-    elsewhere: int = 0  # pages that were booked on other servers
-    still: bool = False  # another server is calm: nothing new is reserved
+    keep: int  # pages of its reservation that the caller keeps: they may be in flight
+    want: int  # total reservation that the caller wants
+    elsewhere: int = 0  # pages acknowledged on other servers
+    still: bool = False  # another server is calm: reserve nothing new
 
 
 @dataclass(frozen=True, slots=True)
 class PageCount:
-    """How many pages were booked; `calm` if the server may have forgotten some of late."""
+    """Number of acknowledged pages; `calm` if the server may have lost some of the latest."""
 
     booked: int
     calm: bool
 
 
-class PageBoard(Protocol):
-    """The part of a board that counts pages."""
-
-    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        """How many pages are reserved for `name` from now on: at least what it keeps, at most what it wants.
-
-        When few are left nobody gets more than his part of half of them, so that nobody has all of the last.
-        Nothing new is reserved while the board is calm: what others had may be forgotten, and they say so.
-        """
-
-    async def count_pages(self) -> PageCount:
-        """What was booked on this server."""
-
-
 def reserved(ask: PageAsk, *, booked: int, others: int, agents: int, calm: bool) -> int:
-    """The rule: `others` is what is reserved for the other agents, of which `agents` with the caller live.
+    """Compute a reservation.
+
+    `others` is reserved for the other agents; `agents` counts the living agents with the caller.
 
     >>> reserved(PageAsk(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
     14

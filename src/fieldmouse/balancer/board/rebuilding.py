@@ -1,8 +1,8 @@
-"""Making a crawl again that a board has lost, as far as the board is concerned.
+"""Interface for rebuilding a crawl that the coordinator has lost.
 
-All that agents have outcomes of is restored first, then how hosts stand; links that are offered after that
-wait unless they have an outcome. Until it is published nobody sees any of it. Each call may be repeated,
-and the whole, too: whoever was killed half-way begins from the start, and nothing counts twice.
+First all outcomes of the agents are restored, then the state of the hosts. Links that are offered after
+that wait unless they have an outcome. The crawl stays invisible until it is published. Each call may be
+repeated, and the whole rebuild, too: one that was killed half-way starts again, and nothing counts twice.
 """
 
 from __future__ import annotations
@@ -35,45 +35,50 @@ class RestoredHost:
 
 
 class BoardBuilder(Protocol):
-    """The board of a crawl that cannot be seen yet."""
+    """Coordinator of a crawl that is not visible yet."""
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        """A crawl that never heard one of these is an old copy, and is cleared; says whether one was.
+        """Clear a crawl that is an old copy: it does not know one of these heartbeats. Returns whether it
+        did.
 
-        `since` are the signs of life that all else hangs on in the directories of its agents. A crawl with
-        another `key_seed` is somebody else's and stays. One that agents crawl with is no old copy: raises.
+        `since` are the heartbeats that the directories of its agents rely on. A crawl with another
+        `key_seed` is a different crawl and stays. A crawl that agents work with is no old copy: raises.
         """
 
     async def hide(self, charter: Charter) -> Charter:
-        """Begin, or go on; returns the charter that counts. `BoardError` if there is a crawl with URLs."""
+        """Start or continue a rebuild; returns the specification in force.
+
+        Raises `BoardError` if there is a crawl with URLs.
+        """
 
     async def remove(self) -> None:
-        """Nothing of the crawl is left on the board, whatever state it is in."""
+        """Remove the crawl completely, whatever state it is in."""
 
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        """An agent, by its last start, has outcomes of these; returns how many of them were new.
+        """Restore outcomes of an agent, by its last start; returns how many of them were new.
 
-        `urls` are those of all keys in order, packed, should the agent be lost; `bounded`: sites are counted.
+        `urls` are the packed URLs of all keys in order, in case the agent is lost; `bounded`: sites are
+        counted.
         """
 
     async def note_restored(self, name: Name, told: int) -> None:
-        """All that `name` told, and what its directory has to tell up to that number, is there."""
+        """Mark the outcomes of `name` as complete, up to the number `told` of its messages."""
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
-        """How hosts stand that were restored."""
+        """Set the state of restored hosts."""
 
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        """Links that were found: as `Board.offer`."""
+        """Offer links, as an agent does at the coordinator."""
 
     async def books(self) -> BoardBooks:
-        """What all adds up to so far."""
+        """Totals restored up to now."""
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
-        """All of it is there. The board is calm for as long as anybody may still ask a host, and a delay.
+        """Make the crawl visible. It is calm for as long as an agent may still visit a host, plus a delay.
 
-        `age` is how many seconds ago the crawl was founded on the board that was lost.
+        `age` is the number of seconds since the crawl was created on the lost server.
         """
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What a board says when it does not do what it was asked, in words that name who asked and what helps."""
+"""Errors of the coordinator, each naming the agent or crawl and the command that helps."""
 
 from __future__ import annotations
 
@@ -9,92 +9,92 @@ from fieldmouse.errors import BoardError, BoardLost, Fenced, Superseded
 from fieldmouse.figures import listed
 
 REMEDY = (
-    "give the server its data back (its append-only file), or make the board again from the directories"
+    "restore the server's data (its append-only file), or rebuild the coordinator from the directories"
     " of all agents: `fieldmouse cluster rebuild DIR... --board URL`, with the same `--crawl`"
 )
-"""What helps whose board was lost."""
+"""Hint for a coordinator that lost its data."""
 
 
 def fenced(name: Name) -> Fenced:
-    """Its lease ran out, or it left: others have what it held."""
+    """Error for an agent whose lease ran out, or that left: other agents have its hosts."""
     return Fenced(
-        f"the board has given what agent `{name.agent}` held to others",
-        "it was not heard of for longer than its lease; it must join again",
+        f"the coordinator has given the hosts of agent `{name.agent}` to others",
+        "it sent no heartbeat for longer than its lease; it must join again",
     )
 
 
 def superseded(name: Name) -> Superseded:
-    """Somebody newer goes by that name."""
+    """Error for an agent of which a newer start has joined."""
     return Superseded(
         f"a newer start of agent `{name.agent}` has joined the crawl",
-        "run one agent a directory, and give a copy of a directory a name of its own",
+        "run one agent per directory, and give a copy of a directory its own name",
     )
 
 
 def vanished(crawl: str) -> BoardLost:
-    """There was a crawl, and there is none."""
+    """Error for a crawl that existed and is gone."""
     return BoardLost(
-        f"the board has lost the crawl `{crawl}`: its server knows nothing of it",
+        f"the coordinator has lost the crawl `{crawl}`: its server has no data of it",
         REMEDY,
     )
 
 
 def older(agent: str, label: str = "") -> BoardLost:
-    """It has forgotten more than agents can tell it again."""
+    """Error for a coordinator that lost more than agents can send again."""
     return BoardLost(
-        f"the board{label and f' at {label}'} has an old copy of its data: it has forgotten what"
-        f" agent `{agent}` told it",
+        f"the coordinator{label and f' at {label}'} has an old copy of its data: it lacks what"
+        f" agent `{agent}` sent it",
         REMEDY,
     )
 
 
 def outdated(agent: str) -> BoardError:
-    """The board knows more of an agent than the agent does."""
+    """Error for a directory that lacks results that the coordinator has from its agent."""
     return BoardError(
-        f"the directory of agent `{agent}` is an old copy: the board knows of more than it has",
-        "bring its newest state back; if that is lost, begin in another directory, and have all that it had"
+        f"the directory of agent `{agent}` is an old copy: the coordinator has later results of it",
+        "restore its newest state; if that is lost, start in another directory, and let all its pages be"
         f" fetched again: `fieldmouse cluster forget {agent} --again --board URL`",
     )
 
 
 def check_same(charter: Charter | None, key_seed: int) -> None:
-    """Raise if the board was lost, and somebody began another crawl on it."""
+    """Raise if the coordinator was lost and another crawl was created on it."""
     if charter is not None and charter.key_seed != key_seed:
         raise BoardLost(
-            "the board has another crawl of that name now, and knows nothing of the one this agent is of",
-            "begin new crawls under a name of their own (--crawl NAME)",
+            "the coordinator has another crawl of that name now, and no data of the crawl of this agent",
+            "start new crawls under another name (--crawl NAME)",
         )
 
 
 def hidden(crawl: str) -> BoardError:
-    """It is being made again, and not all of it is there."""
+    """Error for a crawl that is being rebuilt and not complete."""
     return BoardError(
-        f"the crawl `{crawl}` is being made again on this board",
+        f"the crawl `{crawl}` is being rebuilt on this coordinator",
         "wait for `fieldmouse cluster rebuild` to end; if it was stopped, run it again",
     )
 
 
 def occupied(crawl: str) -> BoardError:
-    """A crawl is there, and nobody asked to lose it."""
+    """Error for a rebuild over a crawl that is not empty."""
     return BoardError(
-        f"the board has a crawl `{crawl}`, and it is not empty",
-        "only a crawl that the board has lost, or has an old copy of, can be made again; `fieldmouse cluster"
-        " status` shows this one",
+        f"the coordinator has a crawl `{crawl}`, and it is not empty",
+        "only a crawl that the coordinator has lost, or has an old copy of, can be rebuilt;"
+        " `fieldmouse cluster status` shows this one",
     )
 
 
 def awake_there(crawl: str, agents: Sequence[str]) -> BoardError:
-    """An old copy, by the directories at hand, and yet others crawl with it."""
+    """Error for an old copy, by the given directories, that other agents still crawl with."""
     return BoardError(
-        f"the board's crawl `{crawl}` lacks what these directories told it, but {listed(agents)} crawl"
+        f"the coordinator's crawl `{crawl}` lacks results of these directories, but {listed(agents)} crawl"
         f"{'s' * (len(agents) == 1)} with it",
-        "if the board is to be made again, stop all agents first, and name the directories of all of them",
+        "to rebuild the coordinator, stop all agents first, and name the directories of all of them",
     )
 
 
 def missing(crawl: str, servers: Sequence[str]) -> BoardLost:
-    """A crawl lies on several servers, and some of them have lost it, or are none of its own."""
+    """Error for a sharded crawl of which some servers have no data."""
     return BoardLost(
-        f"{' and '.join(servers)} knows nothing of the crawl `{crawl}`, of which other servers have a part",
-        "give it its data back (its append-only file), or name the servers that the crawl was begun on",
+        f"{' and '.join(servers)} has no data of the crawl `{crawl}`, of which other servers have a part",
+        "restore its data (its append-only file), or name the servers that the crawl was started on",
     )

@@ -1,9 +1,9 @@
-"""A link as the board keeps it: without its host, without moments, and without what goes without saying.
+"""Request as the coordinator stores it: without its host, points in time, and default values.
 
-It is kept under its host, and fields at its end that have nothing to say are left out.
+It is stored under its host. Trailing fields that have their default value are left out.
 
-A retry that may not be made before a moment waits for as long again where it comes to: no two
-machines have the same clock, and a wait may be longer for that, never shorter.
+A retry that may not start before a point in time is stored as a wait from now, because no two machines
+have the same clock. The wait may become longer by that, never shorter.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fieldmouse.url import Host, Url
 
 _encode = msgspec.msgpack.Encoder().encode
 _urls = msgspec.msgpack.Decoder(list[str])
-_USUAL = astuple(Link(Url("")))
-_LONG = 128 << 10  # bytes, half of what `decoding` reads of a row
-_FOUND = 5  # fields that say how a link was found; most links have nothing to say in the others
+_DEFAULTS = astuple(Link(Url("")))
+_MOST_ROW = 128 << 10  # bytes, half of the longest row that `decoding` reads
+_LEADING_FIELDS = 5  # they say how a request was found; the others usually have their defaults
 
 
 def to_row(link: Link, host: Host, now: float) -> bytes:
@@ -31,29 +31,29 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
     """
     via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
     url = Url(link.url[len(host) :])
-    if astuple(link)[_FOUND:] == _USUAL[_FOUND:]:
+    if astuple(link)[_LEADING_FIELDS:] == _DEFAULTS[_LEADING_FIELDS:]:
         return _encode((url, link.depth, via, link.kind, link.seen_at))
     wait = max(0.0, link.not_before - now) if link.not_before else 0.0
     bare = msgspec.structs.replace(link, url=url, via=via, not_before=wait)
     row = _without_tail(bare)
-    if len(row) > _LONG:  # no reader takes it: how it was found is worth less than the URL
+    if len(row) > _MOST_ROW:  # readers reject it: how the URL was found is worth less than the URL
         row = _without_tail(msgspec.structs.replace(bare, via="", trail=(), etag="", last_modified=""))
     return row
 
 
 def _without_tail(link: Link) -> bytes:
     fields = astuple(link)
-    said = len(fields)
-    while fields[said - 1] == _USUAL[said - 1]:
-        said -= 1
-    return _encode(fields[: max(said, _FOUND)])
+    length = len(fields)
+    while fields[length - 1] == _DEFAULTS[length - 1]:
+        length -= 1
+    return _encode(fields[: max(length, _LEADING_FIELDS)])
 
 
 def pack_urls(urls: list[str]) -> bytes:
-    """URLs that were booked, for who must fetch them again."""
+    """Pack acknowledged URLs, for the agent that must fetch them again."""
     return zstandard.ZstdCompressor().compress(_encode(urls))
 
 
 def unpack_urls(packed: bytes) -> list[str]:
-    """What this process has packed. What comes from a server is read by `decoding.urls_of`."""
+    """Unpack URLs that this process packed. URLs from a server are read by `decoding.urls_of`."""
     return _urls.decode(zstandard.ZstdDecompressor().decompress(packed))

@@ -1,5 +1,5 @@
-"""The board in the memory of one process, which says in plain code what every board does.
+"""Coordinator in the memory of one process, a plain description of the behaviour of all coordinators.
 
-`board` answers calls, `ledger` has the rules, `standing` what is known of hosts, agents and addresses,
-`wishes` who waits for which host; `builder` makes a lost crawl again.
+`board` answers calls, `ledger` has the rules, `standing` the records of hosts, agents and addresses,
+`wishes` the hosts that agents wish for; `builder` rebuilds a lost crawl.
 """

@@ -1,7 +1,8 @@
-"""A board in memory: for tests, for virtual time, and to read what a board does.
+"""Coordinator in memory: for tests, for virtual time, and as a readable description.
 
-This is the Redis board's twin, and its executable description: the same promises, kept by the plainest code
-(the rules are in `ledger`). A server can be started again with an older memory, as real ones are.
+It is the twin of the Redis coordinator and its executable specification: the same guarantees, kept by the
+plainest code (the rules are in `ledger`). Its server can be restarted with an older memory, as real
+servers are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -32,7 +34,6 @@ from fieldmouse.balancer.board.contract import (
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.memory.addresses import ask_in, free_in
 from fieldmouse.balancer.board.memory.forgiving import take_back_in
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
@@ -45,7 +46,7 @@ from fieldmouse.url import Host, Url
 
 
 class MemoryBoard:
-    """A board whose server is an object."""
+    """Coordinator whose server is an object."""
 
     def __init__(self, server: MemoryServer, crawl: str = "fieldmouse") -> None:
         self._server, self._crawl = server, crawl
@@ -54,18 +55,18 @@ class MemoryBoard:
         return self._server.clock.now()
 
     def ledger(self) -> CrawlLedger:
-        """The crawl as it stands; `BoardLost` if there is none."""
+        """Current data of the crawl; `BoardLost` if there is none."""
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
             raise vanished(self._crawl)
         ledger.served_by(self._server.run, self._now())
         return ledger
 
-    def _called_by(self, name: Name) -> CrawlLedger:
+    def _ledger_for(self, name: Name) -> CrawlLedger:
         ledger = self.ledger()
         if not ledger.counts(name):
-            known = ledger.agents.get(name.agent)
-            raise superseded(name) if known and known.incarnation > name.incarnation else fenced(name)
+            record = ledger.agents.get(name.agent)
+            raise superseded(name) if record and record.incarnation > name.incarnation else fenced(name)
         return ledger
 
     # -- the crawl
@@ -89,9 +90,9 @@ class MemoryBoard:
 
     async def join(self, name: Name, lease: float) -> None:
         ledger, now = self.ledger(), self._now()
-        known = ledger.agents.get(name.agent)
-        if known is not None and known.incarnation >= name.incarnation and not ledger.counts(name):
-            raise superseded(name) if known.incarnation > name.incarnation else fenced(name)
+        record = ledger.agents.get(name.agent)
+        if record is not None and record.incarnation >= name.incarnation and not ledger.counts(name):
+            raise superseded(name) if record.incarnation > name.incarnation else fenced(name)
         ledger.join(name, now, lease)
         ledger.fence_overdue(now)
 
@@ -102,22 +103,19 @@ class MemoryBoard:
         if not self.ledger().recalls(since):
             raise older(since.agent)
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
-        await self.recalls(since)
-        ledger, now = self._called_by(name), self._now()
-        ledger.signs.hear(name, number)
-        ledger.extend(name, now, lease)
-        ledger.agents[name.agent].tell(advert)
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+        await self.recalls(beat.since)
+        ledger, now = self._ledger_for(name), self._now()
+        ledger.signs.hear(name, beat.number)
+        ledger.extend(name, now, beat.lease)
+        ledger.agents[name.agent].tell(beat.advert)
         ledger.fence_overdue(now)
         notes = await self.agents()
-        turn = whose_turn([note.agent for note in notes], after)
-        told = {name.agent, *turn}
+        turn = whose_turn([note.agent for note in notes], beat.after)
+        listed = {name.agent, *turn}
         return Pulse(
             books=await self.books(),
-            agents=[note for note in notes if note.agent in told],
+            agents=[note for note in notes if note.agent in listed],
             alive=sum(note.alive for note in notes),
             members=len(notes),
             upto=turn[-1] if len(turn) < len(notes) else "",
@@ -125,7 +123,7 @@ class MemoryBoard:
             calm=max(0.0, ledger.calm_until - now),
             draining=ledger.agents[name.agent].hear(),
             over=ledger.over,
-            joined=list(ledger.scope) if len(ledger.scope) != joined else (),
+            joined=list(ledger.scope) if len(ledger.scope) != beat.joined else (),
         )
 
     async def books(self) -> BoardBooks:
@@ -161,14 +159,14 @@ class MemoryBoard:
         return [
             AgentNote(
                 agent=agent,
-                incarnation=known.incarnation,
-                alive=known.counts and known.deadline >= now,
-                draining=known.draining,
-                advert=known.advert,
-                seen_ago=now - known.seen_at,
+                incarnation=start.incarnation,
+                alive=start.counts and start.deadline >= now,
+                draining=start.draining,
+                advert=start.advert,
+                seen_ago=now - start.seen_at,
                 hosts=held.count(agent),
             )
-            for agent, known in sorted(ledger.agents.items())
+            for agent, start in sorted(ledger.agents.items())
             if agent in ledger.present
         ]
 
@@ -176,10 +174,10 @@ class MemoryBoard:
         ledger, now = self.ledger(), self._now()
         gone = [(agent, ledger.agents.get(agent)) for agent in sorted(ledger.kept) if ledger.kept[agent]]
         return [
-            AgentNote(agent, known.incarnation, False, False, known.advert, now - known.seen_at)
-            if known is not None
+            AgentNote(agent, record.incarnation, False, False, record.advert, now - record.seen_at)
+            if record is not None
             else AgentNote(agent, 0, False, False, b"", 0.0)
-            for agent, known in gone
+            for agent, record in gone
             if agent not in ledger.present
         ]
 
@@ -191,9 +189,9 @@ class MemoryBoard:
 
     async def forget(self, agent: str, *, again: bool) -> int:
         ledger, now = self.ledger(), self._now()
-        known = ledger.agents.get(agent)
-        if known is not None and known.counts:
-            ledger.fence(Name(agent, known.incarnation), known.deadline, now)
+        record = ledger.agents.get(agent)
+        if record is not None and record.counts:
+            ledger.fence(Name(agent, record.incarnation), record.deadline, now)
         ledger.present.discard(agent)
         return ledger.unbook(agent, now) if again else 0
 
@@ -213,10 +211,10 @@ class MemoryBoard:
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
-        known = ledger.agents[name.agent]
-        if now < ledger.calm_until or now > known.deadline or known.draining:
+        record = ledger.agents[name.agent]
+        if now < ledger.calm_until or now > record.deadline or record.draining:
             return []
         turns = ledger.candidates(name.agent, now, soon)
         if not turns and hosts and ledger.repair(now):
@@ -224,12 +222,12 @@ class MemoryBoard:
         return [ledger.lease(name, host, urls, now) for host in turns[:hosts]]
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
-        ledger = self._called_by(name)
+        ledger = self._ledger_for(name)
         for host in hosts:
             ledger.wishes.add(name.agent, host, self._now())
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         return [
             ledger.grant(name, each.host, urls, now)
             if ledger.holds(name, each)
@@ -238,13 +236,13 @@ class MemoryBoard:
         ]
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
-        ledger = self._called_by(name)
-        for held, its in luggage.items():
+        ledger = self._ledger_for(name)
+        for held, payload in luggage.items():
             if ledger.holds(name, held):
-                ledger.unpack(held.host, its, self._now())
+                ledger.unpack(held.host, payload, self._now())
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         for given in hosts:
             if ledger.holds(name, given.held):
                 if ledger.owes(name, given.held):
@@ -254,13 +252,13 @@ class MemoryBoard:
                 ledger.free(given.held.host, now, given.place)
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
-        ledger = self._called_by(name)
-        for held, its in rows.items():
+        ledger = self._ledger_for(name)
+        for held, host_rows in rows.items():
             if ledger.owes(name, held):
-                ledger.put_back(held.epoch, its, self._now())
+                ledger.put_back(held.epoch, host_rows, self._now())
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         for host, record in ledger.hosts.items():
             if record.holder == name and Held(host, record.epoch) not in known:
                 ledger.free(host, now)
@@ -273,31 +271,31 @@ class MemoryBoard:
     # -- addresses
 
     async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         return [ask_in(ledger, name, ask, now) for ask in asks]
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        ledger, now = self._called_by(name), self._now()
+        ledger, now = self._ledger_for(name), self._now()
         for address, rest in rests.items():
             free_in(ledger, name, address, now + rest)
 
     # -- outcomes
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        return self._called_by(name).book(name, told)
+        return self._ledger_for(name).book(name, told)
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
-        return take_back_in(self._called_by(name), name, taken, self._now())
+        return take_back_in(self._ledger_for(name), name, taken, self._now())
 
     async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        return reserve_in(self._called_by(name), name, ask, self._now())
+        return reserve_in(self._ledger_for(name), name, ask, self._now())
 
     async def count_pages(self) -> PageCount:
         return count_in(self.ledger(), self._now())
 
     async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
-        return self._called_by(name).quarantine(name, damaged)
+        return self._ledger_for(name).quarantine(name, damaged)
 
     async def last_told(self, name: Name) -> int:
         ledger = self.ledger()
@@ -306,4 +304,4 @@ class MemoryBoard:
         return ledger.told.get(name, 0)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""

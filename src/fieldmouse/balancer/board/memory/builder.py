@@ -1,4 +1,4 @@
-"""A crawl that is made again on a board in memory."""
+"""Rebuild of a crawl at a coordinator in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmouse.url import Host
 
 
 class HiddenLedger(CrawlLedger):
-    """A crawl that nobody sees yet."""
+    """Data of a crawl that is not visible yet."""
 
     def note_restored(self, name: Name, told: int) -> None:
         self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
@@ -23,20 +23,20 @@ class HiddenLedger(CrawlLedger):
     def restore(self, name: Name, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool) -> int:
         counted: list[bool] = []
         fresh: list[str] = []
-        for its in hosts:
-            new = [kind for key, kind in zip(its.keys, its.kinds, strict=True) if key not in self.seen]
-            counted += (key not in self.seen for key in its.keys)
-            self.seen.update(its.keys)
+        for host in hosts:
+            new = [kind for key, kind in zip(host.keys, host.kinds, strict=True) if key not in self.seen]
+            counted += (key not in self.seen for key in host.keys)
+            self.seen.update(host.keys)
             fresh += new
             if new and bounded:
-                known, before = self.sites.get(its.site, (0, 0))
-                self.sites[its.site] = (known + (its.host not in self.hosts), before + len(new))
+                site_hosts, site_urls = self.sites.get(host.site, (0, 0))
+                self.sites[host.site] = (site_hosts + (host.host not in self.hosts), site_urls + len(new))
             if new:
-                self.hosts.setdefault(its.host, HostRecord())
+                self.hosts.setdefault(host.host, HostRecord())
         self.settled += len(fresh)
         self._count(fresh)
         if fresh and urls:
-            kinds = tuple(kind for its in hosts for kind in its.kinds)
+            kinds = tuple(kind for host in hosts for kind in host.kinds)
             self.kept.setdefault(name.agent, []).append(KeptBooking(urls, tuple(counted), kinds))
         return len(fresh)
 
@@ -50,7 +50,7 @@ class HiddenLedger(CrawlLedger):
 
 
 class MemoryBuilder(MemoryBoard):
-    """See `rebuilding.BoardBuilder`."""
+    """Implementation of `rebuilding.BoardBuilder`."""
 
     def ledger(self) -> HiddenLedger:
         ledger = self._server.hidden.get(self._crawl)
@@ -60,18 +60,18 @@ class MemoryBuilder(MemoryBoard):
         return ledger
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        known = self._server.crawls.get(self._crawl)
-        if known is None or known.charter.key_seed != key_seed or all(map(known.recalls, since)):
+        crawl = self._server.crawls.get(self._crawl)
+        if crawl is None or crawl.charter.key_seed != key_seed or all(map(crawl.recalls, since)):
             return False
-        known.served_by(self._server.run, self._now())
-        if awake := known.heard_of_late(self._now()):
+        crawl.served_by(self._server.run, self._now())
+        if awake := crawl.heard_of_late(self._now()):
             raise awake_there(self._crawl, awake)
         del self._server.crawls[self._crawl]
         return True
 
     async def hide(self, charter: Charter) -> Charter:
-        known = self._server.crawls.get(self._crawl)
-        if known is not None and known.seen:
+        crawl = self._server.crawls.get(self._crawl)
+        if crawl is not None and crawl.seen:
             raise occupied(self._crawl)
         self._server.crawls.pop(self._crawl, None)
         fresh = HiddenLedger(charter, self._server.run, self._now())
@@ -90,8 +90,8 @@ class MemoryBuilder(MemoryBoard):
         self.ledger().note_restored(name, told)
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
-        for host, its in luggage.items():
-            self.ledger().unpack(host, its, self._now())
+        for host, payload in luggage.items():
+            self.ledger().unpack(host, payload, self._now())
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:

@@ -1,4 +1,4 @@
-"""How a board in memory takes failures back."""
+"""Retry of failed URLs at the coordinator in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fieldmouse.balancer.board.memory.ledger import CrawlLedger
 
 
 def take_back_in(ledger: CrawlLedger, name: Name, taken: TakenBack, now: float) -> int:
-    """The rows wait again and are settled no longer, unless this part was told before."""
+    """Let the rows wait again, no longer settled, unless this part was received before."""
     if taken.number <= ledger.forgave.get(name.agent, 0):
         return 0
     ledger.forgave[name.agent] = taken.number

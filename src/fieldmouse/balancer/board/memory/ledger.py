@@ -1,4 +1,4 @@
-"""What a board in memory knows of a crawl, and its rules, which the Redis board has in Lua, too."""
+"""Data of one crawl at a coordinator in memory, with the rules that the Redis coordinator has in Lua."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.url import Host, Url
 
 EPOCH_JUMP = 1_000_000
-"""So many epochs a new server skips: more than the old one can have given in what it forgot."""
+"""Epochs that a restarted server skips: more than the old one can have granted and lost."""
 CALM = 2.0
-"""Seconds for which a new server is calm beyond the longest lease and the longest delay."""
+"""Seconds for which a restarted server is calm beyond the longest lease and the longest delay."""
 LONG_DELAY = 60.0
-"""Seconds: a delay that is longer keeps nobody else waiting when the server was killed."""
+"""Seconds: longer delays do not prolong the calm after a restart."""
 USUAL_LEASE = 15.0
-"""Seconds that a lease is taken to have lasted, should even that be forgotten."""
+"""Seconds assumed for a lease if its length was lost, too."""
 
 
 class CrawlLedger:
-    """All that a board knows of a crawl."""
+    """Data of one crawl."""
 
     def __init__(self, charter: Charter, run: str, now: float) -> None:
         self.charter = charter
         self.run, self.founded_at, self.run_since = run, now, -inf
         self.begun, self.over = False, ""
         self.epoch = 0
-        self.gaps: list[tuple[int, int]] = []  # epochs that may have been given and forgotten, first and last
+        self.gaps: list[tuple[int, int]] = []  # epochs that may have been granted and lost, first and last
         self.calm_until = 0.0
         self.longest_lease = self.longest_delay = 0.0
         self.seen: set[int] = set()
@@ -63,21 +63,22 @@ class CrawlLedger:
         self.leases: dict[int, UrlLease] = {}  # by epoch
         self.agents: dict[str, AgentRecord] = {}
         self.present: set[str] = set()  # agents that have not left
-        self.fallen: dict[Name, float] = {}  # who no longer counts, and when its lease ended
+        self.fallen: dict[Name, float] = {}  # starts that were fenced, and when their leases ended
         self.addresses: dict[str, AddressRecord] = {}
         self.kept: dict[str, list[KeptBooking]] = {}
         self.wishes = Wishes(self.hosts)
-        self.forgave: dict[str, int] = {}  # the number of the last part that an agent took back
-        self.taken_back: dict[str, Counter[int]] = {}  # how often each agent took a key back
-        self.unsettled: set[int] = set()  # keys that were settled once, and are not now
-        self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
+        self.forgave: dict[str, int] = {}  # number of the last retry part of each agent
+        self.taken_back: dict[str, Counter[int]] = {}  # how often each agent retried a key
+        self.unsettled: set[int] = set()  # keys that were settled once and wait again
+        self.told: dict[Name, int] = {}  # number of the last acknowledged batch of each start
         self.signs = SignsHeard()
         self.scope: dict[Url, None] = {}  # pages that seeds redirect to
-        self.repaired = 0  # hosts that no agent could be granted
-        self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
+        self.repaired = 0  # hosts that could not be granted to any agent
+        # starts of agents whose outcomes were all restored from their disks
+        self.restored: dict[str, int] = {}
 
     def served_by(self, run: str, now: float) -> None:
-        """A server that was started again may have forgotten what it did last."""
+        """Note the run of the server: a restarted server may have lost its last changes."""
         if run != self.run:
             self.run, self.run_since = run, now
             self.calm_until = now + max(self.longest_lease, USUAL_LEASE) + self.longest_delay + CALM
@@ -88,11 +89,11 @@ class CrawlLedger:
         return since in self.signs or self.restored.get(since.agent, 0) >= since.incarnation
 
     def heard_of_late(self, now: float) -> list[str]:
-        """Agents that count, and were heard of since this server runs."""
+        """Active agents that sent a heartbeat since this server started."""
         return sorted(
             agent
-            for agent, known in self.agents.items()
-            if known.counts and known.deadline >= now and known.seen_at > self.run_since
+            for agent, record in self.agents.items()
+            if record.counts and record.deadline >= now and record.seen_at > self.run_since
         )
 
     def end(self, why: str) -> None:
@@ -104,16 +105,16 @@ class CrawlLedger:
     # -- agents
 
     def counts(self, name: Name) -> bool:
-        """Whether what it says counts: it joined and was never fenced, though its lease may be over."""
-        known = self.agents.get(name.agent)
-        return known is not None and known.counts and known.incarnation == name.incarnation
+        """Whether calls of this start count: it joined and was never fenced, though its lease may be over."""
+        record = self.agents.get(name.agent)
+        return record is not None and record.counts and record.incarnation == name.incarnation
 
     def join(self, name: Name, now: float, lease: float) -> None:
-        known = self.agents.get(name.agent)
-        if known is None or known.incarnation < name.incarnation:
-            if known is not None and known.counts:
-                self.fence(Name(name.agent, known.incarnation), known.deadline, now, moves=False)
-            pending = known is not None and known.draining and not known.heard
+        record = self.agents.get(name.agent)
+        if record is None or record.incarnation < name.incarnation:
+            if record is not None and record.counts:
+                self.fence(Name(name.agent, record.incarnation), record.deadline, now, moves=False)
+            pending = record is not None and record.draining and not record.heard
             self.agents[name.agent] = AgentRecord(
                 name.incarnation, now, now + lease, draining=pending and name.agent in self.present
             )
@@ -125,9 +126,9 @@ class CrawlLedger:
         self.longest_lease = max(self.longest_lease, lease)
 
     def fence(self, name: Name, deadline: float, now: float, *, moves: bool = True) -> None:
-        """It counts no longer. What it had waits again; its hosts for as long as it may still be asking them.
+        """Fence an agent: its URLs wait again, and its hosts as soon as it cannot visit them any longer.
 
-        `moves`: hosts that wait for it may be visited by anybody now. A newer start keeps them.
+        `moves`: hosts placed at the agent may be visited by any agent now. A newer start keeps them.
         """
         self.agents[name.agent].fall()
         self.fallen[name] = deadline
@@ -143,10 +144,10 @@ class CrawlLedger:
                 self.put_back(epoch, list(lease.owed.items()), now)
 
     def fence_overdue(self, now: float, but: str = "") -> None:
-        """Fence whoever was not heard of for longer than its lease."""
-        for agent, known in self.agents.items():
-            if known.counts and known.deadline < now and agent != but:
-                self.fence(Name(agent, known.incarnation), known.deadline, now)
+        """Fence all agents whose last heartbeat is older than their lease."""
+        for agent, record in self.agents.items():
+            if record.counts and record.deadline < now and agent != but:
+                self.fence(Name(agent, record.incarnation), record.deadline, now)
 
     # -- links
 
@@ -174,12 +175,12 @@ class CrawlLedger:
         self.begun = True
 
     def place(self, agent: str) -> str:
-        """Who should visit a host: nobody is sent to an agent that is not there, or about to leave."""
-        known = self.agents.get(agent)
-        return agent if known is not None and known.counts and not known.draining else ""
+        """The agent, if hosts may be placed at it; "" if it left or is draining."""
+        record = self.agents.get(agent)
+        return agent if record is not None and record.counts and not record.draining else ""
 
     def _wait(self, record: HostRecord, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
-        """URLs wait. If the host was idle, the agent that should visit it may have left meanwhile."""
+        """Let URLs wait. If the host was idle, the agent it is placed at may have left since."""
         if rows and not record.waiting:
             record.move(self.place(record.place))
         record.wait(rows, now, first=first)
@@ -187,7 +188,7 @@ class CrawlLedger:
     # -- liveness
 
     def stranded(self) -> list[Host]:
-        """Hosts that no agent can be granted: they wait for, or are held by, an agent that is not there."""
+        """Hosts that cannot be granted to any agent: placed at or held by an agent that left."""
         return [
             host
             for host, record in self.hosts.items()
@@ -197,7 +198,7 @@ class CrawlLedger:
         ]
 
     def repair(self, now: float) -> int:
-        """Let stranded hosts wait for anybody; returns how many they were."""
+        """Let stranded hosts wait for any agent; returns their number."""
         hosts = self.stranded()
         for host in hosts:
             record = self.hosts[host]
@@ -210,19 +211,19 @@ class CrawlLedger:
         self.repaired += len(hosts)
         return len(hosts)
 
-    # -- hosts and what is owed for them
+    # -- hosts and the URLs owed under their leases
 
     def holds(self, name: Name, held: Held) -> bool:
         record = self.hosts.get(held.host)
         return record is not None and record.holder == name and record.epoch == held.epoch
 
     def owes(self, name: Name, held: Held) -> bool:
-        """Whether it owes anything under that epoch."""
+        """Whether the agent owes any URL under that epoch."""
         lease = self.leases.get(held.epoch)
         return lease is not None and lease.by == name and lease.host == held.host
 
     def candidates(self, agent: str, now: float, soon: float) -> list[Host]:
-        """Hosts it may have: those it wished for, its own, anybody's, and those that waited in vain."""
+        """Hosts for an agent: wished for, placed at it, placed at none, and those that waited too long."""
         wished = self.wishes.look(agent, now, soon, self.wished)
         turns: list[tuple[int, float, Host]] = []
         for host, record in self.hosts.items():
@@ -242,7 +243,7 @@ class CrawlLedger:
         return self.grant(name, host, urls, now)
 
     def grant(self, name: Name, host: Host, urls: int, now: float) -> Grant:
-        """URLs of a host that it holds, under the epoch that it has."""
+        """Grant URLs of a held host under its present epoch."""
         record = self.hosts[host]
         rows = record.take(urls)
         if rows:
@@ -250,32 +251,32 @@ class CrawlLedger:
         return Grant(host, record.epoch, rows, record.packed(now), len(record.waiting))
 
     def free(self, host: Host, now: float, place: str = "", not_before: float = 0.0) -> None:
-        """Nobody holds it any more; it goes to who wished for it, or else to `place`."""
+        """Release a host; it goes to the agent that wished for it, or else to `place`."""
         record = self.hosts[host]
         wished = self.wished(host)
         record.free(now, wished or self.place(place), not_before)
         record.keep(self.longest_lease if wished else 0.0)
 
     def wished(self, host: Host) -> str:
-        """Who should have it next, because that agent found it held; "" for nobody."""
+        """Agent that gets the host next because it wished for it while it was held; "" for none."""
         agent = self.hosts[host].wished
         return self.place(agent) if self.wishes.has(agent, host) else ""
 
     def settle(self, epoch: int, keys: Iterable[int]) -> set[int]:
-        """These are owed no longer; returns those that were."""
-        known = self.leases[epoch].settle(keys)
+        """Remove URLs from a lease; returns those that were owed."""
+        owed = self.leases[epoch].settle(keys)
         if not self.leases[epoch].owed:
             del self.leases[epoch]
-        return set(known)
+        return set(owed)
 
     def put_back(self, epoch: int, rows: Sequence[Row], now: float) -> None:
-        """These wait again, as far as they are owed."""
+        """Let URLs wait again, as far as they are owed."""
         record = self.hosts[self.leases[epoch].host]
-        known = self.settle(epoch, dict(rows))
-        self._wait(record, [row for row in dict(rows).items() if row[0] in known], now, first=True)
+        owed = self.settle(epoch, dict(rows))
+        self._wait(record, [row for row in dict(rows).items() if row[0] in owed], now, first=True)
 
     def unpack(self, host: Host, luggage: Luggage, now: float) -> None:
-        """How a host stands, as its holder says."""
+        """Store the state of a host, as its holder reports it."""
         self.hosts[host].unpack(luggage, now)
         self.heed(luggage.delay)
 
@@ -283,11 +284,14 @@ class CrawlLedger:
         self.longest_delay = max(self.longest_delay, min(delay, LONG_DELAY))
 
     def is_forgotten(self, epoch: int) -> bool:
-        """Whether it was given by a server that was killed before that was on its disk."""
+        """Whether a server granted this epoch and was killed before it wrote that to disk."""
         return any(first <= epoch <= last for first, last in self.gaps)
 
     def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        """Returns the keys that did not count, for each booking. What is owed no longer was booked before."""
+        """Acknowledge outcomes; returns the rejected keys of each lease.
+
+        A key that is no longer owed was acknowledged before.
+        """
         counted: list[bool] = []
         every = [kind for booked in told.bookings for kind in booked.kinds]
         strays: list[Sequence[int]] = []
@@ -300,7 +304,7 @@ class CrawlLedger:
             self.unsettled -= fresh
         self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
-            kinds = [kind for kind, its in zip(every, counted, strict=True) if its]
+            kinds = [kind for kind, counts in zip(every, counted, strict=True) if counts]
             self._count(kinds)
             self.agents[name.agent].book(kinds.count(PAGE))
             if told.urls:
@@ -309,18 +313,18 @@ class CrawlLedger:
         return strays
 
     def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
-        """Values that cannot be read; URLs whose rows are among them are settled. Returns how many."""
+        """Set unreadable values aside and settle URLs whose rows are among them; returns their number."""
         urls = 0
         for held, values in damaged.items():
-            for its in values:
-                if its.field == "rows" and self.owes(name, held):
-                    gone = len(self.settle(held.epoch, its.keys))
+            for value in values:
+                if value.field == "rows" and self.owes(name, held):
+                    gone = len(self.settle(held.epoch, value.keys))
                     self.settled += gone
                     self._count(["quarantined"] * gone)
                     self.quarantined += gone > 0
                     urls += gone
-                elif its.field != "rows" and self.holds(name, held):
-                    self.quarantined += self.hosts[held.host].without(its.field)
+                elif value.field != "rows" and self.holds(name, held):
+                    self.quarantined += self.hosts[held.host].without(value.field)
         return urls
 
     def _count(self, kinds: Iterable[str], sign: int = 1) -> None:
@@ -328,7 +332,7 @@ class CrawlLedger:
             self.kinds[kind] = self.kinds.get(kind, 0) + sign
 
     def unbook(self, agent: str, now: float) -> int:
-        """All that an agent ever booked waits again, but for what it has taken back."""
+        """Let all URLs that an agent ever acknowledged wait again, except those it retried."""
         urls, taken_back = 0, self.taken_back.pop(agent, Counter[int]())
         for kept in self.kept.pop(agent, ()):
             again = BookedAgain(kept.urls, kept.counted, kept.kinds, taken_back, self.charter.key_seed)
@@ -337,7 +341,7 @@ class CrawlLedger:
         return urls
 
     def unsettle(self, host: Host, rows: Sequence[Row], kinds: Sequence[str], now: float) -> list[int]:
-        """URLs with outcomes of these kinds wait again, unless they do already; returns their keys."""
+        """Let URLs with outcomes of these kinds wait again, unless they already do; returns their keys."""
         fresh = [(row, kind) for row, kind in zip(rows, kinds, strict=True) if row[0] not in self.unsettled]
         self._wait(self.hosts.setdefault(host, HostRecord()), [row for row, _ in fresh], now)
         self._count((kind for _, kind in fresh), -1)

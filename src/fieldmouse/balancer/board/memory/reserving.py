@@ -1,4 +1,4 @@
-"""Pages of a limit, as a board in memory keeps them: with each agent that counts."""
+"""Page reservations of the coordinator in memory, stored with each active agent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fieldmouse.balancer.board.pagelimit import PAGE, PageAsk, PageCount, reserv
 
 
 def reserve_in(ledger: CrawlLedger, name: Name, ask: PageAsk, now: float) -> int:
-    living = {agent: known for agent, known in ledger.agents.items() if known.counts}
+    living = {agent: record for agent, record in ledger.agents.items() if record.counts}
     own, counted = living.pop(name.agent), count_in(ledger, now)
-    others = sum(known.pages for known in living.values())
+    others = sum(record.pages for record in living.values())
     own.reserve(
         reserved(ask, booked=counted.booked, others=others, agents=1 + len(living), calm=counted.calm)
     )

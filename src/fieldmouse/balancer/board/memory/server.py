@@ -1,4 +1,4 @@
-"""What stands in for a server where boards are in memory."""
+"""Substitute for a server where coordinators are in memory."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from fieldmouse.clock import Clock
 
 
 class MemoryServer:
-    """What would be a server on the network: several boards, and so several agents, may share one."""
+    """In-memory server: several coordinators, and so several agents, may share one."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.starts = 1
         self.crawls: dict[str, CrawlLedger] = {}
-        self.hidden: dict[str, CrawlLedger] = {}  # those that are being made again
+        self.hidden: dict[str, CrawlLedger] = {}  # crawls that are being rebuilt
 
     @property
     def run(self) -> str:
         return f"run {self.starts}"
 
     def memory(self) -> dict[str, CrawlLedger]:
-        """What is on its disk, if all of it is."""
+        """Copy of all data, as on a completely written disk."""
         return copy.deepcopy(self.crawls)
 
     def restart(self, memory: Mapping[str, CrawlLedger] | None = None) -> None:
-        """It was killed and started again; `memory` is what it still knows, None for all of it."""
+        """Kill and restart the server; `memory` is the data that survives, None for all of it."""
         self.starts += 1
         if memory is not None:
             self.crawls = copy.deepcopy(dict(memory))

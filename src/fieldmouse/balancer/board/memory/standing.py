@@ -1,4 +1,4 @@
-"""How hosts, agents and addresses stand on a board in memory; moments are on the board's own clock."""
+"""Records of hosts, agents and addresses of the coordinator in memory; times are on its own clock."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from fieldmouse.url import Host
 
 @dataclass(slots=True)
 class HostRecord:
-    """A host: the URLs that wait for it, who holds it, and what travels with it."""
+    """A host: its waiting URLs, its holder, and the state that travels with it."""
 
-    place: str = ""  # the agent that should visit it
-    wished: str = ""  # the agent that found it held, and should have it next if it still wishes for it
-    kept_until: float = 0.0  # for that one alone, when nobody holds it any more
+    place: str = ""  # agent that should visit it
+    wished: str = ""  # agent that wished for it while it was held, and gets it next if it still does
+    kept_until: float = 0.0  # for that agent alone, after its release
     waiting: deque[Row] = field(default_factory=deque)
     holder: Name | None = None
-    epoch: int = 0  # of its holder
-    ready_at: float = 0.0  # since when it could be visited: it has URLs, and its rest is over
+    epoch: int = 0  # epoch of its holder
+    ready_at: float = 0.0  # time since when it could be visited: it has URLs, and its rest is over
     not_before: float = 0.0
     luggage: Luggage = field(default_factory=Luggage)
     robots_txt_until: float = 0.0
-    shunned: dict[str, float] = field(default_factory=dict)  # who gets it from no other, and until when
+    # agents that must not take it over from `place`, and until when
+    shunned: dict[str, float] = field(default_factory=dict)
 
     @property
     def stands(self) -> bool:
-        """Whether it waits for somebody to take it."""
+        """Whether it waits for an agent."""
         return bool(self.waiting) and self.holder is None
 
     def packed(self, now: float) -> Luggage:
-        """Its luggage for whoever takes it now."""
+        """State for the agent that takes it now."""
         left = self.robots_txt_until - now
         return Luggage(
             state=self.luggage.state,
@@ -50,7 +51,7 @@ class HostRecord:
         self.robots_txt_until = now + luggage.robots_txt_rest
 
     def wait(self, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
-        """These URLs wait from now on, behind all others or before them."""
+        """Let URLs wait, behind all others or before them."""
         if not self.waiting:
             self.ready_at = max(now, self.not_before)
         if first:
@@ -65,15 +66,15 @@ class HostRecord:
         self.holder, self.epoch, self.place = name, epoch, ""
 
     def reserve(self, agent: str) -> None:
-        """It goes there next."""
+        """Note the agent that gets it next."""
         self.wished = agent
 
     def keep(self, seconds: float) -> None:
-        """It waits so long, from when it may be visited, for who is next."""
+        """Reserve it for the next agent, for these seconds after it may be visited."""
         self.kept_until = self.ready_at + seconds
 
     def free(self, now: float, place: str = "", not_before: float = 0.0) -> None:
-        """Nobody holds it any more, and nobody visits it before then."""
+        """Release it; it may be visited again at `not_before`."""
         self.holder, self.epoch, self.place = None, 0, place
         self.not_before = max(self.not_before, not_before)
         self.ready_at = max(now, self.not_before)
@@ -86,7 +87,7 @@ class HostRecord:
         return now < self.shunned.get(agent, 0.0)
 
     def without(self, field: str) -> bool:
-        """A value that travels with it is damaged, and goes; whether there was one."""
+        """Drop a damaged value; returns whether there was one."""
         luggage = self.luggage
         match field:
             case "st":
@@ -98,7 +99,7 @@ class HostRecord:
         return self.luggage != luggage
 
     def move(self, place: str) -> None:
-        """It waits for that agent from now on, or for anybody."""
+        """Place it at that agent, or at none ("")."""
         self.place = place
 
 
@@ -111,7 +112,7 @@ class UrlLease:
     owed: dict[int, bytes] = field(default_factory=dict)
 
     def settle(self, keys: Iterable[int]) -> list[int]:
-        """These are owed no longer; returns those that were."""
+        """Remove URLs; returns those that were owed."""
         return [key for key in keys if self.owed.pop(key, None) is not None]
 
 
@@ -124,7 +125,7 @@ class AgentRecord:
     deadline: float
     advert: bytes = b""
     draining: bool = False
-    heard: bool = False  # that it should drain
+    heard: bool = False  # it was told to drain
     counts: bool = True  # False once it is fenced, or has left
     pages: int = 0  # reserved for it
 
@@ -138,7 +139,7 @@ class AgentRecord:
         self.draining = True
 
     def hear(self) -> bool:
-        """Whether it should drain, which it knows from now on."""
+        """Whether it should drain; notes that it was told."""
         self.heard = self.draining
         return self.draining
 
@@ -146,17 +147,17 @@ class AgentRecord:
         self.counts, self.pages = False, 0
 
     def reserve(self, pages: int) -> None:
-        """So many pages it may have in the air, or not booked."""
+        """Set the number of pages that it may have in flight or unacknowledged."""
         self.pages = max(0, pages)
 
     def book(self, pages: int) -> None:
-        """So many pages are booked, and reserved no longer."""
+        """Take acknowledged pages off its reservation."""
         self.reserve(self.pages - pages)
 
 
 @dataclass(slots=True)
 class AddressRecord:
-    """Who asks at an address, and when it may be asked again."""
+    """Holder of an address, and when it may be visited again."""
 
     holder: Name | None = None
     delay: float = 0.0
@@ -175,7 +176,7 @@ class AddressRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeptBooking:
-    """What was booked at once by one agent: the URLs, which of them counted, and of which kind each is."""
+    """Acknowledged batch of one agent: the URLs, which of them counted, and the kind of each."""
 
     urls: bytes
     counted: tuple[bool, ...]
@@ -183,7 +184,7 @@ class KeptBooking:
 
 
 class SignsHeard:
-    """The last sign of life of each agent; `heard in signs` says whether that, or a later one, was heard."""
+    """The last heartbeat of each agent; `heard in signs` is true if that one or a later one was received."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}  # start and number
@@ -196,7 +197,7 @@ class SignsHeard:
 
 
 def whose_turn(names: Sequence[str], after: str, most: int = TOLD) -> Sequence[str]:
-    """Those of the names, which are in order, that are told this time.
+    """Next names of a sorted list to report, at most `most`, starting over at the end.
 
     >>> ["".join(whose_turn("abcdf", after, most=3)) for after in ("", "c", "e", "z")]
     ['abc', 'dfa', 'fab', 'abc']

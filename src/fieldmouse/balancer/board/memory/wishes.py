@@ -1,4 +1,4 @@
-"""Hosts that agents wish for, on a board in memory: those of which they have known pages to ask for again."""
+"""Hosts that agents wish for at the coordinator in memory, because they want to fetch known pages again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from fieldmouse.balancer.board.memory.standing import HostRecord
 from fieldmouse.url import Host
 
 LOOK_AGAIN = 1.0
-"""Seconds after which a host that was held, or kept for another, is looked at again."""
+"""Seconds after which a host that was held, or kept for another agent, is tried again."""
 AT_ONCE = 64
-"""Wishes that are looked at in one call."""
+"""Wishes tried in one call."""
 
 
 class Wishes:
-    """By agent: the hosts, and when each is to be looked at. `hosts` are the board's."""
+    """Wished hosts by agent, and when each is tried next. `hosts` are those of the crawl."""
 
     def __init__(self, hosts: dict[Host, HostRecord]) -> None:
         self._hosts = hosts
@@ -25,7 +25,7 @@ class Wishes:
         self._by_agent.setdefault(agent, {}).setdefault(host, now)
 
     def drop(self, agent: str) -> None:
-        """It is there no longer."""
+        """Remove the wishes of an agent that left."""
         self._by_agent.pop(agent, None)
 
     def has(self, agent: str, host: Host) -> bool:
@@ -35,8 +35,8 @@ class Wishes:
         self._by_agent.get(agent, {}).pop(host, None)
 
     def look(self, agent: str, now: float, soon: float, next_of: Callable[[Host], str]) -> list[Host]:
-        """Those that it may have now. Who finds one held is the next to have it, if nobody was before."""
-        wishes, found = self._by_agent.get(agent, {}), list[Host]()
+        """Hosts that the agent may have now. The first agent that finds a host held gets it next."""
+        wishes, hosts = self._by_agent.get(agent, {}), list[Host]()
         due = sorted((at, host) for host, at in wishes.items() if at <= now)
         for _, host in due[:AT_ONCE]:
             record = self._hosts[host]
@@ -48,5 +48,5 @@ class Wishes:
             elif record.not_before > now + soon:
                 wishes[host] = record.not_before - soon
             else:
-                found.append(host)
-        return found
+                hosts.append(host)
+        return hosts

@@ -1,5 +1,5 @@
-"""The board on a Redis-protocol server, which agents on many machines share.
+"""Coordinator on a Redis-protocol server, shared by agents on many machines.
 
-A call of `board` (or of `builder`, which makes a lost crawl again) becomes words (`messages`), goes over a
-connection (`connect`) and is done there by one of the `scripts`, which lie in `lua/`.
+A call of `board` (or of `builder`, which rebuilds a lost crawl) becomes script arguments (`messages`),
+goes over a connection (`connect`), and is executed by one of the `scripts` in `lua/`.
 """

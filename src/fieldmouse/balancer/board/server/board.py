@@ -1,7 +1,8 @@
-"""A board on a Redis-protocol server, for agents on many machines.
+"""Coordinator on a Redis-protocol server, for agents on many machines.
 
-Each call is one script, which is atomic (`scripts`, and `lua/` beside it); what is long is cut into several,
-none of which leaves anything half done. Rows are packed and unpacked here: the server is shared by all.
+Each call is one script, which is atomic (`scripts`, and `lua/` beside it). Long calls are cut into
+several, none of which leaves anything half done. Rows are compressed and decompressed here, because all
+agents share the server.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -42,7 +44,6 @@ from fieldmouse.balancer.board.contract import (
 )
 from fieldmouse.balancer.board.decoding import DamagedValue, charter_in, flag, whole
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.server.calls import ScriptedCrawl
 from fieldmouse.balancer.board.server.connect import Argument
@@ -79,27 +80,27 @@ from fieldmouse.balancer.board.server.replies import (
 )
 from fieldmouse.url import Host, Url
 
-_LOOK_EVERY = 12  # signs of life, until it is looked whether the server still keeps what it is told
-_WISHES = 1000  # hosts a script takes at once
-_MORE = 64  # hosts of which more is asked for at once
+_CHECK_EVERY = 12  # heartbeats between two checks that the server does not evict keys
+_MOST_WISHES = 1000  # hosts in one script call
+_MOST_HOSTS = 64  # hosts for which more URLs are requested in one script call
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def read_flag(told: object) -> bool:
-    return flag(told, "answer")
+def read_flag(reply: object) -> bool:
+    return flag(reply, "answer")
 
 
-def read_number(told: object) -> int:
-    return whole(told, "answer")
+def read_number(reply: object) -> int:
+    return whole(reply, "answer")
 
 
-def _swept(told: object) -> int:
-    return whole(told, "swept", 0, 1)
+def _swept(reply: object) -> int:
+    return whole(reply, "swept", 0, 1)
 
 
 class RedisBoard(ScriptedCrawl):
-    """The board of one crawl on one server."""
+    """Coordinator of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
         super().__init__(url, crawl, timeout)
@@ -111,11 +112,11 @@ class RedisBoard(ScriptedCrawl):
         return await self._server.identity()
 
     async def charter(self) -> Charter | None:
-        told = await self._server.command("HGET", f"{self._prefix}meta", "charter")
-        return self._read(self._charter, told) if told is not None else None
+        reply = await self._server.command("HGET", f"{self._prefix}meta", "charter")
+        return self._read(self._charter, reply) if reply is not None else None
 
-    def _charter(self, told: bytes) -> Charter:
-        return charter_in(told, self._server.label)
+    def _charter(self, reply: bytes) -> Charter:
+        return charter_in(reply, self._server.label)
 
     async def found(self, charter: Charter) -> Charter:
         return self._read(self._charter, await self._call("found", msgspec.json.encode(charter)))
@@ -127,10 +128,10 @@ class RedisBoard(ScriptedCrawl):
 
     async def join(self, name: Name, lease: float) -> None:
         await self._server.check_that_it_keeps()
-        await self._sweep(await self._call("join", milliseconds(lease), name=name))
+        await self._release_fenced(await self._call("join", milliseconds(lease), name=name))
 
-    async def _sweep(self, done: int) -> None:
-        """Give all that the dead had to others, a little at a time."""
+    async def _release_fenced(self, done: int) -> None:
+        """Release the leases of fenced agents, a few at a time."""
         while not self._read(_swept, done):
             done = await self._call("sweep")
 
@@ -140,37 +141,35 @@ class RedisBoard(ScriptedCrawl):
     async def recalls(self, since: Heard) -> None:
         await self._call("recalls", *heard_words(since))
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
         self._beats += 1
-        if self._beats % _LOOK_EVERY == 0:
+        if self._beats % _CHECK_EVERY == 0:
             await self._server.check_that_it_keeps()
-        words = (advert, milliseconds(lease), after, TOLD, number, *heard_words(since), joined)
-        told = await self._call("beat", *words, name=name)
-        pulse, swept = self._read(pulse_of, told)
-        await self._sweep(swept)
+        since, lease = heard_words(beat.since), milliseconds(beat.lease)
+        words = (beat.advert, lease, beat.after, TOLD, beat.number, *since, beat.joined)
+        reply = await self._call("beat", *words, name=name)
+        pulse, swept = self._read(pulse_of, reply)
+        await self._release_fenced(swept)
         return pulse
 
     async def widen(self, urls: Sequence[Url]) -> None:
         await self._call("widen", len(urls), *urls)
 
     async def leave(self, name: Name) -> None:
-        await self._sweep(await self._call("leave", name.agent, name.incarnation, 1))
+        await self._release_fenced(await self._call("leave", name.agent, name.incarnation, 1))
 
     async def books(self) -> BoardBooks:
         return self._read(books_of, await self._call("look"))
 
     async def stranded(self) -> Stranded:
-        total, found, cursor = 0, dict[Host, None](), ""
+        total, names, cursor = 0, dict[Host, None](), ""
         while True:
             cursor, count, hosts, repaired = self._read(stranded_of, await self._call("stranded", cursor))
-            fresh = [host for host in hosts if host not in found]
+            fresh = [host for host in hosts if host not in names]
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
-            found.update(dict.fromkeys(fresh))
+            names.update(dict.fromkeys(fresh))
             if not cursor:
-                return Stranded(total, tuple(found)[:EXAMPLES], repaired)
+                return Stranded(total, tuple(names)[:EXAMPLES], repaired)
 
     async def agents(self) -> list[AgentNote]:
         return self._read(agents_of, await self._call("look"))
@@ -182,38 +181,38 @@ class RedisBoard(ScriptedCrawl):
         return self._read(read_flag, await self._call("drain", agent))
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        await self._sweep(await self._call("leave", agent, "", 0))
+        await self._release_fenced(await self._call("leave", agent, "", 0))
         charter, urls_again = await self.charter(), 0
         if not again or charter is None:
             return 0
-        told = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
-        taken_back = Counter(self._read(taken_of, told))
+        reply = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
+        taken_back = Counter(self._read(taken_of, reply))
         while kept := await self._call("kept", agent):
             digest, urls, counted, kinds = self._read(kept_of, kept)
             try:
-                its = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
+                batch = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning(
-                    "a batch of URLs that %s booked cannot be read, and is left out: %s", agent, trouble
+                    "a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble
                 )
                 await self._call("again", agent, digest, 0, 0)
                 continue
-            left = (len(its.left), *map(blocks.decimal, its.left))
-            hosts = [(host, rows, kinds) for host, (rows, kinds) in its.hosts.items()]
+            left = (len(batch.left), *map(blocks.decimal, batch.left))
+            hosts = [(host, rows, kinds) for host, (rows, kinds) in batch.hosts.items()]
             urls_again += await self._unsettle("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
 
     async def _unsettle(
         self, act: str, words: tuple[Argument, ...], hosts: Sequence[Unsettled], name: Name | None = None
     ) -> int:
-        """Let URLs wait again. What the board says waits already is left out, and it is asked once more."""
+        """Let URLs wait again; repeats the call without those that the server reports as waiting already."""
         waiting: set[int] = set()
         while True:
             parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)
-            told = await self._call(act, *words, *parts, name=name)
-            if not isinstance(told, list):
-                return self._read(read_number, told)
-            waiting |= self._read(keys_of, told)
+            reply = await self._call(act, *words, *parts, name=name)
+            if not isinstance(reply, list):
+                return self._read(read_number, reply)
+            waiting |= self._read(keys_of, reply)
 
     # -- links
 
@@ -224,24 +223,24 @@ class RedisBoard(ScriptedCrawl):
             for offer in part:
                 keys, entries = blocks.entries(offer.links)
                 words += (offer.host, offer.site, offer.place, len(keys), *keys, len(keys), *entries)
-            told, raw = self._read(offered_of, await self._call("offer", *words))
-            new, dropped_hosts = new + told.new, dropped_hosts + told.dropped_hosts
-            dropped_urls += told.dropped_urls
+            result, raw = self._read(offered_of, await self._call("offer", *words))
+            new, dropped_hosts = new + result.new, dropped_hosts + result.dropped_hosts
+            dropped_urls += result.dropped_urls
             if raw:
-                await self._pack(raw)
+                await self._compress_queues(raw)
         return Offered(new, dropped_hosts, dropped_urls)
 
-    async def _pack(self, hosts: Sequence[bytes]) -> None:
-        """Pack what lies raw in these queues, if nobody touches them meanwhile."""
-        told = await self._call("tails", len(hosts), *hosts)
+    async def _compress_queues(self, hosts: Sequence[bytes]) -> None:
+        """Compress the raw ends of these queues, unless they change in between."""
+        reply = await self._call("tails", len(hosts), *hosts)
         queues: list[tuple[Argument, ...]] = []
         for host, (tail, digest) in zip(
-            hosts, self._read(partial(tails_of, hosts=len(hosts)), told), strict=True
+            hosts, self._read(partial(tails_of, hosts=len(hosts)), reply), strict=True
         ):
             try:
                 smaller = blocks.packed(tail)
             except DamagedValue:
-                continue  # whoever is granted it sets it aside
+                continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
         if queues:
             await self._call("pack", len(queues), *chain.from_iterable(queues))
@@ -249,9 +248,9 @@ class RedisBoard(ScriptedCrawl):
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        told = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
-        reply = self._read(grants_of, told)
-        await self._sweep(reply.swept)
+        answer = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
+        reply = self._read(grants_of, answer)
+        await self._release_fenced(reply.swept)
         for host, epoch in reply.surplus:
             await self._call("surrender", 1, host, epoch, 0, 0, name=name)
         for host, epoch, why in reply.strange:
@@ -260,25 +259,25 @@ class RedisBoard(ScriptedCrawl):
         return reply.grants
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
-        for start in range(0, len(hosts), _WISHES):
-            part = hosts[start : start + _WISHES]
+        for start in range(0, len(hosts), _MOST_WISHES):
+            part = hosts[start : start + _MOST_WISHES]
             await self._call("wish", len(part), *part, name=name)
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
         grants: list[Grant] = []
-        for start in range(0, len(held), _MORE):
-            part = held[start : start + _MORE]
+        for start in range(0, len(held), _MOST_HOSTS):
+            part = held[start : start + _MOST_HOSTS]
             words: list[Argument] = [urls, len(part)]
             for each in part:
                 words += (each.host, each.epoch)
-            told = await self._call("more", *words, name=name)
-            grants += self._read(partial(more_of, held=part), told)
+            reply = await self._call("more", *words, name=name)
+            grants += self._read(partial(more_of, held=part), reply)
         return grants
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]
-        for held, its in luggage.items():
-            words += (held.host, held.epoch, *luggage_words(its))
+        for held, payload in luggage.items():
+            words += (held.host, held.epoch, *luggage_words(payload))
         await self._call("note", *words, name=name)
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
@@ -289,8 +288,8 @@ class RedisBoard(ScriptedCrawl):
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
         words: list[Argument] = [len(rows)]
-        for held, its in rows.items():
-            words += (held.host, held.epoch, *row_words(its))
+        for held, host_rows in rows.items():
+            words += (held.host, held.epoch, *row_words(host_rows))
         await self._call("putback", *words, name=name)
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
@@ -308,8 +307,8 @@ class RedisBoard(ScriptedCrawl):
         words: list[Argument] = [len(asks)]
         for ask in asks:
             words += (ask.address, ask.held.host, ask.held.epoch, milliseconds(ask.delay))
-        told = await self._call("ask", *words, name=name)
-        return self._read(partial(answers_of, asks=len(asks)), told)
+        reply = await self._call("ask", *words, name=name)
+        return self._read(partial(answers_of, asks=len(asks)), reply)
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
         words: list[Argument] = [len(rests)]
@@ -322,7 +321,7 @@ class RedisBoard(ScriptedCrawl):
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         answers = await self._call("book", *booked_words(told), name=name)
         counted = self._read(partial(booked_of, bookings=len(told.bookings)), answers)
-        return [() if its else booked.keys for its, booked in zip(counted, told.bookings, strict=True)]
+        return [() if counts else booked.keys for counts, booked in zip(counted, told.bookings, strict=True)]
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]

@@ -1,4 +1,4 @@
-"""A crawl that is made again on a Redis-protocol server: its facts lie in `hidden` until it is published."""
+"""Rebuild of a crawl on a Redis-protocol server: its facts stay in the key `hidden` until it is published."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from fieldmouse.balancer.board.server.replies import agents_in, keys_found
 from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 
-_KEYS = 1000  # looked at at once
+_KEYS = 1000  # keys in one step
 
 
 class RedisBuilder(RedisBoard):
-    """See `rebuilding.BoardBuilder`. The scripts are those of the board, but for six."""
+    """Implementation of `rebuilding.BoardBuilder`, mostly with the scripts of the coordinator."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
 
     async def hide(self, charter: Charter) -> Charter:
         await self._server.check_that_it_keeps()
-        told = await self._call("hide", msgspec.json.encode(charter))
-        return self._read(self._charter, told)
+        reply = await self._call("hide", msgspec.json.encode(charter))
+        return self._read(self._charter, reply)
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        known = await self.charter()  # of the crawl that can be seen
-        if known is not None and known.key_seed != key_seed:
-            return False  # somebody else's: `hide` refuses
+        visible = await self.charter()  # of the visible crawl
+        if visible is not None and visible.key_seed != key_seed:
+            return False  # a different crawl: `hide` refuses
         words: list[Argument] = [len(since)]
         for heard in since:
             words += heard_words(heard)
         hidden = f"{self._prefix}hidden"
         try:
-            # By the keys of a crawl that can be seen.
+            # With the keys of a visible crawl.
             older = await self._server.call(script("clear"), (self._prefix,), words)
         except ScriptRefusal:
-            older = 0  # there is none
+            older = 0  # there is no crawl
         if isinstance(older, list):
             raise awake_there(self._crawl, self._read(agents_in, older))
         if not self._read(read_flag, older) and not await self._server.command("HEXISTS", hidden, "clearing"):
@@ -57,11 +57,12 @@ class RedisBuilder(RedisBoard):
         return True
 
     async def _unlink(self) -> None:
-        """Nothing of the crawl is left; `hidden` goes last, and says until then what is to be done."""
+        """Delete the crawl completely; `hidden` goes last, because until then it marks the crawl for
+        deletion."""
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
-            found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
-            cursor, keys = self._read(keys_found, found)
+            reply = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
+            cursor, keys = self._read(keys_found, reply)
             if gone := [key for key in keys if key != hidden.encode()]:
                 await self._server.command("UNLINK", *gone)
             if cursor == b"0":
@@ -76,16 +77,16 @@ class RedisBuilder(RedisBoard):
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        told = await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls))
-        return self._read(read_number, told)
+        reply = await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls))
+        return self._read(read_number, reply)
 
     async def note_restored(self, name: Name, told: int) -> None:
         await self._call("noterestored", name.agent, name.incarnation, told)
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]
-        for host, its in luggage.items():
-            words += (host, *luggage_words(its))
+        for host, payload in luggage.items():
+            words += (host, *luggage_words(payload))
         await self._call("settlehosts", *words)
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""How a board on a Redis-protocol server calls its scripts, and understands their answers and refusals."""
+"""Calls of the Lua scripts, and decoding of their answers and refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ScriptedCrawl:
-    """The data of one crawl on one server."""
+    """Data of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
         self._server = BoardServer(url, timeout)
@@ -23,7 +23,7 @@ class ScriptedCrawl:
         self._keys = self._named_keys()
 
     def _named_keys(self) -> tuple[str, ...]:
-        """What every script is given."""
+        """Keys passed to every script."""
         return (self._prefix,)
 
     async def _call(self, act: str, *arguments: Argument, name: Name | None = None) -> Any:
@@ -46,9 +46,9 @@ class ScriptedCrawl:
                     raise superseded(name) from None
             raise
 
-    def _read(self, read: Callable[[Any], T], told: Any) -> T:
-        """What an answer says; a BoardError if it is none that our scripts give to our data."""
+    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
+        """Decode an answer; a BoardError if our scripts cannot have sent it."""
         try:
-            return read(told)
+            return read(reply)
         except ValueError as trouble:  # `DamagedValue`
             raise unreadable(self._server.label, trouble) from trouble

@@ -1,9 +1,9 @@
-"""The way to a board's server: its URL, its connections, and what its errors mean.
+"""Connections to the coordinator's server: its URL, connection pool and errors.
 
-A call takes one connection and runs one script. With each call goes the run id of the server that the
-connection leads to, asked for when it was made: a connection never outlives its server, so a script knows
-whether the server is the one that wrote last. Nothing is tried twice here: whether a call whose answer was
-lost may be repeated is known by who made it.
+A call takes one connection and runs one script. Each call passes the run id of the server, which is read
+when the connection is made. A connection never outlives its server, so a script can tell whether the
+server is the one that wrote last. Nothing is retried here: only the caller knows whether a call may be
+repeated.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ OPTIONS = {
     "ssl_cert_reqs": "none|optional|required",
     "ssl_check_hostname": _BOOLEAN,
 }
-"""What may stand behind the `?` of a board's URL, in the client's own words, and what values look like."""
-_MEANT = {
+"""Options in the query of a coordinator URL, named as in the client, with the pattern of their values."""
+_VALUE_HINTS = {
     "db": "the number of a database",
     "ssl_cert_reqs": "none, optional or required",
     "ssl_check_hostname": "true or false",
 }
 
 MOST_REPLY = 64 << 20
-"""Bytes of one reply. The scripts send less; `decoding` has the limits of what is in it."""
+"""Bytes of one reply. The scripts send less; `decoding` has the limits of its parts."""
 
 Argument = str | bytes | int
 
 
 def label_of(url: str) -> str:
-    """A board's URL as people may see it, without its password; a database is a part of it.
+    """Coordinator URL for people: without password, with the database.
 
     >>> label_of("redis://:secret@board.example:6380/2")
     'redis://board.example:6380/2'
     >>> label_of("unix:///run/board.sock?ssl_cert_reqs=none&db=2")
     'unix:///run/board.sock?db=2'
 
-    Nor a part of one that holds what a URL cannot hold unless it is written otherwise:
+    A password with characters that a URL must escape is removed completely, too:
 
     >>> label_of("redis://:se@cr/et?@board.example:6380/2")
     'redis://board.example:6380/2'
     """
-    found = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
-    plain, options = (url[: found.start()], found[0][1:]) if found else (url, "")
+    match = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
+    plain, options = (url[: match.start()], match[0][1:]) if match else (url, "")
     if not plain.startswith("unix:///"):
         plain = re.sub(r"(?<=://).*@", "", plain)
     address = plain.partition("?")[0]
@@ -73,7 +73,7 @@ def label_of(url: str) -> str:
 
 
 def checked_url(url: str) -> str:
-    """The URL of a server, or a UsageError that says what one looks like."""
+    """Return the URL of a server if it is valid. Raises a UsageError that shows the format."""
     label = label_of(url)
     try:
         parts = urlsplit(url)
@@ -85,27 +85,30 @@ def checked_url(url: str) -> str:
     if parts.scheme not in SCHEMES or not named or not numbered or parts.fragment or "@" in parts.query:
         escaped = "; in a password, write @ / ? # % as %40 %2F %3F %23 %25" if "@" in url else ""
         raise UsageError(
-            f"`{label}` is no board",
+            f"`{label}` is no coordinator",
             "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or"
             f" unix:///path/of.sock{escaped}",
         )
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in OPTIONS:
             raise UsageError(
-                f"`{name}` is no option of the board `{label}`",
-                f"behind the question mark may stand {', '.join(sorted(OPTIONS))}",
+                f"`{name}` is no option of the coordinator `{label}`",
+                f"the options after the question mark are {', '.join(sorted(OPTIONS))}",
             )
         if name != "db" and parts.scheme != "rediss":
-            raise UsageError(f"`{name}` of the board `{label}` is for TLS", "name it as rediss://host:port/0")
+            raise UsageError(
+                f"`{name}` of the coordinator `{label}` is for TLS", "name it as rediss://host:port/0"
+            )
         if not re.fullmatch(OPTIONS[name], value, re.IGNORECASE):
             raise UsageError(
-                f"`{name}` of the board `{label}` cannot be `{value}`", f"it is {_MEANT.get(name, 'a file')}"
+                f"`{name}` of the coordinator `{label}` cannot be `{value}`",
+                f"it is {_VALUE_HINTS.get(name, 'a file')}",
             )
     return url
 
 
 class _TlsConnection(aioredis.SSLConnection):
-    """A connection by TLS; the CN of a certificate's subject counts for nothing."""
+    """TLS connection that ignores the CN of a certificate's subject."""
 
     def _connection_arguments(self) -> Any:
         arguments = super()._connection_arguments()
@@ -114,7 +117,7 @@ class _TlsConnection(aioredis.SSLConnection):
 
 
 class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has one class, chosen at import
-    """A reader of replies that takes no more than `MOST_REPLY` bytes for one of them."""
+    """Parser that accepts at most `MOST_REPLY` bytes for one reply."""
 
     _fed = 0
 
@@ -139,7 +142,7 @@ class BoardServer:
     def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
         self.label, self._query = label_of(url), urlsplit(checked_url(url)).query
         self._runs: dict[int, str] = {}
-        self._evicted: int | None = None  # keys that it had thrown away when we looked last
+        self._evicted: int | None = None  # evicted keys at the last check
         self._pool: Any = aioredis.BlockingConnectionPool.from_url(
             url,
             max_connections=connections,
@@ -147,7 +150,7 @@ class BoardServer:
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
-            redis_connect_func=self._greet,
+            redis_connect_func=self._on_connect,
             protocol=2,
             client_name="fieldmouse",
             parser_class=_BoundedParser,
@@ -155,91 +158,94 @@ class BoardServer:
         if self._pool.connection_class is aioredis.SSLConnection:
             self._pool.connection_class = _TlsConnection
 
-    async def _greet(self, connection: Any) -> None:
+    async def _on_connect(self, connection: Any) -> None:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
-        told = await connection.read_response()
-        found = re.search(rb"run_id:(\w{1,64})", told) if isinstance(told, bytes) else None
-        if found is None:
-            raise InvalidResponse("a server says which run of it this is")
-        self._runs[id(connection)] = found[1].decode()
+        reply = await connection.read_response()
+        match = re.search(rb"run_id:(\w{1,64})", reply) if isinstance(reply, bytes) else None
+        if match is None:
+            raise InvalidResponse("the server does not report its run id")
+        self._runs[id(connection)] = match[1].decode()
 
     async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run a script. Raises `BoardUnreachable` if nobody knows whether it ran, else what it refuses."""
+        """Run a script.
+
+        Raises `BoardUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
+        """
         try:
             connection = await self._pool.get_connection()
             try:
                 run = self._runs[id(connection)]
                 tail = (len(keys), *keys, run, *arguments)
                 try:
-                    return await self._ask(connection, "EVALSHA", script.digest, *tail)
+                    return await self._send(connection, "EVALSHA", script.digest, *tail)
                 except NoScriptError:
-                    return await self._ask(connection, "EVAL", script.text, *tail)
+                    return await self._send(connection, "EVAL", script.text, *tail)
             finally:
                 await self._pool.release(connection)
         except (RedisError, OSError) as trouble:
-            raise await self._meaning(trouble) from trouble
+            raise await self._translate(trouble) from trouble
 
     async def command(self, *words: Argument) -> Any:
         """Run a command that may be repeated."""
         try:
             connection = await self._pool.get_connection()
             try:
-                return await self._ask(connection, *words)
+                return await self._send(connection, *words)
             finally:
                 await self._pool.release(connection)
         except (RedisError, OSError) as trouble:
-            raise await self._meaning(trouble) from trouble
+            raise await self._translate(trouble) from trouble
 
     async def identity(self) -> str:
-        """Which database of which server this is, whatever the server is called."""
-        told = await self._info("server")
-        run, database = re.search(rb"run_id:(\w{1,64})", told), self._pool.connection_kwargs.get("db") or 0
+        """Identity of the server and its database, whatever name it was reached by."""
+        info = await self._info("server")
+        run, database = re.search(rb"run_id:(\w{1,64})", info), self._pool.connection_kwargs.get("db") or 0
         return f"{run[1].decode()}/{database}" if run else self.label
 
     async def _info(self, section: str) -> bytes:
-        told = await self.command("INFO", section)
-        if not isinstance(told, bytes):
+        reply = await self.command("INFO", section)
+        if not isinstance(reply, bytes):
             raise unreadable(self.label, "INFO is no text")
-        return told
+        return reply
 
     async def check_that_it_keeps(self) -> None:
-        """A server that throws keys away when its memory is full would lose URLs without a word."""
-        told = await self._info("memory")
-        limit = re.search(rb"maxmemory:(\d{1,19})", told)
-        policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", told)
+        """Check that the server does not evict keys when its memory is full: URLs would be lost silently."""
+        memory = await self._info("memory")
+        limit = re.search(rb"maxmemory:(\d{1,19})", memory)
+        policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", memory)
         gone = re.search(rb"evicted_keys:(\d{1,19})", await self._info("stats"))
         before, self._evicted = self._evicted, int(gone[1]) if gone else 0
         if before is not None and self._evicted > before:
             raise BoardLost(
-                f"the board at {self.label} has thrown data away, since its memory was full",
-                f"set `maxmemory-policy noeviction` there, and give it more; then {REMEDY}",
+                f"the coordinator at {self.label} has evicted data because its memory was full",
+                f"set `maxmemory-policy noeviction` there, and give it more memory; then {REMEDY}",
             )
         if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
             raise BoardError(
-                f"the board at {self.label} throws data away when its memory is full ({policy[1].decode()})",
+                f"the coordinator at {self.label} evicts data when its memory is full ({policy[1].decode()})",
                 "set `maxmemory-policy noeviction` there",
             )
 
-    async def _ask(self, connection: Any, *words: Argument) -> Any:
+    async def _send(self, connection: Any, *words: Argument) -> Any:
         try:
-            # The client's own way to pack a command is written in Python, and took most of our time here.
+            # The client packs commands in Python, which took most of the time here.
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
             await connection.send_packed_command(packed)
             return await connection.read_response()
         except ResponseError:
-            raise  # an answer like any other: the connection is as good as before
+            raise  # an answer like any other: the connection stays usable
         except ValueError as nonsense:
             await connection.disconnect(nowait=True)
             raise InvalidResponse(str(nonsense)) from nonsense
         except BaseException:
-            # Cancelled or broken: an answer that comes later must not be taken for the next one's.
+            # Cancelled or broken: a late answer must not be taken for the next one.
             await connection.disconnect(nowait=True)
             raise
 
-    async def _meaning(self, trouble: Exception) -> Exception:
+    async def _translate(self, trouble: Exception) -> Exception:
         if is_silence(trouble):
-            # Whoever else waits in the pool leads to the same server that went away.
+            # The other connections of the pool lead to the same server.
             await self._pool.disconnect(inuse_connections=False)
         return meaning(trouble, self.label, self._query)
 

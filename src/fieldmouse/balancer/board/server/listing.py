@@ -1,4 +1,4 @@
-"""Which crawls lie on a server: each has one key that says what it is."""
+"""List of the crawls on a server: each has one key that identifies it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from fieldmouse.balancer.board.server.complaints import unreadable
 from fieldmouse.balancer.board.server.connect import BoardServer
 from fieldmouse.balancer.board.server.replies import names_of
 
-_KEYS = 10_000  # that the server looks at in one go
-_ROUNDS = 300  # then those that were found by then must do: a server may hold many millions of keys
+_KEYS = 10_000  # keys scanned in one step
+_ROUNDS = 300  # most steps, because a server may hold many millions of keys
 _META = re.compile(rb"fm:\{([A-Za-z0-9._-]{1,64})\}:meta")
 
 
 async def crawls_on(url: str) -> set[str]:
-    """Their names; of a server with more than three million keys perhaps not all."""
-    server, found, cursor = BoardServer(url), set[str](), b"0"
+    """Names of the crawls; perhaps not all on a server with more than three million keys."""
+    server, crawls, cursor = BoardServer(url), set[str](), b"0"
     try:
         for _ in range(_ROUNDS):
-            told: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
+            reply: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
             try:
-                cursor, names = names_of(told, _META)
+                cursor, names = names_of(reply, _META)
             except DamagedValue as nonsense:
                 raise unreadable(server.label, nonsense) from nonsense
-            found |= names
+            crawls |= names
             if cursor == b"0":
                 break
     finally:
         await server.close()
-    return found
+    return crawls

@@ -1,6 +1,6 @@
 """Arguments of the scripts of a Redis coordinator.
 
-Scripts take words one after the other; seconds travel as milliseconds. `decoding` reads the answers.
+Scripts take a flat list of arguments; seconds travel as milliseconds. `decoding` reads the answers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
 
 OFFER_LINKS = 1000
-"""Links a script takes at once: a server that is busy with one keeps all agents waiting."""
+"""Links in one script call: a server that is busy with a script keeps all agents waiting."""
 OFFER_BYTES = 2 << 20
-"""Bytes of their rows: no block is larger than `decoding` reads."""
+"""Bytes of their rows: no block may be larger than `decoding` reads."""
 
 
 def milliseconds(seconds: float) -> int:
-    """Milliseconds, rounded up: a rest is rather too long than too short."""
+    """Milliseconds, rounded up: too long a rest is better than too short a one."""
     return ceil(seconds * 1000)
 
 
 def in_parts(offers: Sequence[Offer]) -> Iterator[list[Offer]]:
-    """Offers in groups with not too many links and bytes each; a long one is cut."""
+    """Split offers into groups of limited links and bytes; a long offer is cut."""
     part: list[Offer] = []
     links = size = 0
     for offer in offers:
@@ -66,7 +66,7 @@ def row_words(rows: Sequence[Row]) -> tuple[Argument, ...]:
 
 
 def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
-    """Kinds, each once, and for each list of them a digit for each: its place among those."""
+    """The distinct kinds, and each list of kinds as a string of digits: indexes into them."""
     names = list(dict.fromkeys(chain.from_iterable(kinds)))
     digit = {kind: str(place) for place, kind in enumerate(names)}
     return names, ["".join([digit[kind] for kind in some]) for some in kinds]
@@ -75,28 +75,28 @@ def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
 def booked_words(told: Told) -> list[Argument]:
     names, digits = _digits([booked.kinds for booked in told.bookings])
     words: list[Argument] = [len(names), *names, told.urls, told.number, len(told.bookings)]
-    for booked, its in zip(told.bookings, digits, strict=True):
+    for booked, kinds in zip(told.bookings, digits, strict=True):
         words += (booked.held.host, booked.held.epoch)
-        words += (len(booked.keys), *map(blocks.decimal, booked.keys), its)
+        words += (len(booked.keys), *map(blocks.decimal, booked.keys), kinds)
     return words
 
 
 def restored_words(hosts: Sequence[RestoredHost], urls: bytes) -> list[Argument]:
-    names, digits = _digits([its.kinds for its in hosts])
+    names, digits = _digits([kinds.kinds for kinds in hosts])
     words: list[Argument] = [len(names), *names, urls, len(hosts)]
-    for host, its in zip(hosts, digits, strict=True):
-        words += (host.host, host.site, len(host.keys), *map(blocks.decimal, host.keys), its)
+    for host, kinds in zip(hosts, digits, strict=True):
+        words += (host.host, host.site, len(host.keys), *map(blocks.decimal, host.keys), kinds)
     return words
 
 
 def unsettled_words(host: Host, rows: Sequence[Row], kinds: Sequence[str]) -> tuple[Argument, ...]:
-    """URLs of a host that wait again, and what they were."""
+    """URLs of a host that wait again, and the kinds of their outcomes."""
     keys = [blocks.decimal(key) for key, _ in rows]
     return host, len(keys), *keys, len(kinds), *kinds, blocks.block(list(rows)) if rows else b""
 
 
 def given_words(given: GivenBack) -> tuple[Argument, ...]:
-    """A host that is let go; whom it shuns and for how many milliseconds, in turn, come last."""
+    """A released host; the agents it excludes, each followed by milliseconds, come last."""
     shunned = [word for who, left in given.shunned.items() for word in (who, milliseconds(left))]
     return (
         given.held.host,
@@ -110,11 +110,11 @@ def given_words(given: GivenBack) -> tuple[Argument, ...]:
 
 
 Unsettled = tuple[Host, Sequence[Row], Sequence[str]]
-"""A host, URLs of it that are to wait again, and of which kind the outcome of each was."""
+"""A host, URLs of it that shall wait again, and the kind of each outcome."""
 
 
 def without(part: Unsettled, waiting: Collection[int]) -> Unsettled:
-    """The same but for some keys."""
+    """The same without some keys."""
     host, rows, kinds = part
     kept = [(row, kind) for row, kind in zip(rows, kinds, strict=True) if row[0] not in waiting]
     return host, [row for row, _ in kept], [kind for _, kind in kept]
@@ -123,7 +123,7 @@ def without(part: Unsettled, waiting: Collection[int]) -> Unsettled:
 def damaged_words(damaged: Mapping[Held, Sequence[DamagedField]]) -> list[Argument]:
     words: list[Argument] = [sum(map(len, damaged.values()))]
     for held, values in damaged.items():
-        for its in values:
-            keys = map(blocks.decimal, its.keys)
-            words += (held.host, held.epoch, its.field, its.why[:500], len(its.keys), *keys, its.value)
+        for each in values:
+            keys = map(blocks.decimal, each.keys)
+            words += (held.host, held.epoch, each.field, each.why[:500], len(each.keys), *keys, each.value)
     return words

@@ -1,8 +1,8 @@
-"""Bounded reading of the replies of the scripts and commands, built on `decoding`.
+"""Bounded reading of the replies of scripts and commands, built on `decoding`.
 
-A reply is nested lists. Its shape, counts and numbers are checked here, and its values by `decoding`. One
-that is none of ours raises `DamagedValue`. Damage within a reply that otherwise can be read costs one part
-of it: a host, an agent, a block of rows.
+A reply is nested lists. Its shape, counts and numbers are checked here, its values by `decoding`. A
+foreign reply raises `DamagedValue`. Damage within an otherwise readable reply costs one part of it: a
+host, an agent, a block of rows.
 """
 
 from __future__ import annotations
@@ -55,38 +55,38 @@ _WRAP = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class GrantsReply:
-    """The answer to a request for hosts."""
+    """Answer to a request for hosts."""
 
     grants: list[Grant]
-    swept: int  # whether all that the dead had is given to others
-    surplus: list[tuple[bytes, int]]  # hosts and epochs that are too many bytes at once: they go back
-    strange: list[tuple[bytes, int, str]]  # hosts that are none, their epochs, and why
+    swept: int  # 1 if all leases of fenced agents are released
+    surplus: list[tuple[bytes, int]]  # hosts and epochs beyond the byte limit: they go back
+    strange: list[tuple[bytes, int, str]]  # values that are no hosts, their epochs, and the reason
 
 
-def grants_of(told: Any) -> GrantsReply:
-    granted, swept = items(told, "grants", 2, 2)
-    reply = GrantsReply([], whole(swept, "swept", 0, 1), [], [])
+def grants_of(answer: Any) -> GrantsReply:
+    granted, swept = items(answer, "grants", 2, 2)
+    result = GrantsReply([], whole(swept, "swept", 0, 1), [], [])
     room = MOST_REPLY_ROWS
     for each in items(granted, "grants", 1 << 16):
         host, epoch, *_ = items(each, "grant", 10, 10)
         name, number = octets(host, "host", 1024), whole(epoch, "epoch", 1)
         if room <= 0:
-            reply.surplus.append((name, number))
+            result.surplus.append((name, number))
             continue
         try:
             grant = grant_of(each)
         except DamagedValue as trouble:
-            reply.strange.append((name, number, str(trouble)))
+            result.strange.append((name, number, str(trouble)))
             continue
         room -= sum(len(row) + 64 for _, row in grant.rows) + len(grant.luggage.robots_txt)
-        reply.grants.append(grant)
-    return reply
+        result.grants.append(grant)
+    return result
 
 
-def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
-    """More rows of hosts that are held; one that is held no longer has none."""
+def more_of(reply: Any, held: Sequence[Held]) -> list[Grant]:
+    """More rows of held hosts; a host that is no longer held has none."""
     grants = []
-    for answer, each in zip(items(told, "grants", len(held), len(held)), held, strict=True):
+    for answer, each in zip(items(reply, "grants", len(held), len(held)), held, strict=True):
         grant = grant_of(answer) if isinstance(answer, list) else Grant(each.host, each.epoch, ())
         if (grant.host, grant.epoch) != (each.host, each.epoch):
             raise DamagedValue("grants", f"{each.host} was asked for, and {grant.host} granted")
@@ -94,10 +94,10 @@ def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
     return grants
 
 
-def grant_of(told: Any) -> Grant:
-    """A grant; what of it is damaged is in its `damaged`."""
+def grant_of(reply: Any) -> Grant:
+    """A grant; its damaged values are in `damaged`."""
     host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = items(
-        told, "grant", 10, 10
+        reply, "grant", 10, 10
     )
     damaged: list[DamagedField] = []
     rows: list[Row] = []
@@ -132,40 +132,40 @@ def _keys_or_none(blob: Any) -> list[int]:
         return []
 
 
-def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
-    """What became of offers, and the hosts whose queues should be packed."""
-    new, hosts, urls, raw = items(told, "offered", 4, 4)
+def offered_of(reply: Any) -> tuple[Offered, list[bytes]]:
+    """Result of offers, and the hosts whose queues should be compressed."""
+    new, hosts, urls, raw = items(reply, "offered", 4, 4)
     counts = Offered(whole(new, "new"), whole(hosts, "hosts"), whole(urls, "URLs"))
     return counts, [octets(host, "host", 320) for host in items(raw, "hosts", 1 << 16)]
 
 
-def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
-    """Where to go on, how many hosts are stranded, some of them, and how many were repaired.
+def stranded_of(reply: Any) -> tuple[str, int, list[Host], int]:
+    """Next cursor, number of stranded hosts, some of their names, and number of repaired hosts.
 
-    The names are for people only, so that a damaged one does not hide the others.
+    The names are only for people, so a damaged name does not hide the others.
     """
-    cursor, count, hosts, repaired = items(told, "stranded", 4, 4)
+    cursor, count, hosts, repaired = items(reply, "stranded", 4, 4)
     names = [octets(host, "host", 1 << 16)[:320] for host in items(hosts, "hosts", 1 << 18)]
     shown = [Host(name.decode(errors="replace")) for name in names]
     return text(cursor, "cursor", 20), whole(count, "count"), shown, whole(repaired, "repaired")
 
 
-def tails_of(told: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
-    """For each host the blocks at the end of its queue, and a digest of them."""
+def tails_of(reply: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
+    """For each host the blocks at the end of its queue, and their digest."""
     tails = []
-    for tail in items(told, "ends of queues", hosts, hosts):
+    for tail in items(reply, "ends of queues", hosts, hosts):
         blobs, digest = items(tail, "end of a queue", 2, 2)
         kept = [octets(blob, "rows", MOST_BLOCK) for blob in items(blobs, "end of a queue", 64)]
         tails.append((kept, octets(digest, "digest", 64)))
     return tails
 
 
-def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
-    """The leases of hosts that an agent holds, and those under which it owes anything.
+def holdings_of(reply: Any) -> tuple[set[Held], set[Held]]:
+    """Leases of the hosts that an agent holds, and leases under which it owes URLs.
 
-    What is neither, whoever wrote it, is passed over: it ends when the agent leaves.
+    Foreign entries are ignored: they end when the agent leaves.
     """
-    hosts, debts = items(told, "holdings", 2, 2)
+    hosts, debts = items(reply, "holdings", 2, 2)
     holds, owes = set[Held](), set[Held]()
     for host, epoch in pairs(hosts, "hosts held", 1 << 20):
         holds |= _held(host, epoch)
@@ -182,53 +182,53 @@ def _held(host: Any, epoch: Any) -> set[Held]:
         return set()
 
 
-def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
+def answers_of(reply: Any, asks: int) -> list[AddressAnswer]:
     answers = []
-    for answer in items(told, "addresses", asks, asks):
+    for answer in items(reply, "addresses", asks, asks):
         granted, rest, holder = items(answer, "address", 3, 3)
         try:
             who = agent_name(holder)
         except DamagedValue:
-            who = ""  # nobody, or nobody whom a host could be sent to
+            who = ""  # free, or held by an agent that cannot be sent a host
         answers.append(AddressAnswer(flag(granted, "granted"), seconds(rest, "rest"), who))
     return answers
 
 
-def booked_of(told: Any, bookings: int) -> list[bool]:
-    return [flag(counted, "booked") for counted in items(told, "bookings", bookings, bookings)]
+def booked_of(reply: Any, bookings: int) -> list[bool]:
+    return [flag(counted, "booked") for counted in items(reply, "bookings", bookings, bookings)]
 
 
-def kept_of(told: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
-    """A batch that was booked: a digest of it, its URLs packed, which of them counted, and their kinds."""
-    mask, names, digits, urls, digest = items(told, "booked URLs", 5, 5)
-    known = [text(name, "kind", 64) for name in items(names, "kinds", 10)]
+def kept_of(reply: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
+    """An acknowledged batch: its digest, its packed URLs, which of them counted, and their kinds."""
+    mask, names, digits, urls, digest = items(reply, "booked URLs", 5, 5)
+    kinds_named = [text(name, "kind", 64) for name in items(names, "kinds", 10)]
     try:
-        kinds = [known[digit - 48] for digit in octets(digits, "kinds", MOST_KEPT) if digit >= 48]
+        kinds = [kinds_named[digit - 48] for digit in octets(digits, "kinds", MOST_KEPT) if digit >= 48]
     except IndexError:
         raise DamagedValue("kinds", "one is not named") from None
-    counted = [its == 49 for its in octets(mask, "mask", MOST_KEPT)]
+    counted = [byte == 49 for byte in octets(mask, "mask", MOST_KEPT)]
     return octets(digest, "digest", 64), octets(urls, "URLs", MOST_KEPT), counted, kinds
 
 
-def keys_of(told: Any, most: int = 1 << 20) -> set[int]:
-    """Keys, which a server has with a sign."""
-    return {key_of_decimal(key) for key in items(told, "keys", most)}
+def keys_of(reply: Any, most: int = 1 << 20) -> set[int]:
+    """Keys, which a server stores with a sign."""
+    return {key_of_decimal(key) for key in items(reply, "keys", most)}
 
 
 def key_of_decimal(value: Any) -> int:
     return whole(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
 
 
-def taken_of(told: Any) -> dict[int, int]:
-    """Keys that an agent has taken back, and how often."""
+def taken_of(reply: Any) -> dict[int, int]:
+    """Keys that an agent retried, and how often."""
     return {
         key_of_decimal(key): whole(count, "taken back", -MOST_NUMBER)
-        for key, count in pairs(told, "taken back", 1 << 24)
+        for key, count in pairs(reply, "taken back", 1 << 24)
     }
 
 
-def books_of(told: Any) -> BoardBooks:
-    sums, kinds, _ = items(told, "books", 3, 3)
+def books_of(answer: Any) -> BoardBooks:
+    sums, kinds, _ = items(answer, "books", 3, 3)
     seen, settled, hosts, begun, age, *rest = items(sums, "books", 9, 9)
     seen, settled = whole(seen, "seen"), whole(settled, "settled", -MOST_NUMBER)
     counts = {}
@@ -237,7 +237,7 @@ def books_of(told: Any) -> BoardBooks:
             number = whole(count, "kinds", -MOST_NUMBER)
             name = text(kind, "kinds", 64)
         except DamagedValue:
-            continue  # nothing but what people are shown goes by it
+            continue  # only people see it
         if number:
             counts[name] = number
     return BoardBooks(
@@ -252,36 +252,33 @@ def books_of(told: Any) -> BoardBooks:
     )
 
 
-def count_of(told: Any) -> PageCount:
-    booked, calm = items(told, "pages", 2, 2)
+def count_of(reply: Any) -> PageCount:
+    booked, calm = items(reply, "pages", 2, 2)
     return PageCount(whole(booked, "pages"), flag(calm, "calm"))
 
 
-def agents_of(told: Any) -> list[AgentNote]:
-    """Those in an answer that has the books, too."""
-    return notes_of(items(told, "books", 3, 3)[2])
+def agents_of(reply: Any) -> list[AgentNote]:
+    """Agents in an answer that also has the totals."""
+    return notes_of(items(reply, "books", 3, 3)[2])
 
 
-def notes_of(told: Any) -> list[AgentNote]:
-    """Agents by name. One that cannot be read is as if it were not there: nobody sends it a host."""
+def notes_of(listed: Any) -> list[AgentNote]:
+    """Agents by name. An unreadable agent is left out: it is sent no host."""
     notes = []
-    for note in items(told, "agents", MOST_AGENTS_TOLD):
+    for note in items(listed, "agents", MOST_AGENTS_TOLD):
         try:
-            agent, start, alive, draining, said, ago, hosts = items(note, "agent", 7, 7)
-            notes.append(
-                AgentNote(
-                    agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains"),
-                    octets(said, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts"),
-                )
-            )  # fmt: skip
+            agent, start, alive, draining, advert, ago, hosts = items(note, "agent", 7, 7)
+            state = agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains")
+            figures = octets(advert, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts")
+            notes.append(AgentNote(*state, *figures))
         except DamagedValue:
             continue
     return sorted(notes, key=lambda note: note.agent)
 
 
-def pulse_of(told: Any) -> tuple[Pulse, int]:
-    """The answer to a sign of life, and whether all that the dead had is swept up."""
-    looked, draining, swept, alive, members, upto, joined = items(told, "sign of life", 7, 7)
+def pulse_of(reply: Any) -> tuple[Pulse, int]:
+    """Reply to a heartbeat, and whether all leases of fenced agents are released."""
+    looked, draining, swept, alive, members, upto, joined = items(reply, "sign of life", 7, 7)
     sums = items(items(looked, "books", 3, 3)[0], "books", 9, 9)
     over, calm, run = sums[5:8]
     return Pulse(
@@ -298,25 +295,24 @@ def pulse_of(told: Any) -> tuple[Pulse, int]:
     ), whole(swept, "swept", 0, 1)
 
 
-def scope_of(told: Any) -> list[Url]:
-    """URLs that joined the scope; what is none is left out."""
-    words = [octets(word, "scope", MOST_ROW) for word in items(told, "scope", 1 << 16)]
+def scope_of(reply: Any) -> list[Url]:
+    """URLs added to the scope; anything else is left out."""
+    words = [octets(word, "scope", MOST_ROW) for word in items(reply, "scope", 1 << 16)]
     urls = (parse(word.decode("ascii", errors="replace")) for word in words)
     return [url for url, word in zip(urls, words, strict=True) if url is not None and url.encode() == word]
 
 
-def keys_found(told: Any) -> tuple[bytes, list[bytes]]:
-    """The answer to SCAN: the next cursor, and keys."""
-    cursor, keys = items(told, "keys", 2, 2)
+def keys_found(reply: Any) -> tuple[bytes, list[bytes]]:
+    """Answer to SCAN: the next cursor, and keys."""
+    cursor, keys = items(reply, "keys", 2, 2)
     return octets(cursor, "cursor", 32), [octets(key, "key", 1 << 20) for key in items(keys, "keys", 1 << 20)]
 
 
-def names_of(told: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
-    """The same, and what `pattern` finds in the keys."""
-    cursor, keys = keys_found(told)
+def names_of(reply: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
+    """Answer to SCAN: the next cursor, and the matches of `pattern` in the keys."""
+    cursor, keys = keys_found(reply)
     return cursor, {match[1].decode("ascii") for key in keys if (match := pattern.fullmatch(key))}
 
 
-def agents_in(told: Any) -> list[str]:
-    """Names of agents."""
-    return [agent_name(agent) for agent in items(told, "agents", MOST_AGENTS_TOLD)]
+def agents_in(reply: Any) -> list[str]:
+    return [agent_name(agent) for agent in items(reply, "agents", MOST_AGENTS_TOLD)]

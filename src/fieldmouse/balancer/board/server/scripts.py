@@ -1,7 +1,7 @@
-"""The scripts that a Redis board runs on its server, each of which says at its head what it promises.
+"""Lua scripts of the Redis coordinator, each with its contract at its head.
 
-They lie beside this module as Lua. A script names the pieces it is made of in its first line
-(`-- uses: begin rows`); here they are put together, once.
+They are files beside this module. The first line of a script names the pieces it needs (`-- uses: begin
+rows`); they are joined here, once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _USES = "-- uses: "
 
 @dataclass(frozen=True, slots=True)
 class BoardScript:
-    """A script as the server gets it, and the digest by which it is called afterwards."""
+    """A script as sent to the server, and the digest by which it is called afterwards."""
 
     name: str
     text: str
@@ -25,7 +25,7 @@ class BoardScript:
 
 @cache
 def script(name: str) -> BoardScript:
-    """The script of that name, with the pieces that it uses before it."""
+    """Script of that name, after the pieces that it uses."""
     body = _piece(name)
     first = body.partition("\n")[0]
     pieces = first.removeprefix(_USES).split() if first.startswith(_USES) else []

@@ -1,5 +1,6 @@
-"""The board that is made of several, for crawls that one server cannot bear.
+"""Coordinator sharded over several servers, for crawls that are too large for one.
 
-Which they are is settled at the `founding`; `shares` says what lies where and adds answers up, `gathering`
-asks them all at once. `board` puts that together, `builder` makes again what some of them have lost.
+`founding` fixes the servers when the crawl is created. `shares` maps hosts to servers and adds up answers,
+`gathering` calls all servers at once. `board` combines them, `builder` rebuilds what some servers have
+lost.
 """

@@ -1,7 +1,7 @@
-"""Making a crawl again that was spread over several servers, on those of them that lost it.
+"""Rebuild of a sharded crawl on those servers that lost it.
 
-A server that still has its part is left as it is: what it was told counts, and whose hosts lie on
-others does not concern it.
+A server that still has its shard stays as it is: its data counts, and hosts of other servers do not
+concern it.
 """
 
 from __future__ import annotations
@@ -30,48 +30,48 @@ from fieldmouse.url import Host
 
 
 class SpreadBuilder:
-    """See `rebuilding.BoardBuilder`. `boards` are the same servers, as agents see them."""
+    """Implementation of `rebuilding.BoardBuilder`. `boards` are the same servers, as agents see them."""
 
     def __init__(
         self, builders: Mapping[str, BoardBuilder], boards: Mapping[str, Board], crawl: str = "fieldmouse"
     ) -> None:
         self._builders, self._boards, self._crawl = dict(builders), dict(boards), crawl
-        self._hidden: dict[int, BoardBuilder] = {}  # those that are made again, by place
-        self._there: list[Board] = []
+        self._hidden: dict[int, BoardBuilder] = {}  # builders of the lost shards, by index
+        self._intact: list[Board] = []
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
         return any(await together([builder.clear(key_seed, since) for builder in self._builders.values()]))
 
     async def hide(self, charter: Charter) -> Charter:
         await check_apart(self._boards)
-        told = await together([board.charter() for board in self._boards.values()])
-        known = dict(zip(self._boards, told, strict=True))
-        for label, its in list(known.items()):
-            other = its is not None and its.key_seed != charter.key_seed
-            if other and not (await self._boards[label].books()).seen:
-                known[label] = None  # somebody began another one, and came to nothing
-        if order_of(known, self._crawl) is not None:
+        stored = await together([board.charter() for board in self._boards.values()])
+        charters = dict(zip(self._boards, stored, strict=True))
+        for label, each in list(charters.items()):
+            is_other = each is not None and each.key_seed != charter.key_seed
+            if is_other and not (await self._boards[label].books()).seen:
+                charters[label] = None  # another crawl that was created but never used
+        if order_of(charters, self._crawl) is not None:
             raise occupied(self._crawl)
-        there = {label: its for label, its in known.items() if its is not None}
-        servers = next((its.servers for its in there.values()), tuple(sorted(known)))
-        if len(servers) != len(known):
-            raise other_servers(self._crawl, servers, len(known))
-        free = sorted({*range(len(servers))} - {its.place for its in there.values()})
-        strangers = sorted(label for label in known if label not in there)
+        there = {label: each for label, each in charters.items() if each is not None}
+        servers = next((each.servers for each in there.values()), tuple(sorted(charters)))
+        if len(servers) != len(charters):
+            raise other_servers(self._crawl, servers, len(charters))
+        free = sorted({*range(len(servers))} - {each.place for each in there.values()})
+        strangers = sorted(label for label in charters if label not in there)
         hidden = charter
         for place, label in zip(free, strangers, strict=True):
             builder = self._hidden[place] = self._builders[label]
             hidden = await builder.hide(replace(charter, servers=servers, place=place))
             if hidden.key_seed != charter.key_seed:
                 return hidden
-        self._there = [self._boards[label] for label in there]
+        self._intact = [self._boards[label] for label in there]
         return next(iter(there.values()), hidden)
 
     async def remove(self) -> None:
         await together([builder.remove() for builder in self._builders.values()])
 
-    def _share(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
-        """Which of these hosts lie on servers that are made again, by place."""
+    def _lost_hosts(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
+        """Positions of those hosts that lie on lost shards, by shard."""
         parts: dict[int, list[int]] = {}
         for number, host in enumerate(hosts):
             place = place_of_host(host, len(self._builders))
@@ -82,14 +82,14 @@ class SpreadBuilder:
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        every = unpack_urls(urls) if urls else []
+        all_urls = unpack_urls(urls) if urls else []
         starts = [0]
-        for its in hosts:
-            starts.append(starts[-1] + len(its.keys))
+        for host in hosts:
+            starts.append(starts[-1] + len(host.keys))
         new = 0
-        for place, numbers in self._share([its.host for its in hosts]).items():
-            mine = [url for number in numbers for url in every[starts[number] : starts[number + 1]]]
-            part, packed = [hosts[number] for number in numbers], pack_urls(mine) if urls else b""
+        for place, numbers in self._lost_hosts([host.host for host in hosts]).items():
+            part_urls = [url for number in numbers for url in all_urls[starts[number] : starts[number + 1]]]
+            part, packed = [hosts[number] for number in numbers], pack_urls(part_urls) if urls else b""
             new += await self._hidden[place].restore(name, part, packed, bounded=bounded)
         return new
 
@@ -98,28 +98,31 @@ class SpreadBuilder:
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         hosts = list(luggage)
-        for place, numbers in self._share(hosts).items():
+        for place, numbers in self._lost_hosts(hosts).items():
             await self._hidden[place].settle_hosts(
                 {hosts[number]: luggage[hosts[number]] for number in numbers}
             )
 
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        told = [
+        results = [
             await self._hidden[place].offer([offers[number] for number in numbers], bounds, seeds=seeds)
-            for place, numbers in self._share([offer.host for offer in offers]).items()
+            for place, numbers in self._lost_hosts([offer.host for offer in offers]).items()
         ]
         return Offered(
-            new=sum(part.new for part in told),
-            dropped_hosts=sum(part.dropped_hosts for part in told),
-            dropped_urls=sum(part.dropped_urls for part in told),
+            new=sum(part.new for part in results),
+            dropped_hosts=sum(part.dropped_hosts for part in results),
+            dropped_urls=sum(part.dropped_urls for part in results),
         )
 
     async def books(self) -> BoardBooks:
-        made = await together([builder.books() for builder in self._hidden.values()])
-        return summed([*made, *await together([board.books() for board in self._there])])
+        hidden = await together([builder.books() for builder in self._hidden.values()])
+        return summed([*hidden, *await together([board.books() for board in self._intact])])
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
-        """One server after another: until the last of them agents are told that one lacks the crawl."""
+        """Publish one server after another.
+
+        Until the last one, agents are told that a server lacks the crawl.
+        """
         for builder in self._hidden.values():
             await builder.publish(lease, delay, age)
 

@@ -1,4 +1,4 @@
-"""Calls to several servers at once: what all answered, or the gravest of what went wrong."""
+"""Concurrent calls to several servers: all answers, or the most serious error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """All answers, when all calls have ended; raises if one of them did."""
+    """Return all answers when all calls have ended; raises if one of them did."""
     return answered(await asyncio.gather(*calls, return_exceptions=True))
 
 
 def answered(answers: Sequence[T | BaseException]) -> list[T]:
-    """The answers, or the gravest of what was raised instead: who is superseded need not try again."""
+    """Return the answers, or raise the most serious error: a superseded agent need not try again."""
     raised = [answer for answer in answers if isinstance(answer, BaseException)]
     if raised:
         raise min(raised, key=_gravity)

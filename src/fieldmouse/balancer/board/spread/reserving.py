@@ -1,8 +1,8 @@
-"""Pages of one limit on several servers: the first keeps what is reserved, each counts what it has booked.
+"""Page limit on several servers: the first one stores reservations, each counts its acknowledged pages.
 
-What other servers have booked is read before pages are reserved, and after it: if it was the same, it was
-so when they were. Else it is done once more; until then only the caller could use what it was given, and
-does not.
+The counts of the other servers are read before and after pages are reserved. If they are the same, they
+held at the time of the reservation. Otherwise it is repeated; until then only the caller could use the
+reserved pages, and it does not.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from fieldmouse.balancer.board.contract import Board, Name
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.spread.gathering import together
 
-_TRIES = 5  # of finding the others at rest; then nothing new is reserved this time
+_TRIES = 5  # tries to find the other counts unchanged; after them nothing new is reserved this time
 
 
 async def reserve_on(boards: Sequence[Board], name: Name, ask: PageAsk) -> int:
     first, *others = boards
-    before = await _counts(others)
+    counts = await _counts(others)
     for _ in range(_TRIES):
-        pages = await first.reserve_pages(name, _told(ask, before))
-        after = await _counts(others)
-        if after == before:
+        pages = await first.reserve_pages(name, _told(ask, counts))
+        again = await _counts(others)
+        if again == counts:
             return pages
-        before = after
-    return await first.reserve_pages(name, replace(_told(ask, before), still=True))
+        counts = again
+    return await first.reserve_pages(name, replace(_told(ask, counts), still=True))
 
 
 async def _counts(boards: Sequence[Board]) -> list[PageCount]:

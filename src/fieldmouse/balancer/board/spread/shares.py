@@ -1,8 +1,8 @@
-"""How a crawl is shared out among several servers, and what their answers add up to.
+"""Sharding of a crawl over several servers, and merging of their answers.
 
-A host lies with all others of its site, so that what is counted by site is counted in one place; names that
-no limit counts together (addresses, `.test`) are shared out one by one. An address lies where its own name
-leads, whichever hosts live there. The servers of a crawl never change, so a hash of the name will do.
+A host lies with all others of its site, so that limits on a site are counted on one server. Hosts that
+share no limit (IP addresses, `.test`) are sharded one by one. An address is sharded by its own text,
+whichever hosts it has. The servers of a crawl never change, so a hash is enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _place(name: str, servers: int) -> int:
 
 @lru_cache(maxsize=1 << 15)
 def place_of_host(host: Host, servers: int) -> int:
-    """Which of so many servers has a host.
+    """Index of the server that has a host.
 
     >>> len({place_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
     1
@@ -40,67 +40,67 @@ def place_of_address(address: str, servers: int) -> int:
 
 
 def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
-    """A batch of outcomes by server: which of its bookings are there, and that part of the batch."""
+    """Split a batch of outcomes by server: the positions of its leases, and that part of the batch."""
     numbers: dict[int, list[int]] = {}
     for number, booked in enumerate(told.bookings):
         numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
     if len(numbers) == 1:
-        return {place: (its, told) for place, its in numbers.items()}
+        return {place: (positions, told) for place, positions in numbers.items()}
     urls = unpack_urls(told.urls) if told.urls else []
     starts = [0]
     for booked in told.bookings:
         starts.append(starts[-1] + len(booked.keys))
     parts: dict[int, tuple[list[int], Told]] = {}
-    for place, its in sorted(numbers.items()):
-        bookings = [told.bookings[number] for number in its]
-        mine = [url for number in its for url in urls[starts[number] : starts[number + 1]]]
-        packed = pack_urls(mine) if told.urls else b""
-        parts[place] = (its, Told(bookings, packed, told.number))
+    for place, positions in sorted(numbers.items()):
+        bookings = [told.bookings[number] for number in positions]
+        part_urls = [url for number in positions for url in urls[starts[number] : starts[number + 1]]]
+        packed = pack_urls(part_urls) if told.urls else b""
+        parts[place] = (positions, Told(bookings, packed, told.number))
     return parts
 
 
 def summed(books: Sequence[BoardBooks]) -> BoardBooks:
-    """What the books of all servers add up to. The crawl has begun when all of them have their seeds."""
+    """Sum of the totals of all servers. The crawl has begun when all of them have their seeds."""
     kinds: dict[str, int] = {}
-    for its in books:
-        for kind, count in its.kinds.items():
+    for totals in books:
+        for kind, count in totals.kinds.items():
             kinds[kind] = kinds.get(kind, 0) + count
     return BoardBooks(
-        seen=sum(its.seen for its in books),
-        settled=sum(its.settled for its in books),
-        waiting=sum(its.waiting for its in books),
-        hosts=sum(its.hosts for its in books),
-        begun=all(its.begun for its in books),
-        age=max(its.age for its in books),
+        seen=sum(totals.seen for totals in books),
+        settled=sum(totals.settled for totals in books),
+        waiting=sum(totals.waiting for totals in books),
+        hosts=sum(totals.hosts for totals in books),
+        begun=all(totals.begun for totals in books),
+        age=max(totals.age for totals in books),
         kinds=kinds,
-        quarantined=sum(its.quarantined for its in books),
+        quarantined=sum(totals.quarantined for totals in books),
     )
 
 
 def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[AgentNote]:
-    """Agents as all servers together know them: alive is who is for each of them.
+    """Agents as all servers together see them: an agent is alive if it is alive on each server.
 
-    Unless the servers told of all (`whole`), one that a server says nothing of is what the others say: who is
-    on one of them alone takes the turn of another there.
+    If the servers list only some agents (not `whole`), an agent missing on a server counts as the others
+    report it: each server picks other agents for a turn.
     """
     by_agent: dict[str, list[AgentNote]] = {}
-    for its in notes:
-        for note in its:
+    for listed in notes:
+        for note in listed:
             by_agent.setdefault(note.agent, []).append(note)
     return [
         replace(
-            max(known, key=lambda note: (note.incarnation, -note.seen_ago)),
-            alive=(len(known) == len(notes) or not whole) and all(note.alive for note in known),
-            draining=any(note.draining for note in known),
-            seen_ago=max(note.seen_ago for note in known),
-            hosts=sum(note.hosts for note in known),
+            max(seen, key=lambda note: (note.incarnation, -note.seen_ago)),
+            alive=(len(seen) == len(notes) or not whole) and all(note.alive for note in seen),
+            draining=any(note.draining for note in seen),
+            seen_ago=max(note.seen_ago for note in seen),
+            hosts=sum(note.hosts for note in seen),
         )
-        for _, known in sorted(by_agent.items())
+        for _, seen in sorted(by_agent.items())
     ]
 
 
 def in_one(pulses: Sequence[Pulse], books: BoardBooks) -> Pulse:
-    """The answers of all servers to a sign of life; `books` is what their books add up to."""
+    """Merge the heartbeat replies of all servers; `books` is the sum of their totals."""
     whole = all(pulse.whole for pulse in pulses)
     agents = met([pulse.agents for pulse in pulses], whole=whole)
     return Pulse(

@@ -1,10 +1,10 @@
 -- uses: begin hosts unsettled
--- What an agent booked once is to be fetched again.
+-- Let the URLs of one acknowledged batch of a lost agent wait again.
 --
--- ARGV: agent, digest of the oldest that was kept of it, LIST of keys that it has taken back, number of hosts, and for
---       each: host, LIST of keys as signed decimals, LIST of the kinds of their outcomes, blob of their rows
--- Promise: the rows wait, are settled no longer, and are kept no longer, in one act; repeated it does nothing. Returns
--- how many; or a list of the keys that wait again already, if there are any, and then nothing is done.
+-- ARGV: agent, digest of its oldest kept batch, LIST of keys in it that the agent retried itself, number of hosts, and
+--       for each: host, LIST of keys as signed decimals, LIST of the kinds of their outcomes, blob of their rows
+-- Promise: atomically the rows wait, are no longer settled, and the batch is dropped; a repeated call does nothing.
+-- Returns the number of URLs; or a list of keys that already wait again, if there are any, and then nothing is done.
 local agent, digest, back, parts = arg(), arg(), list(), {}
 local kept = call('LINDEX', P .. 'kept:' .. agent, 0)
 if not kept or redis.sha1hex(kept) ~= digest then return 0 end

@@ -1,16 +1,16 @@
--- Agents: who counts, and what becomes of those who do not.
+-- Agents: which start of an agent is active, and release of what fenced starts held.
 --
 -- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start, pages reserved for it; heard: it was
 --              told to drain (hash)
 -- meta.reserved  the pages reserved for all agents together
--- names        agents that did not leave, by name (sorted set); live: those that count, by deadline (sorted set)
--- fallen       `INCARNATION:AGENT` of all who count no longer, by when their lease ended (sorted set)
--- dead         those of them of whom something is left to be given to others (set)
--- moving       agents whose waiting hosts are to wait for anybody (set)
+-- names        agents that did not leave, by name (sorted set); live: active agents, by deadline (sorted set)
+-- fallen       `INCARNATION:AGENT` of all fenced starts, by the end of their lease (sorted set)
+-- dead         fenced starts whose leases are not all released (set)
+-- moving       agents whose waiting hosts are to wait for any agent (set)
 
 local function id_of(agent, incarnation) return incarnation .. ':' .. agent end
 
--- Whether what a start of an agent says counts; otherwise the error that tells it why not.
+-- nil if this start of an agent is active; otherwise the error for it.
 local function refusal(agent, incarnation)
   local known = fields(P .. 'agent:' .. agent, 'inc', 'counts')
   if known[1] == incarnation and known[2] == '1' then return nil end
@@ -20,7 +20,7 @@ local function refusal(agent, incarnation)
   return redis.error_reply('FENCED it does not count')
 end
 
--- How many pages an agent may have in the air, or not booked.
+-- Sets the number of pages that an agent may have in flight or unacknowledged.
 local function reserve(agent, pages)
   local name = P .. 'agent:' .. agent
   local before = sane(fields(name, 'pages')[1], 0)
@@ -29,7 +29,7 @@ local function reserve(agent, pages)
   add(meta, 'reserved', pages - before)
 end
 
--- From now on it does not count; what it had is swept up later, a part at a time.
+-- Fences a start of an agent; its leases are released later, a part at a time.
 local function fence(agent, incarnation, deadline, moves)
   local id = id_of(agent, incarnation)
   call('HSET', P .. 'agent:' .. agent, 'counts', '0')
@@ -49,7 +49,7 @@ local function fence_overdue(but)
       local known = fields(P .. 'agent:' .. agent, 'inc', 'deadline')
       if known[1] then
         fence(agent, known[1], known[2], true)
-      else -- nothing is known of it
+      else -- it has no record
         call('ZREM', P .. 'live', agent)
       end
     end
@@ -83,7 +83,7 @@ local function sweep_one(id, budget)
   return budget
 end
 
--- Gives what the dead had to others, at most `budget` leases and waiting hosts at once. Returns whether all is.
+-- Releases what fenced agents held, at most `budget` leases and waiting hosts at once. Returns whether all is released.
 local function sweep(budget)
   for _, id in ipairs(call('SMEMBERS', P .. 'dead')) do
     budget = sweep_one(id, budget)

@@ -1,10 +1,10 @@
 -- uses: begin rows hosts agents
--- Addresses, each for one errand.
+-- Lease addresses, each for one host visit.
 --
--- ARGV: agent, incarnation, number of asks, and for each: address, host, epoch (0: of a host it does not hold), delay
--- a:ADDRESS  by, nb, d: who has it, not before when, and the delay to keep should its holder die (hash)
--- Promise: one agent has an address at a time. One whose holder died is free when the holder's lease is over and
--- the delay after it, too. Returns for each whether it is granted, its rest, and who has it.
+-- ARGV: agent, incarnation, number of requests, and for each: address, host, epoch (0: it does not hold the host), delay
+-- a:ADDRESS  by, nb, d: holder, not before when, and the delay to keep if the holder dies (hash)
+-- Promise: one agent has an address at a time. The address of a dead holder is free after the holder's lease and the
+-- delay. Returns for each whether it is granted, its rest, and its holder.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end
@@ -33,7 +33,7 @@ for i = 1, number() do
       answers[i] = { 0, ready - now, '' }
     elseif not counts then
       call('HSET', name, 'by', id, 'd', delay)
-      heed(delay)
+      note_delay(delay)
       answers[i] = { 1, 0, '' }
     end
   end

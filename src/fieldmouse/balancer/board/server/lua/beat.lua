@@ -1,13 +1,13 @@
 -- uses: begin rows hosts agents books heard
--- A sign of life.
+-- Heartbeat.
 --
--- ARGV: agent, incarnation, advert, lease, after whom agents are told of, how many of them at most, the number of this
---       sign (0 for none); agent, incarnation and number of one that must have been heard: OLDER otherwise; and how
---       many URLs of `scope` the caller knows
--- Promise: what it holds is its own for `lease` longer. Whoever is overdue is fenced, told of or not, and a part
--- of what they had given to others. Returns the books with the caller and the agents of that turn, whether the
--- caller should drain, whether all is swept up, how many agents are alive, how many there are, and up to whom they
--- were told of, `` if all were; and the URLs of `scope`, unless the caller knows that many.
+-- ARGV: agent, incarnation, advert, lease, agent after which the list of agents starts, its most length, number of this
+--       heartbeat (0 for none); agent, incarnation and number of a heartbeat that must be known: OLDER otherwise; and
+--       how many URLs of `scope` the caller has
+-- Promise: the caller keeps its leases for `lease` longer. Overdue agents are fenced, listed or not, and some of their
+-- leases released. Returns the totals with the caller and the listed agents, whether the caller should drain, whether
+-- all leases of fenced agents are released, the number of living agents and of members, and the last agent listed, ``
+-- if all are; and the URLs of `scope`, unless the caller has that many.
 local agent, incarnation, advert, lease, after, most = arg(), arg(), arg(), number(), arg(), number()
 local count, whose, start, since, joined = number(), arg(), arg(), number(), number()
 if not has_heard(whose, start, since) then return unheard(whose) end

@@ -1,22 +1,23 @@
--- How every script begins: what time it is, whether there is a crawl, and whether the server is another one.
+-- Start of every script: reads the time, checks that the crawl exists, and detects a restarted server.
 --
--- KEYS[1]  the prefix of all keys of the crawl, `fm:{NAME}:`; its braces keep them together on one server
--- KEYS[2]  where its facts are, if not in `meta`: a crawl that is made again is hidden until all of it is there
--- ARGV[1]  the run id of the server that the caller's connection leads to
--- ARGV     from the second on: what each script says, read one after the other. LIST stands for a count and
---          so many items
+-- KEYS[1]  prefix of all keys of the crawl, `fm:{NAME}:`; the braces keep them together on one server
+-- KEYS[2]  key of its facts, if not `meta`: a crawl that is rebuilt is hidden until it is complete
+-- ARGV[1]  run id of the server that the caller's connection leads to
+-- ARGV     from the second on: the arguments of each script, read one after the other. LIST stands for a count and
+--          that many items
 --
--- Times are the board's, in milliseconds: they go as the server's clock goes, and a clock that is set does not
--- move them. They never go back; and more than half a lease between two calls, while agents call more often, is
--- taken for a clock that was set, and counts for nothing. If nobody called for so long it was time lost, no more;
--- only when that happens twice running it counts as half a lease, so that time never stands still.
--- `meta.since` is when the server that runs was noticed first. `meta.skew` is added to them, and `meta.jump` to the server's clock: nobody but a test sets these.
--- Promise: a server that was started again is noticed by the first call that reaches it. It may have forgotten
--- its last second; from now on it is calm for longer than any lease lasts, with the longest delay (`meta.delay`,
--- a minute at most) after it, and the epochs that it may have given and forgotten are never given again.
--- Damaged values: whatever is read here may have been written by anybody. `sane`, `fields` and `add` read what is no
--- number, no hash or no count as nothing; what is set aside stands in the list `quarantine` (msgpack of host or key,
--- field, reason, value; the last 1000), and `meta.quarantined` says how much that was.
+-- Times are milliseconds on the coordinator's clock. It follows the server's clock, but setting the server's clock does
+-- not move it. It never goes back. A gap of more than half a lease between two calls is taken for a clock that was set
+-- and counts as no time, because agents call more often. If there really was no call, that time is lost and no harm is
+-- done; a second such gap in a row counts as half a lease, so that time never stands still.
+-- `meta.since` is when the running server was first noticed. `meta.skew` is added to these times, and `meta.jump` to the
+-- server's clock: only tests set these.
+-- Promise: the first call that reaches a restarted server notices it. The server may have lost its last second. From now
+-- on it is calm for longer than any lease plus the longest delay (`meta.delay`, at most a minute), and the epochs that
+-- it may have granted and lost are never granted again.
+-- Damaged values: anything read here may have been written by another program. `sane`, `fields` and `add` treat a value
+-- that is no number, hash or count as missing. The list `quarantine` keeps values that were set aside (msgpack of host
+-- or key, field, reason, value; the last 1000), and `meta.quarantined` counts them.
 local P, RUN = KEYS[1], ARGV[1]
 local call, meta = redis.call, KEYS[2] or KEYS[1] .. 'meta'
 local begun = call('HMGET', meta, 'run', 'skew', 'calm', 'clock', 'drag', 'stood', 'longest', 'jump')
@@ -36,7 +37,7 @@ local last, most = sane(begun[4], clock), math.max(sane(begun[7], 0), 15000) / 2
 if clock < last or clock > last + most then
   local counted = last
   if clock > last and stood then counted = last + most end
-  -- A server without memory takes no such note, and may take the call.
+  -- A server that is out of memory rejects these writes, but may accept the call.
   redis.pcall('HSET', meta, 'clock', counted, 'drag', drag + counted - clock)
   if clock > last then redis.pcall('HSET', meta, 'stood', 1) end
   clock = counted
@@ -54,26 +55,26 @@ if begun[1] ~= RUN then
   call('RPUSH', P .. 'gaps', epoch + 1, epoch + 1000000)
 end
 
--- Remembers the longest delay.
-local function heed(delay)
+-- Notes the longest delay.
+local function note_delay(delay)
   delay = math.min(sane(delay, 0), 60000)
   if delay > sane(call('HGET', meta, 'delay'), 0) then call('HSET', meta, 'delay', delay) end
 end
 
--- A damaged value is kept for people, and counted.
+-- Keeps a damaged value for people, and counts it.
 local function set_aside(what, field, why, value)
   redis.pcall('HINCRBY', meta, 'quarantined', 1)
   call('RPUSH', P .. 'quarantine', cmsgpack.pack({ what, field, why, string.sub(value or '', 1, 65536) }))
   call('LTRIM', P .. 'quarantine', -1000, -1)
 end
 
--- The same for a whole key, which is gone afterwards.
+-- The same for a whole key, which is deleted.
 local function set_key_aside(key, why)
   set_aside(key, 'key', why, '')
   call('UNLINK', key)
 end
 
--- Adds to a count in a hash; a count that is none begins anew, and so does a hash that is none.
+-- Adds to a count in a hash. A damaged count or hash starts again.
 local function add(key, field, amount)
   local sum = redis.pcall('HINCRBY', key, field, amount)
   if type(sum) == 'number' then return sum end
@@ -83,14 +84,14 @@ local function add(key, field, amount)
   return amount
 end
 
--- So many URLs that cannot be read any more have this for an outcome: the crawl ends without them.
+-- Settles URLs that can no longer be read: the crawl ends without them.
 local function settle_damaged(count)
   if count <= 0 then return end
   add(meta, 'settled', count)
   add(P .. 'kinds', 'quarantined', count)
 end
 
--- HMGET of what should be a hash; one that is none is set aside.
+-- HMGET of a hash; a value of another type is set aside.
 local function fields(key, ...)
   local known = redis.pcall('HMGET', key, ...)
   if not known.err then return known end

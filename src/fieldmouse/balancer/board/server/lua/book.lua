@@ -1,13 +1,13 @@
 -- uses: begin rows hosts agents unsettled
--- Outcomes are durable.
+-- Acknowledge durable outcomes.
 --
 -- ARGV: agent, incarnation, LIST of kinds, packed URLs, number of this call, number of leases, and for each: host,
---       epoch, LIST of keys as signed decimals, and a digit for each of them: its place among the kinds, from 0
--- kept:AGENT  for each call that booked anything: mask (`` for all), kinds, digits, packed URLs (list)
--- told        the number of the last call, by ID (hash): the numbers of an agent grow
--- Promise: a key is settled once. What is owed no longer was booked before: nothing else ends it while its agent
--- counts. Under an epoch that the server may have forgotten nothing counts. Pages are taken from those reserved for the
--- agent. Returns for each lease whether it counted.
+--       epoch, LIST of keys as signed decimals, and a digit for each of them: its index in the kinds, from 0
+-- kept:AGENT  for each call that settled anything: mask (`` for all), kinds, digits, packed URLs (list)
+-- told        number of the last call, by ID (hash): the numbers of an agent grow
+-- Promise: a key is settled once. A key that is no longer owed was acknowledged before: nothing else removes it while
+-- its agent is active. Nothing counts under an epoch that the server may have lost. Pages are taken off the reservation
+-- of the agent. Returns for each lease whether it counted.
 local agent, incarnation, names, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
@@ -38,7 +38,7 @@ for i = 1, number() do
       mask[#mask + 1] = counted
     end
     settled = settled + fresh
-    -- At once: a script that fails later is not undone, and the crawl would wait for these keys for ever.
+    -- At once: a script that fails later is not undone, and the crawl would never end.
     if fresh > 0 then add(meta, 'settled', fresh) end
     if fresh > 0 then trim(id, host, epoch, total, check) end
     answers[i] = 1

@@ -1,8 +1,7 @@
--- What all adds up to, and who is here.
+-- Totals of the crawl and the list of agents.
 
--- Those of the agents that are told of with a sign of life, how many there are, and the last of those told of: all
--- (and `` for the last) if they are at most `most`, else the caller and the next `most` of them after that one, in the
--- order of their names, round and round.
+-- Agents to list in a heartbeat reply, the number of members, and the last agent listed: all of them (and `` for the
+-- last) if they are at most `most`, else the caller and the next `most` after `after` by name, starting over at the end.
 local function whose_turn(caller, after, most)
   local members = call('ZCARD', P .. 'names')
   if members <= most then return call('ZRANGE', P .. 'names', 0, -1), members, '' end
@@ -16,9 +15,9 @@ local function whose_turn(caller, after, most)
   return told, members, upto
 end
 
--- Returns seen, settled, hosts, begun, age, over, calm, run, how much is in quarantine; kinds and counts; and of
--- each agent told of its name, incarnation, whether it is alive, drains, its advert, how long ago it was heard, its
--- hosts.
+-- Returns seen, settled, hosts, begun, age, over, calm, run, number of quarantined values; kinds and counts; and for
+-- each listed agent its name, incarnation, whether it is alive, whether it drains, its advert, the time since its last
+-- heartbeat, and its number of hosts.
 local function books(told)
   local known = call('HMGET', meta, 'seen', 'settled', 'hosts', 'begun', 'founded', 'over', 'quarantined')
   local agents = {}
@@ -36,7 +35,7 @@ local function books(told)
         agent, its[1], alive and 1 or 0, its[4] == '1' and 1 or 0, advert, now - sane(its[6], now),
         call('HLEN', P .. 'held:' .. its[1] .. ':' .. agent),
       }
-    else -- nothing is known of it
+    else -- it has no record
       call('ZREM', P .. 'names', agent)
     end
   end

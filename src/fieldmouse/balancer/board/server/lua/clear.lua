@@ -1,10 +1,10 @@
 -- uses: begin heard
--- A crawl that is older than the directories of its agents is to be made again.
+-- Hide a crawl that is older than the directories of its agents, so that it can be rebuilt.
 --
--- ARGV: number of signs of life, and for each: agent, incarnation, number of the sign
--- hidden  has `clearing` until all that the old one had is gone: whoever makes the crawl again clears that first
--- Promise: unless all of them were heard the crawl can be seen no longer, in one act. Returns whether that is so; the
--- names of agents instead, if some of them were heard of since this server runs and count still.
+-- ARGV: number of heartbeats, and for each: agent, incarnation, number of the heartbeat
+-- hidden  has `clearing` until all data of the old crawl is deleted: a rebuild deletes it first
+-- Promise: unless all of them are known the crawl becomes invisible, atomically. Returns whether it did; instead the
+-- names of active agents that called since this server started, if there are any.
 local awake, since = {}, sane(call('HGET', meta, 'since'), 0)
 for _, agent in ipairs(call('ZRANGEBYSCORE', P .. 'live', string.format('%.0f', now), '+inf')) do
   if sane(fields(P .. 'agent:' .. agent, 'seen')[1], 0) > since then awake[#awake + 1] = agent end

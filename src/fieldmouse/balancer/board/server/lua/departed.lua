@@ -1,9 +1,9 @@
 -- uses: begin
--- Who is no longer among the agents, and has booked what would have to be fetched again without its disk.
+-- Agents that left but have acknowledged URLs, which would have to be fetched again without their disks.
 --
 -- ARGV: nothing
--- left  agents that left or were forgotten, or whose outcomes were restored, and that did not join since (set)
--- Returns of each what `books` returns of an agent.
+-- left  agents that left, were forgotten, or whose outcomes were restored, and that have not joined since (set)
+-- Returns for each the same as `books` for an agent.
 local left = {}
 for _, agent in ipairs(call('SMEMBERS', P .. 'left')) do
   if call('EXISTS', P .. 'kept:' .. agent) == 1 then

@@ -1,8 +1,8 @@
 -- uses: begin
--- Ask an agent to finish what it has and leave.
+-- Ask an agent to finish its work and leave.
 --
 -- ARGV: agent
--- Returns whether there is one of that name. It hears of it with its next sign of life.
+-- Returns whether there is one of that name. It learns of the request with its next heartbeat.
 local agent = arg()
 if not call('ZSCORE', P .. 'names', agent) then return 0 end
 call('HSET', P .. 'agent:' .. agent, 'draining', '1')

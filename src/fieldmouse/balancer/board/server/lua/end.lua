@@ -1,4 +1,4 @@
 -- uses: begin
--- A limit is reached: everybody stops. ARGV: why, `` if the crawl goes on.
+-- Stop the crawl for all agents because of a limit. ARGV: the reason, `` if the crawl continues.
 call('HSET', meta, 'over', arg())
 return 1

@@ -1,8 +1,8 @@
--- Begin a crawl, unless there is one.
+-- Create a crawl unless it exists.
 --
 -- KEYS[1]  prefix; ARGV: run id, charter
--- Promise: the charter is written by one caller only. Returns the one that counts. While a crawl of that name is
--- being made again nobody begins another: HIDDEN.
+-- Promise: only one caller writes the charter. Returns the one in force. While a crawl of that name is being rebuilt no
+-- other is created: HIDDEN.
 local meta = KEYS[1] .. 'meta'
 if redis.call('EXISTS', KEYS[1] .. 'hidden') == 1 then return redis.error_reply('HIDDEN it is made again') end
 if redis.call('HSETNX', meta, 'charter', ARGV[2]) == 1 then

@@ -1,8 +1,8 @@
--- Rows of a host that an agent holds, as they are told to it: host, epoch, rows left, rest, delay, state, learned,
--- robots.txt, how long that holds, and the blobs.
+-- Grant of a held host, as the agent receives it: host, epoch, rows left, rest, delay, state, learned, robots.txt, how
+-- long that is valid, and the blobs.
 local sent = 0 -- bytes
 
--- What a host's hash may have: more is too long for any agent, and is set aside.
+-- Longest values of a host's hash: a longer one is set aside, because agents reject it.
 local LONGEST = { st = 65536, le = 65536, rt = 513024 }
 local function within(host, field, value)
   if not value or #value <= LONGEST[field] then return value or '' end
@@ -11,7 +11,7 @@ local function within(host, field, value)
   return ''
 end
 
--- Its rows are settled, and nothing of it waits any more.
+-- Settles all waiting rows of a damaged host.
 local function set_host_aside(host, why)
   local name, queue = P .. 'h:' .. host, P .. 'q:' .. host
   settle_damaged(sane(fields(name, 'n')[1], 0))
@@ -22,7 +22,7 @@ end
 
 local function is_host(host) return #host <= 320 and string.find(host, '^https?://[!-~]+$') ~= nil end
 
--- A duration: ten years at most.
+-- A duration, limited to ten years.
 local function bounded(duration) return math.max(0, math.min(315360000000, duration)) end
 
 local function grant(id, host, epoch, urls)
@@ -31,10 +31,10 @@ local function grant(id, host, epoch, urls)
   local its = fields(name, 'nb', 'd', 'st', 'le', 'rt', 'rx', 'n')
   local known, queued = sane(its[7], 0), call('LLEN', queue)
   local left = math.max(0, known - rows)
-  if queued == 0 then -- what is missing of them was damaged
+  if queued == 0 then -- the missing rows were damaged
     settle_damaged(left)
     left = 0
-  elseif left == 0 then -- the count was
+  elseif left == 0 then -- the count was damaged
     left = queued
   end
   if left ~= known or its[7] ~= string.format('%.0f', known) then call('HSET', name, 'n', left) end

@@ -1,9 +1,9 @@
--- Signs of life, by which an agent knows a server that was given an old copy of its data.
+-- Heartbeats, by which an agent detects a server that was given an old copy of its data.
 --
--- heard     by agent the last that was heard, `INCARNATION NUMBER` (hash)
--- restored  see `restore`: of such a start of an agent everything is there
+-- heard     last heartbeat by agent, `INCARNATION NUMBER` (hash)
+-- restored  see `restore`: all data of such a start of an agent is there
 
--- Whether such a sign of life, or a later one of that agent, was ever heard; of nobody it always was.
+-- Whether this heartbeat, or a later one of the agent, was received; always true for the agent ''.
 local function has_heard(agent, incarnation, count)
   if agent == '' then return true end
   incarnation = tonumber(incarnation)

@@ -1,10 +1,10 @@
--- A crawl that the server lost is to be made again, out of sight.
+-- Start the rebuild of a lost crawl, out of sight.
 --
 -- KEYS[1]  prefix; ARGV: run id, charter
--- hidden   what `meta` is to a crawl that can be seen: agents find no crawl until it is renamed (hash)
--- Promise: nothing of a crawl that holds URLs is touched; HELD is the answer then. One that holds none is no more.
--- Epochs begin with the time in milliseconds: the lost board never gave these. Returns the charter that counts,
--- which is another one if such a work was begun before.
+-- hidden   takes the part of `meta`: agents find no crawl until it is renamed (hash)
+-- Promise: a crawl that holds URLs is not touched; the answer is HELD. An empty crawl is deleted. Epochs start with the
+-- time in milliseconds: the lost server never granted these. Returns the charter in force, which differs from the
+-- argument if a rebuild was started before.
 local P, call = KEYS[1], redis.call
 local meta, hidden = P .. 'meta', P .. 'hidden'
 local seen = call('HGET', meta, 'seen')

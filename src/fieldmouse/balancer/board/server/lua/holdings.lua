@@ -1,6 +1,6 @@
 -- uses: begin agents
--- What an agent has. ARGV: agent, incarnation
--- Returns the hosts it holds with their epochs, and the epochs it owes under with `ROWS CHECK HOST`.
+-- Leases of an agent. ARGV: agent, incarnation
+-- Returns the hosts it holds with their epochs, and the epochs under which it owes URLs with `ROWS CHECK HOST`.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end

@@ -1,15 +1,15 @@
--- Hosts: who holds them, and where they wait.
+-- Hosts: their holders, and the queues in which they wait.
 --
--- h:HOST   n rows that wait; by, e who holds it and under which epoch; p the agent that should visit it;
---          nb, d not before when, and the delay; st, le, rt, rx state, what was learned, robots.txt and its end;
---          w, wu who found it held and should have it next, and until when it is kept for that one;
---          no agents that do not get it from another that it waits for, and until when, in lines;
---          raw how many rows came since its queue was packed last (hash)
+-- h:HOST   n waiting rows; by, e holder and its epoch; p the agent that should visit it;
+--          nb, d not before when, and the delay; st, le, rt, rx state, policy data, robots.txt and its end;
+--          w, wu agent that wished for it while it was held and gets it next, and until when it is kept for that agent;
+--          no agents that must not take it over from agent p, and until when, in lines;
+--          raw rows added since its queue was last compressed (hash)
 -- held:ID  the hosts that an agent holds, with their epochs (hash)
--- r:AGENT  hosts that wait for an agent, and r: those that wait for anybody, by when they are ready (sorted set)
--- A host stands in one of these if and only if it has rows that wait and nobody holds it (see `stand`).
+-- r:AGENT  hosts that wait for an agent, and r: those that wait for any agent, by when they are ready (sorted set)
+-- A host is in one of these if and only if it has waiting rows and no holder (see `stand`).
 
--- Who should visit a host: nobody is sent to an agent that is not there, or about to leave.
+-- The agent, if hosts may be placed at it; '' if it left or is draining.
 local function place_of(agent)
   if agent == '' then return '' end
   local known = fields(P .. 'agent:' .. agent, 'counts', 'draining')
@@ -17,21 +17,21 @@ local function place_of(agent)
   return ''
 end
 
--- Who should have a host next, if `agent` found it held and still wishes for it; '' for nobody.
+-- Agent that gets a host next, if `agent` wished for it while it was held and still does; '' for none.
 local function next_of(host, agent)
   if agent and call('ZSCORE', P .. 'w:' .. agent, host) then return place_of(agent) end
   return ''
 end
 
--- Puts a host with waiting rows and no holder into a queue: that of the agent which should visit it, if the agent is
--- still there, or that of hosts which wait for anybody. The agent may have left since the host was placed with it.
+-- Puts a host with waiting rows and no holder into a queue: that of the agent that should visit it, if the agent is
+-- still there, or that of hosts for any agent. The agent may have left since the host was placed at it.
 local function stand(host, place, not_before)
   local where = place_of(place or '')
   if where ~= place then call('HSET', P .. 'h:' .. host, 'p', where) end
   call('ZADD', P .. 'r:' .. where, math.max(now, sane(not_before, 0)), host)
 end
 
--- `rows` more wait for a host. It stands up if it was idle.
+-- Adds `rows` waiting rows to a host, and puts it into a queue if it was idle.
 local function await(host, rows)
   local name = P .. 'h:' .. host
   if add(name, 'n', rows) == rows then
@@ -40,7 +40,7 @@ local function await(host, rows)
   end
 end
 
--- Nobody holds the host any more; it goes to who wished for it, or else to `place`.
+-- Releases a host; it goes to the agent that wished for it, or else to `place`.
 local function free(id, host, place, not_before)
   local name = P .. 'h:' .. host
   local known = fields(name, 'n', 'nb', 'w')
@@ -56,7 +56,7 @@ local function free(id, host, place, not_before)
   if sane(known[1], 0) > 0 then stand(host, place, ready) end
 end
 
--- All that `id` owes under an epoch waits again, before all else, but for the keys in `keep`.
+-- Lets all URLs that `id` owes under an epoch wait again, before all others, except the keys in `keep`.
 local function release(id, host, epoch, keep)
   local total, check = owes(id, host, epoch)
   if not total then return end
@@ -87,7 +87,7 @@ local function release(id, host, epoch, keep)
   if given > 0 then await(host, given) end
 end
 
--- These rows, in a blob with these keys, wait again as far as they are owed.
+-- Lets these rows, in a blob with these keys, wait again as far as they are owed.
 local function put_back(id, host, epoch, blob, numbers)
   local total, check = owes(id, host, epoch)
   if not total or #numbers == 0 then return end
@@ -103,10 +103,10 @@ local function put_back(id, host, epoch, blob, numbers)
   await(host, #left)
 end
 
--- What its holder says of a host; a rest that was asked for is not made shorter.
-local function luggage(host, state, rest, delay, learned, robots, robots_rest)
+-- Stores the state of a host, as its holder reports it; a rest is never made shorter.
+local function store_state(host, state, rest, delay, learned, robots, robots_rest)
   local name = P .. 'h:' .. host
   local ready = math.max(now + rest, sane(fields(name, 'nb')[1], 0))
   call('HSET', name, 'st', state, 'nb', ready, 'd', delay, 'le', learned, 'rt', robots, 'rx', now + robots_rest)
-  heed(delay)
+  note_delay(delay)
 end

@@ -1,10 +1,10 @@
 -- uses: begin rows hosts agents
--- An agent is one of us from now on.
+-- Register a start of an agent.
 --
 -- ARGV: agent, incarnation, lease
--- Promise: at most one start of an agent counts. An older one is fenced; its hosts wait until its lease is over.
--- A request to drain that no start of it has heard of yet holds for the new one, unless the agent had left.
--- Returns whether all that the dead had is swept up.
+-- Promise: at most one start of an agent is active. An older one is fenced; its hosts wait until its lease is over.
+-- A request to drain that no start has received holds for the new one, unless the agent had left.
+-- Returns whether all leases of fenced agents are released.
 local agent, incarnation, lease = arg(), arg(), number()
 local name = P .. 'agent:' .. agent
 local known = fields(name, 'inc', 'counts', 'deadline', 'draining', 'heard')

@@ -1,6 +1,6 @@
 -- uses: begin
--- The oldest of what an agent booked and the board kept. ARGV: agent
--- Returns nothing if there is none; else as `book` keeps it, and a digest.
+-- Oldest kept batch of an agent. ARGV: agent
+-- Returns nothing if there is none; else the batch as `book` stores it, and its digest.
 local kept = call('LINDEX', P .. 'kept:' .. arg(), 0)
 if not kept then return {} end
 local sound, its = pcall(cmsgpack.unpack, kept)

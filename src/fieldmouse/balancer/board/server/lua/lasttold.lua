@@ -1,6 +1,6 @@
 -- uses: begin agents
--- The number of the last `book` of a start of an agent, fenced or not. ARGV: agent, incarnation
--- Of one whose outcomes were read from its disk when the board was made again, all were told.
+-- Number of the last `book` of a start of an agent, fenced or not. ARGV: agent, incarnation
+-- If its outcomes were restored from its disk, all of its calls count as received.
 local agent, incarnation = arg(), arg()
 local restored = sane(call('HGET', P .. 'restored', agent), 0)
 if tonumber(incarnation) <= restored then return 9007199254740991 end

@@ -1,13 +1,14 @@
 -- uses: begin rows hosts agents grant liveness
--- Hosts for an agent that has robots to spare.
+-- Lease hosts to an agent that has idle fetch workers.
 --
 -- ARGV: agent, incarnation, hosts, urls, soon
--- Promise: each host is held by the caller alone from now on, under an epoch that is never given again; about so
--- many of its URLs are owed by it. First hosts that it wished for, which may have none, then its own, then anybody's,
--- then those that waited for others in vain, but for those that shun it. Who wished for a host that is held is the next to have it.
--- Nothing is granted while the board is calm, to an agent whose lease is over, and to one that drains.
--- If there is nothing to grant, hosts that no agent could be granted are repaired.
--- Returns the grants, and whether all that the dead had is swept up.
+-- Promise: from now on the caller alone holds each host, under an epoch that is never granted again, and owes about
+-- `urls` of its URLs. The order: hosts that it wished for, which may have no URL; hosts placed at it; hosts placed at no
+-- agent; hosts that waited too long for another agent and do not exclude it. An agent that wished for a held host gets
+-- it next.
+-- Nothing is granted while the coordinator is calm, to an agent whose lease is over, and to one that drains.
+-- If there is nothing to grant, hosts that could not be granted to any agent are repaired.
+-- Returns the grants, and whether all leases of fenced agents are released.
 local agent, incarnation, wanted, urls, soon = arg(), arg(), number(), number(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
@@ -18,7 +19,7 @@ if now < calm or now > sane(known[1], 0) or known[2] == '1' then return { {}, sw
 
 local id, grants = id_of(agent, incarnation), {}
 local wishes = P .. 'w:' .. agent
--- Not more than so many bytes at once: who wants more asks again.
+-- Limits the bytes of one answer: the agent asks again for more.
 local function full() return #grants >= wanted or sent > 4194304 end
 local function hold(host, place)
   if not is_host(host) then
@@ -44,7 +45,7 @@ local function from(whose, latest)
   if full() then return end
   local ready = P .. 'r:' .. whose
   local others = whose ~= '' and whose ~= agent
-  local most = wanted - #grants + (others and 64 or 0) -- some of which may shun us
+  local most = wanted - #grants + (others and 64 or 0) -- some of them may exclude us
   for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, most)) do
     if not full() and not (others and shuns(host)) then hold(host, whose) end
   end
@@ -62,7 +63,7 @@ for _, host in ipairs(call('ZRANGEBYSCORE', wishes, '-inf', now, 'LIMIT', 0, 64)
   end
 end
 
--- Returns whether hosts were repaired that nothing could be granted from; tried every 5 seconds.
+-- Repairs hosts that could not be granted; returns whether there were any. Tried every 5 seconds.
 local function repair()
   local known = call('HMGET', meta, 'checked', 'scan')
   local cursor, repaired = string.match(known[2] or '', '^%d+$') or '0', 0

@@ -1,8 +1,8 @@
 -- uses: begin rows hosts agents
--- An agent ends in order, or is forgotten.
+-- Remove an agent that leaves in an orderly way, or is forgotten.
 --
--- ARGV: agent, incarnation (`` for whichever counts), whether it has stopped asking
--- Promise: it counts no longer, and is no longer among the agents. Returns whether all it had is swept up.
+-- ARGV: agent, incarnation (`` for the active one), whether it has stopped fetching
+-- Promise: it is fenced and no longer a member. Returns whether all its leases are released.
 local agent, incarnation, stopped = arg(), arg(), arg()
 local known = fields(P .. 'agent:' .. agent, 'inc', 'counts', 'deadline')
 if not known[1] or (incarnation ~= '' and known[1] ~= incarnation) then return sweep(64) end

@@ -1,13 +1,13 @@
--- Liveness: waiting URLs that no agent can be granted.
+-- Liveness: waiting URLs that cannot be granted to any agent.
 --
--- Every waiting URL is in the queue of a host that an agent can lease, or owed by a start of an agent that counts or
--- whose leases are being returned. Three faults break this: a host stands in the queue of an agent that left (older
--- versions did that); a host or URLs are held by a start that no longer counts and is not in `dead`; a host has
--- waiting URLs, no holder, and stands in no queue. The first two are found by looking at agents, the last by reading
--- every host, which is done only while nothing else is to be had.
+-- Every waiting URL is in the queue of a host that an agent can lease, or owed by a start of an agent that is active or
+-- whose leases are being released. Three faults break this: a host is in the queue of an agent that left (older
+-- versions did that); a host or URLs are held by a fenced start that is not in `dead`; a host has waiting URLs, no
+-- holder, and is in no queue. The first two are found by looking at agents, the last by reading every host, which is
+-- done only while nothing else can be granted.
 --
--- meta.checked   when the last repair was tried; meta.scan: where reading all hosts goes on, `0` at the beginning
--- meta.repaired  hosts that were repaired so far
+-- meta.checked   time of the last repair; meta.scan: cursor for reading all hosts, `0` at the beginning
+-- meta.repaired  number of repaired hosts
 
 -- Hosts that a start of an agent holds or owes URLs of.
 local function hosts_of(id)
@@ -22,7 +22,7 @@ local function hosts_of(id)
   return names
 end
 
--- Calls `queue(agent)` for each queue, and `lease(id, hosts)` for each start, that nothing will ever be granted from.
+-- Calls `queue(agent)` for each queue, and `lease(id, hosts)` for each start, that can never be granted from.
 local function each_stray(queue, lease)
   for _, agent in ipairs(call('SMEMBERS', P .. 'left')) do
     if call('ZCARD', P .. 'r:' .. agent) > 0 and call('SISMEMBER', P .. 'moving', agent) == 0 then queue(agent) end
@@ -34,7 +34,7 @@ local function each_stray(queue, lease)
   end
 end
 
--- Whether URLs wait though no agent holds any, no host stands in a queue, and nothing is being returned.
+-- Whether URLs wait though no agent holds any, no host is in a queue, and nothing is being released.
 local function is_idle()
   local known = call('HMGET', meta, 'seen', 'settled')
   if sane(known[1], 0) <= sane(known[2], 0) then return false end
@@ -46,8 +46,8 @@ local function is_idle()
   return true
 end
 
--- Reads some of the hosts. Returns where to go on, `0` at the end, and those that have waiting URLs, no holder, and
--- stand in no queue of an agent that is here.
+-- Reads some of the hosts. Returns the next cursor, `0` at the end, and hosts that have waiting URLs, no holder, and
+-- are in no queue of a present agent.
 local function unqueued(cursor)
   local step, found, first = call('SCAN', cursor, 'MATCH', P .. 'h:*', 'COUNT', 10000), {}, #P + 3
   for _, name in ipairs(step[2]) do

@@ -1,8 +1,8 @@
 -- uses: begin rows hosts agents grant
--- More URLs of hosts that an agent holds.
+-- Grant more URLs of hosts that an agent holds.
 --
 -- ARGV: agent, incarnation, urls, number of hosts, and for each: host, epoch
--- Promise: they are owed under the epoch that the host is held under. A host not held is granted nothing of.
+-- Promise: they are owed under the epoch of the host. Nothing is granted for a host that is not held.
 local agent, incarnation, urls = arg(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end

@@ -1,9 +1,9 @@
 -- uses: begin rows hosts agents
--- How hosts stand that an agent goes on holding.
+-- Store the state of hosts that an agent still holds.
 --
 -- ARGV: agent, incarnation, number of hosts, and for each: host, epoch, state, rest, delay, learned, robots.txt,
---       how long that holds
--- Promise: what is not held under that epoch is passed over.
+--       how long that is valid
+-- Promise: hosts not held under that epoch are ignored.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end
@@ -12,7 +12,7 @@ for _ = 1, number() do
   local host, epoch = arg(), arg()
   local state, rest, delay, learned, robots, robots_rest = arg(), number(), arg(), arg(), arg(), number()
   if call('HGET', P .. 'held:' .. id, host) == epoch then
-    luggage(host, state, rest, delay, learned, robots, robots_rest)
+    store_state(host, state, rest, delay, learned, robots, robots_rest)
   end
 end
 return 1

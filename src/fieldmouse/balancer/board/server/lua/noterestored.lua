@@ -1,9 +1,9 @@
 -- uses: begin
--- Of a crawl that is made again: all that an agent told up to now is there.
+-- Mark all outcomes of an agent as restored, in a rebuild.
 --
--- ARGV: agent, its last start, the number of the last that it has told
+-- ARGV: agent, its last start, the number of its last message
 -- restored  the last start of each agent whose outcomes were restored (hash); `forgave` is that of `takeback`
--- Promise: neither number is ever made smaller.
+-- Promise: neither number is ever lowered.
 local agent, incarnation, told = arg(), number(), number()
 local function raise(name, value)
   if value > sane(call('HGET', P .. name, agent), 0) then

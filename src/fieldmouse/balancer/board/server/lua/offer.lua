@@ -1,16 +1,16 @@
 -- uses: begin hosts seen
--- Links were found.
+-- Add links.
 --
 -- ARGV: most hosts of a site, most URLs of a site (0: no bound), whether these are seeds, number of offers,
 --       and for each: host, site, place, LIST of keys as signed decimals, LIST of 8 bytes of key, 4 of length, row
 -- site:SITE hosts, urls: where these are bounded (hash)
--- Promise: a key that was never seen is seen from now on, and its row waits for its host, in the same act.
--- Returns how many were new, and left out for too many hosts and too many URLs; and hosts with many raw rows.
+-- Promise: a key that was never seen is seen from now on, and its row waits for its host, atomically.
+-- Returns the number of new URLs, of URLs dropped for too many hosts and for too many URLs; and hosts with many raw rows.
 local most_hosts, most_urls, seeds = number(), number(), arg()
 local new, many_hosts, many_urls, raw = 0, 0, 0, {}
 local bounded = most_hosts > 0 or most_urls > 0
 
--- The rows of a host that are new, put in its queue; it stands up if it was idle.
+-- Adds the new rows of a host to its queue; an idle host becomes available.
 local function enqueue(host, place, keys, rows)
   local name, count = P .. 'h:' .. host, #rows
   local its = fields(name, 'n', 'by', 'p', 'nb', 'raw')
@@ -22,7 +22,7 @@ local function enqueue(host, place, keys, rows)
     set_key_aside(queue, pushed.err)
     call('RPUSH', queue, blob)
   end
-  if unpacked >= 32 then -- and the caller packs them, nobody else
+  if unpacked >= 32 then -- only this caller compresses them
     unpacked, raw[#raw + 1] = 0, host
   end
   if its[1] then

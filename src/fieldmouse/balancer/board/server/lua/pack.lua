@@ -1,9 +1,9 @@
 -- uses: begin
--- The ends of queues, packed.
+-- Replace the ends of queues by compressed blobs.
 --
--- ARGV: number of queues, and for each: host, how many elements, their digest, LIST of the blobs that replace them
--- Promise: a queue whose last elements are not those that were read any more stays as it is.
--- Returns how many were replaced.
+-- ARGV: number of queues, and for each: host, number of elements, their digest, LIST of the blobs that replace them
+-- Promise: a queue whose last elements have changed since they were read stays as it is.
+-- Returns the number of replaced ones.
 local packed = 0
 for _ = 1, number() do
   local host, count, digest, blobs = arg(), number(), arg(), list()

@@ -1,5 +1,5 @@
 -- uses: begin rows hosts agents
--- URLs that will not be visited under the lease that they were granted under.
+-- Return URLs that will not be visited under the lease that granted them.
 --
 -- ARGV: agent, incarnation, number of leases, and for each: host, epoch, blob of rows, LIST of their keys as decimals
 -- Promise: those that are owed wait again, with these rows; no URL twice.

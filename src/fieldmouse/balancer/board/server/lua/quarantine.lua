@@ -1,10 +1,10 @@
 -- uses: begin rows hosts agents grant
--- Values of hosts that their holder cannot read.
+-- Set aside values of hosts that their holder cannot read.
 --
--- ARGV: agent, incarnation, number of them, and for each: host, epoch, field, why, LIST of keys as signed decimals, value
---       field `rows`: the rows of these keys; `st`, `le`, `rt`: that of the host's hash; `host`: all of the host
--- Promise: what an agent does not hold or owe is passed over; so repeated it changes nothing. URLs whose rows are
--- damaged are settled as `quarantined`, so that the crawl ends without them. Returns how many these are.
+-- ARGV: agent, incarnation, number of values, and for each: host, epoch, field, reason, LIST of keys as signed decimals,
+--       value. field `rows`: the rows of these keys; `st`, `le`, `rt`: that of the host's hash; `host`: the whole host
+-- Promise: values that the agent does not hold or owe are ignored, so a repeated call changes nothing. URLs whose rows
+-- are damaged are settled as `quarantined`, so that the crawl ends without them. Returns their number.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end

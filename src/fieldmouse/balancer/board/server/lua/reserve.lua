@@ -1,10 +1,10 @@
 -- uses: begin agents
--- Pages that an agent may fetch under a limit of the whole crawl.
+-- Reserve pages for an agent under a limit of the whole crawl.
 --
--- ARGV: agent, incarnation, limit, how many it keeps, how many it wants, pages booked on other servers, whether one of
+-- ARGV: agent, incarnation, limit, pages it keeps, pages it wants, pages acknowledged on other servers, whether one of
 --       those is calm
--- Promise: booked and reserved pages never exceed the limit, unless agents keep more than it; repeated it changes
--- nothing. The rule is that of `pagelimit.reserved`. Returns how many are reserved for the agent.
+-- Promise: acknowledged and reserved pages never exceed the limit, unless agents keep more than it; a repeated call
+-- changes nothing. The rule is that of `pagelimit.reserved`. Returns the pages reserved for the agent.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end

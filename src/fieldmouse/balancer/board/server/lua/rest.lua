@@ -1,10 +1,10 @@
 -- uses: begin agents
--- Errands are over.
+-- Free addresses after host visits.
 --
 -- ARGV: agent, incarnation, number of addresses, and for each: address, rest
--- resting  addresses that nobody has, by when their rest is over (sorted set)
--- Promise: nobody is granted the address before its rest is over; the caller has it no longer. What is known of
--- addresses whose rest is over goes, a few at a time: were it to expire, it would by a clock that may be set.
+-- resting  free addresses, by when their rest is over (sorted set)
+-- Promise: the address is not granted before its rest is over; the caller no longer has it. Records of rested addresses
+-- are deleted a few at a time: an expiry would depend on a clock that may be set.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end

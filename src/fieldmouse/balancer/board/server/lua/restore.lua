@@ -1,10 +1,10 @@
 -- uses: begin seen
--- URLs that have outcomes on an agent's disk, for a crawl that is made again.
+-- Restore URLs that have outcomes on an agent's disk, in a rebuild.
 --
 -- ARGV: agent, whether sites are bounded, LIST of kinds, packed URLs, number of hosts, and for each: host, site,
---       LIST of keys as signed decimals, and a digit for each of them: its place among the kinds, from 0
--- Promise: a key that was never seen is seen, settled and kept as booked by the agent, in one act; what was seen
--- before stays as it is. Returns how many were new.
+--       LIST of keys as signed decimals, and a digit for each of them: its index in the kinds, from 0
+-- Promise: a key that was never seen is seen, settled and kept as acknowledged by the agent, atomically; keys seen
+-- before stay as they are. Returns the number of new ones.
 local agent, bounded, names, urls = arg(), arg(), list(), arg()
 call('SADD', P .. 'left', agent)
 local mask, kinds, sums, fresh = {}, {}, {}, 0

@@ -1,18 +1,18 @@
--- Blobs of rows, and what is owed under an epoch.
+-- Blobs of rows, and the URLs owed under an epoch.
 --
 -- A blob has a kind, a count (4 bytes, little-endian) and the keys of its rows, 8 bytes each, so that scripts
--- know which URLs are in it without reading them:
+-- know its URLs without reading the rows:
 --   r  count, keys, rows (each with its length in 4 bytes)
---   z  count, keys, the same rows packed with zstd
---   x  count of what is left, count of exclusions, their keys, and a blob of the other kinds
+--   z  count, keys, the same rows compressed with zstd
+--   x  count of the remaining rows, count of exclusions, their keys, and a blob of the other kinds
 --
 -- o:EPOCH    the blobs granted under an epoch (list)
--- k:EPOCH    the keys owed under it: neither booked nor put back (set of integers)
--- owe:ID     the epochs under which an agent owes anything, with `ROWS CHECK HOST` (hash): the rows in its blobs,
+-- k:EPOCH    the keys owed under it: neither acknowledged nor put back (set of integers)
+-- owe:ID     the epochs under which an agent owes URLs, with `ROWS CHECK HOST` (hash): the rows in its blobs,
 --            and how few of them must be owed before the first blob may have none; ID is `INCARNATION:AGENT`
--- q:HOST     the blobs that wait (list), and h:HOST n: how many rows are in them
+-- q:HOST     the waiting blobs (list), and h:HOST n: the number of rows in them
 
--- A key of 8 bytes as a signed decimal number; Lua's own numbers are too short for it.
+-- A key of 8 bytes as a signed decimal number, which Lua's numbers cannot hold.
 local function decimal(bytes)
   local low, high = struct.unpack('<I4I4', bytes)
   local sign = ''
@@ -27,7 +27,7 @@ local function decimal(bytes)
   return sign .. string.format('%.0f%06d', first, last)
 end
 
--- How many keys a blob claims at a place, if it has them and these are not too many; otherwise nil.
+-- Number of keys that a blob claims at a place; nil if it does not have them, or they are too many.
 local function claims(blob, place)
   if #blob < place + 3 then return nil end
   local count = struct.unpack('<I4', blob, place)
@@ -35,8 +35,8 @@ local function claims(blob, place)
   return count
 end
 
--- The keys in a blob as bytes, those that are excluded left out; then the blob inside, and the exclusions. nil if it
--- is no blob.
+-- The keys in a blob as bytes, without the excluded ones; then the inner blob, and the exclusions. nil if it is no
+-- blob.
 local function keys_in(blob)
   local out, first, exclusions = {}, {}, ''
   if string.byte(blob, 1) == 120 then
@@ -59,7 +59,7 @@ local function excluding(inner, exclusions, left)
   return 'x' .. struct.pack('<I4I4', left, #exclusions / 8) .. exclusions .. inner
 end
 
--- One command with many members, in parts that fit on Lua's stack; the answers of integers are added up.
+-- Runs one command with many members, in parts that fit on Lua's stack; adds up integer answers.
 local function many(command, key, members)
   local sum = 0
   for i = 1, #members, 4000 do
@@ -68,7 +68,7 @@ local function many(command, key, members)
   return sum
 end
 
--- How many rows are granted under an epoch that `id` owes for `host`, and when to look; nil if it owes nothing.
+-- Number of rows granted under an epoch that `id` owes for `host`, and its CHECK; nil if it owes nothing.
 local function owes(id, host, epoch)
   local known = call('HGET', P .. 'owe:' .. id, epoch)
   if not known then return nil end
@@ -81,7 +81,7 @@ local function owe(id, host, epoch, total, check)
   call('HSET', P .. 'owe:' .. id, epoch, total .. ' ' .. check .. ' ' .. host)
 end
 
--- Takes whole blobs from the head of a queue, about `urls` rows, and owes them. Returns blobs and rows.
+-- Takes whole blobs from the head of a queue, about `urls` rows, and records them as owed. Returns blobs and rows.
 local function take(id, host, epoch, urls)
   local blobs, rows, queue = {}, 0, P .. 'q:' .. host
   local owed = {}
@@ -113,8 +113,8 @@ local function take(id, host, epoch, urls)
   return blobs, rows
 end
 
--- What is left of an epoch after some of its keys are owed no longer: blobs of which nothing is owed go. They are
--- read only when so many keys are gone that the first may be empty.
+-- Drops the blobs of an epoch of which no key is owed. They are read only when the number of owed keys is so low that
+-- the first may be empty.
 local function trim(id, host, epoch, total, check)
   local granted, owed = P .. 'o:' .. epoch, P .. 'k:' .. epoch
   local left = call('SCARD', owed)
@@ -127,7 +127,7 @@ local function trim(id, host, epoch, total, check)
   while left <= check do
     local first = call('LINDEX', granted, 0)
     local keys, still, wanted = first and keys_in(first) or {}, 0, {}
-    if not first then -- what is owed has no rows: it is booked or released, and that is all
+    if not first then -- the owed keys have no rows: they can only be acknowledged or released
       check = -1
       break
     end

@@ -1,7 +1,7 @@
 -- Seen keys, in sets of integers (s:N).
 --
--- They are spread over buckets by linear hashing: one bucket is split whenever there are more than 190
--- keys a bucket, so the fullest stays below 512, up to which the server keeps a set packed, at 8 bytes a key.
+-- They are spread over buckets by linear hashing: one bucket is split whenever there are more than 190 keys per bucket.
+-- So the fullest stays below 512, up to which the server stores a set compactly, at 8 bytes per key.
 local known = call('HMGET', meta, 'seen', 'level', 'split', 'hosts')
 local seen, level, split, hosts = sane(known[1], 0), sane(known[2], 0), sane(known[3], 0), sane(known[4], 0)
 local size, buckets = 2 ^ level, P .. 's:'

@@ -1,9 +1,9 @@
 -- uses: begin rows hosts agents liveness
--- Hosts with waiting URLs that no agent can be granted, for `cluster status`. It changes nothing.
+-- Hosts with waiting URLs that cannot be granted to any agent, for `cluster status`. It changes nothing.
 --
--- ARGV: where to go on, `` at first
--- Returns where to go on, `` at the end; how many hosts were found, and some or all of them by name; how many were
--- repaired so far. While there is work only agents are looked at, otherwise all hosts, some with each call.
+-- ARGV: cursor, `` at first
+-- Returns the next cursor, `` at the end; the number of hosts found, and some or all of their names; the number repaired
+-- up to now. While there is work only agents are checked, otherwise all hosts, some with each call.
 local cursor, count, hosts = arg(), 0, {}
 local repaired = sane(call('HGET', meta, 'repaired'), 0)
 if cursor == '' then

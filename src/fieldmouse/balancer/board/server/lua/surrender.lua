@@ -1,9 +1,9 @@
 -- uses: begin rows hosts agents
--- What an agent has and does not know of: the answer that granted it was lost.
+-- Release leases that an agent does not know: the answer that granted them was lost.
 --
 -- ARGV: agent, incarnation, number of leases, and for each: host, epoch, whether it knows the lease, LIST of the
 --       keys that it knows, as decimals
--- Promise: all else that is owed under the lease waits again; a host whose lease it does not know is free.
+-- Promise: all other URLs owed under the lease wait again; a host whose lease it does not know is free.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end

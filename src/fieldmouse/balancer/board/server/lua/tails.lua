@@ -1,8 +1,8 @@
 -- uses: begin
--- What lies unpacked, or in small blocks, at the ends of queues.
+-- Uncompressed and small blobs at the ends of queues.
 --
 -- ARGV: LIST of hosts
--- Returns for each: the last elements of its queue that could be one block or a few, and the digest of them.
+-- Returns for each: the last elements of its queue that could be one block or a few, and their digest.
 local tails = {}
 for i, host in ipairs(list()) do
   local queue, tail, length = P .. 'q:' .. host, {}, 0

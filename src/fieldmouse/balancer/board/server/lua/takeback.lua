@@ -1,12 +1,12 @@
 -- uses: begin hosts agents unsettled
--- Outcomes that an agent takes back: failures that were not the URLs' own.
+-- Retry failed URLs of an agent.
 --
 -- ARGV: agent, incarnation, number of this call, host, LIST of keys as signed decimals, LIST of the kinds of their
 --       outcomes, blob of their rows
--- forgave     the number of the last call, by agent (hash): the numbers of an agent grow
--- back:AGENT  how often it took a key back, which `kept:AGENT` has as well (hash)
--- Promise: the rows wait and are settled no longer, in one act; repeated it does nothing. Returns how many wait; or a
--- list of the keys that wait again already, if there are any, and then nothing is done.
+-- forgave     number of the last call, by agent (hash): the numbers of an agent grow
+-- back:AGENT  how often it retried a key that `kept:AGENT` has as well (hash)
+-- Promise: the rows wait and are no longer settled, atomically; a repeated call does nothing. Returns the number of
+-- waiting URLs; or a list of keys that already wait again, if there are any, and then nothing is done.
 local agent, incarnation, count = arg(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end

@@ -1,11 +1,11 @@
--- URLs that were settled once, and wait again.
+-- URLs that were settled once and wait again.
 --
--- u:DIGITS  their keys, by the last four digits (sets, small enough to stay packed for some millions of them)
--- meta.unsettled  how many they are: none in most crawls
+-- u:DIGITS  their keys, by the last four digits (sets, small enough to stay compact for some millions of them)
+-- meta.unsettled  their number: 0 in most crawls
 
 local function unsettled_in(key) return P .. 'u:' .. string.sub(key, -4) end
 
--- Those of the keys that wait again already: nobody may let them wait a second time.
+-- Those of the keys that already wait again: they must not be queued a second time.
 local function waiting_again(keys)
   local known = {}
   for _, key in ipairs(keys) do
@@ -14,7 +14,7 @@ local function waiting_again(keys)
   return known
 end
 
--- These wait again and are settled no longer: rows of a host, as a blob, with the kinds of their outcomes.
+-- Lets rows of a host, as a blob with the kinds of their outcomes, wait again; they are no longer settled.
 local function unsettle(host, keys, kinds, blob)
   if #keys == 0 then return end
   call('RPUSH', P .. 'q:' .. host, blob)

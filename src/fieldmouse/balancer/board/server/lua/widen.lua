@@ -1,9 +1,9 @@
 -- uses: begin
--- Pages that seeds redirect to.
+-- Add pages that seeds redirect to.
 --
 -- ARGV: LIST of URLs
 -- scope  the URLs (set), 10,000 at most
--- Promise: every agent is told of them with a sign of life.
+-- Promise: every agent receives them with a heartbeat.
 for _, url in ipairs(list()) do
   if call('SCARD', P .. 'scope') < 10000 then call('SADD', P .. 'scope', url) end
 end

@@ -1,9 +1,9 @@
 -- uses: begin agents
--- Hosts of which an agent has known pages to ask for again.
+-- Wish for hosts whose known pages an agent wants to fetch again.
 --
 -- ARGV: agent, incarnation, LIST of hosts
--- w:AGENT  the hosts that it wishes for, by when each is to be looked at (sorted set): see `lease`
--- Promise: a host is wished for once by an agent, and stands nowhere else for that.
+-- w:AGENT  the hosts that it wishes for, by when each is tried next (sorted set): see `lease`
+-- Promise: an agent has one wish per host, which puts the host into no other queue.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end
