@@ -132,7 +132,7 @@ def test_what_plug_ins_did_is_not_known_to_a_reader_and_not_denied(tmp_path: Pat
     assert summary.pages == 2, "the seed, and the sitemap that robots.txt names"
     room = ReadingRoom(tmp_path / "c")
     (why,) = said(room.explain(HOME + "/plain.txt"), "links to it")
-    assert why == f"{HOME}/ links to it: `operator:not_` (`plugins.admit`) may not have wanted it"
+    assert why == f"{HOME}/ links to it: `operator:not_` (`plugins.admit`) may have rejected it"
     (none,) = said(room.explain(HOME + "/nowhere.html"), "has a link to it")
     assert none.endswith("; documents that only your `plugins.readers` understand were not looked into")
 

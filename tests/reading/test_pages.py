@@ -159,7 +159,7 @@ def test_pages_of_one_host(room: ReadingRoom, host: str) -> None:
 
 
 def test_pages_from_before_the_beginning_are_a_sentence(room: ReadingRoom) -> None:
-    with pytest.raises(UsageError, match="there is no byte -1"):
+    with pytest.raises(UsageError, match="offsets begin at 0"):
         list(room.pages_from(-1))
 
 

@@ -217,7 +217,7 @@ def test_explain_says_in_which_directory_each_outcome_lies(
     assert together.endswith("its copy is shown")
     assert str(told).index(f"in `{rooms.paths[0]}`:") < str(told).index(f"in `{rooms.paths[1]}`:")
     (gone,) = rooms.explain(HOME + "/gone").says
-    assert gone.endswith("it is no page any more")
+    assert gone.endswith("it is no longer a page")
     assert rooms.explain(HOME + "/late").outcomes[-1][1].title == "Late"
     assert rooms.explain(HOME + "/late").says == [], "there is nothing to choose from: a 500 says nothing"
     assert cli.run(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
