@@ -60,7 +60,7 @@ def plan_to_join(
     known = (directory / "crawl.json").exists()
     if known and not is_agent(directory):
         raise UsageError(
-            f"the crawl in `{directory}` is one of its own, and no agent of a network",
+            f"the crawl in `{directory}` is not an agent of a cluster",
             f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
         )
     ready = directory / "fieldmouse.toml"

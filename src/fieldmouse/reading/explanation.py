@@ -27,7 +27,7 @@ from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_
 from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
 
-ELSEWHERE = "this agent of a network has no outcome of it: the board knows whether it waits or another has it"
+ELSEWHERE = "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
 
 
 class Explanation(msgspec.Struct, frozen=True):
