@@ -365,7 +365,7 @@ def test_a_crawl_that_somebody_else_is_at_is_left_alone(meadow: RunningMeadow, t
         with pytest.raises(CrawlLocked, match="is in use by") as told:
             next(iter(fieldmouse.Crawl(home)))
         assert "`close` that crawl" in told.value.hint
-        with pytest.raises(UsageError, match="are being gone through already") as twice:
+        with pytest.raises(UsageError, match="another loop iterates the pages") as twice:
             iter(crawl)
         assert "close" in twice.value.hint
         assert next(iter_).url, "the first one does not notice"

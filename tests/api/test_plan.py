@@ -36,7 +36,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"seeds": ["ftp://a/"]}, "`ftp://a/` is no URL", "http://"),
     ({"seeds": [5]}, "`5` is no URL", "http://"),
     ({"seeds": 5}, "`seeds` is 5", 'seeds=["https://..."]'),
-    ({"seeds": []}, "there is nowhere to begin", "seeds=[...]"),
+    ({"seeds": []}, "no seed is given", "seeds=[...]"),
     ({"words": {"delay": "soon"}}, '`politeness.delay` is "soon"', "500/h"),
     ({"words": {"delay": -1.0}}, '`politeness.delay` is "-1.000000s"', "500/h"),
     ({"words": {"delay": float("nan")}}, "`politeness.delay` is", "500/h"),

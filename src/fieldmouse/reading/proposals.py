@@ -30,6 +30,8 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.rules import noise_of
 from fieldmouse.url import host_of
 
+_UrlFilter = Callable[[str], bool] | None
+
 PAGES = 50  # examined per host
 ELEMENTS = 5000  # examined per page
 _SELECTABLE = re.compile(r"[A-Za-z][A-Za-z_-]*", re.ASCII)  # names with digits may change
@@ -45,9 +47,8 @@ class RuleProposal(msgspec.Struct, frozen=True):
 
 
 def propose(
-    home: CrawlDir, last: Checkpoint, library: Library, settings: Settings,
-    is_wanted: Callable[[str], bool] | None,
-) -> list[RuleProposal]:  # fmt: skip
+    home: CrawlDir, last: Checkpoint, library: Library, settings: Settings, is_wanted: _UrlFilter
+) -> list[RuleProposal]:
     """Rules for places that differ at every look; those that silence most pages first."""
     rules = noise_of(settings)
     samples: dict[str, dict[str, str]] = defaultdict(dict)  # by rule: page and sample
@@ -67,9 +68,7 @@ def propose(
     return sorted(proposals, key=lambda proposal: (-proposal.pages, proposal.rule))
 
 
-def _polled_often(
-    home: CrawlDir, length: int, is_wanted: Callable[[str], bool] | None
-) -> Iterator[list[OutcomeRow]]:
+def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterator[list[OutcomeRow]]:
     """The newest versions of pages with at least `RUNNING` differences, for at most `PAGES` pages a host."""
     rows: dict[str, list[OutcomeRow]] = {}
     hosts: dict[str, int] = defaultdict(int)
