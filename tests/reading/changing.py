@@ -1,6 +1,6 @@
-"""A web that is another each day, crawled once and then refreshed.
+"""Site that changes each day, crawled once and then refreshed.
 
-Each path has a list of what it answers, one for each day; the last one stays. A day is a run in virtual time.
+Each path has a list of responses, one per day; the last one stays. A day is a run in virtual time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DAY = 86_400.0
 GONE, SILENT = 404, 500
 
 Shown = str | bytes | int | tuple[int, str]
-"""A page, a status without one, or a redirect and where to."""
+"""A page, a status without one, or a redirect with its target."""
 
 
 class ChangingWeb:
@@ -65,7 +65,7 @@ class ChangingCrawl:
         self._live(None)
 
     def next_days(self, days: int = 1) -> None:
-        """Every known page is polled on each of the days."""
+        """Poll every known page on each of the days."""
         for _ in range(days):
             self.day += 1
             self._live(Order(once=True, hold=True, only=True))
@@ -77,7 +77,7 @@ class ChangingCrawl:
         )  # type: ignore[arg-type]  # fmt: skip
 
     def set(self, **changes: object) -> None:
-        """Change the settings of the crawl, as its user would in the file."""
+        """Change the settings of the crawl in its file, as a user would."""
         settings = load(self.path / "fieldmouse.toml")
         dotted = {name.replace("__", "."): value for name, value in changes.items()}
         (self.path / "fieldmouse.toml").write_text(render(settings.override(dotted)))

@@ -1,4 +1,4 @@
-"""Several crawls read as one: of a URL that more than one knows, the newest word counts."""
+"""Several crawls read as one: for a URL in more than one, the newest outcome counts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Said = pytest.CaptureFixture[str]
 
 
 def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: Order | None = None) -> Path:
-    """Crawl the web as it is on a day, or look at known pages again."""
+    """Crawl the site as of a day, or poll known pages again."""
     bottled_crawl(
         path, lambda clock: ChangingWeb(pages, clock, day), [HOME + "/"], epoch=bottle.EPOCH + day * DAY,
         order=order, politeness__patience="0", refresh__policy="uniform", **QUICK,
@@ -79,7 +79,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(params=["in order", "turned round"])
 def rooms(days: list[Path], request: pytest.FixtureRequest) -> ReadingRooms:
-    """Whatever the order in which they are named."""
+    """In both orders."""
     return fieldmouse.open(days if request.param == "in order" else days[::-1])
 
 
@@ -92,7 +92,7 @@ def exported(
     return [json.loads(line) for line in target.read_text().splitlines()]
 
 
-def test_a_page_that_two_crawls_stored_is_shown_once_as_it_was_last(
+def test_a_page_stored_by_two_crawls_is_shown_once_in_its_newest_version(
     rooms: ReadingRooms, days: list[Path]
 ) -> None:
     told = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
@@ -112,7 +112,7 @@ def test_a_page_that_two_crawls_stored_is_shown_once_as_it_was_last(
 
 
 def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]:
-    """Of every outcome that each crawl exports by itself, the newest that says something of a page."""
+    """For each URL, the newest exported row that states whether it is a page."""
     last: dict[str, tuple[str, dict[str, Any]]] = {}
     for directory in directories:
         for row in exported(tmp_path, directory, words=("--all",)):
@@ -128,15 +128,15 @@ def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]
     }
 
 
-def test_export_writes_what_a_merge_of_both_exports_would_have(days: list[Path], tmp_path: Path) -> None:
+def test_export_of_two_crawls_equals_the_merge_of_both_exports(days: list[Path], tmp_path: Path) -> None:
     together = exported(tmp_path, *days)
     assert {row["url"]: row for row in together} == merged(tmp_path, days)
     assert len({row["url"] for row in together}) == len(together)
     assert together == sorted(together, key=lambda row: str(row["fetched_at"])), "about by time"
 
 
-def test_three_looks_at_a_lively_meadow_are_one_crawl(tmp_path: Path) -> None:
-    """Pages change, come and go between the looks, of which only the first sees everything."""
+def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
+    """Pages change, appear and vanish between the three crawls; only the first crawl sees every page."""
     meadow = Meadow(
         MeadowOptions(
             hosts=5, pages=120, seed=4, page_kb=1.0, links=8, changing=0.6, change_every=DAY, rewriting=True,
@@ -164,7 +164,7 @@ def test_three_looks_at_a_lively_meadow_are_one_crawl(tmp_path: Path) -> None:
     assert hits == {url: Path(row["directory"]) for url, row in expected.items() if row["indexed"]}
 
 
-def test_export_of_one_crawl_is_as_it_was_and_all_outcomes_of_several_are_all(
+def test_export_of_one_crawl_is_unchanged_and_of_several_has_all_outcomes(
     days: list[Path], tmp_path: Path
 ) -> None:
     alone = [exported(tmp_path, directory, words=("--all",)) for directory in days]
@@ -176,7 +176,9 @@ def test_export_of_one_crawl_is_as_it_was_and_all_outcomes_of_several_are_all(
     assert len(together) == sum(map(len, alone))
 
 
-def test_search_finds_the_newest_words_once_and_says_where(rooms: ReadingRooms, days: list[Path]) -> None:
+def test_search_finds_the_newest_version_once_and_names_its_directory(
+    rooms: ReadingRooms, days: list[Path]
+) -> None:
     early, late = days
 
     def found(words: str) -> list[tuple[str, Path]]:
@@ -191,9 +193,7 @@ def test_search_finds_the_newest_words_once_and_says_where(rooms: ReadingRooms, 
     assert found("ferret") == [("/back", late)]
 
 
-def test_a_search_by_command_names_the_directory_only_where_there_are_several(
-    days: list[Path], capsys: Said
-) -> None:
+def test_search_command_names_the_directory_only_for_several_crawls(days: list[Path], capsys: Said) -> None:
     assert cli.run(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
     hits = json.loads(capsys.readouterr().out)
     assert {hit["directory"] for hit in hits} == set(map(str, days))
@@ -205,7 +205,7 @@ def test_a_search_by_command_names_the_directory_only_where_there_are_several(
     assert f"no page in `{days[0]}` or `{days[1]}` has: acorn" in capsys.readouterr().err
 
 
-def test_explain_says_in_which_directory_each_outcome_lies(
+def test_explain_names_the_directory_of_each_outcome(
     rooms: ReadingRooms, days: list[Path], capsys: Said
 ) -> None:
     early, late = map(str, days)
@@ -229,7 +229,7 @@ def test_explain_says_in_which_directory_each_outcome_lies(
     assert capsys.readouterr().out == str(ReadingRooms(days).explain(HOME + "/other")) + "\n"
 
 
-def test_why_a_url_was_never_taken_is_looked_for_only_where_nobody_took_it(
+def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(
     days: list[Path], tmp_path: Path
 ) -> None:
     apart = tmp_path / "apart"
@@ -243,7 +243,7 @@ def test_why_a_url_was_never_taken_is_looked_for_only_where_nobody_took_it(
     assert all(any("has a link to it" in says for says in told.says) for told in unknown.crawls.values())
 
 
-def test_an_outcome_that_another_agent_had_booked_is_named_as_that(days: list[Path], tmp_path: Path) -> None:
+def test_explain_names_an_outcome_that_the_coordinator_rejected(days: list[Path], tmp_path: Path) -> None:
     shutil.copytree(days[0], tmp_path / "agent")
     room = ReadingRoom(tmp_path / "agent")
     row = room.explain(HOME + "/other").outcomes[0]
@@ -258,7 +258,7 @@ def test_an_outcome_that_another_agent_had_booked_is_named_as_that(days: list[Pa
     assert page is not None
 
 
-def test_versions_and_differences_are_those_of_all_crawls(rooms: ReadingRooms, days: list[Path]) -> None:
+def test_versions_and_differences_include_all_crawls(rooms: ReadingRooms, days: list[Path]) -> None:
     versions = rooms.versions(HOME + "/other")
     assert [(page.title, page.directory) for page in versions] == list(zip(("Old", "New"), days, strict=True))
     assert len(rooms.versions(HOME + "/same")) == 1, "the same bytes are no other version"
@@ -269,7 +269,7 @@ def test_versions_and_differences_are_those_of_all_crawls(rooms: ReadingRooms, d
     ]
 
 
-def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
+def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
     first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
     for path, day in ((first, 1), (second, 1), (second, 2)):
         poll_on(path, day)
@@ -289,7 +289,7 @@ def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
     assert sorted(together) == sorted(alone[1])
 
 
-def test_the_command_tells_of_several_crawls_and_which_of_them_saw_it(tmp_path: Path, capsys: Said) -> None:
+def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, capsys: Said) -> None:
     first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
     words = ["changes", str(first), "--with", str(second)]
     assert cli.run(words) == 0
@@ -320,7 +320,7 @@ def test_the_command_tells_of_several_crawls_and_which_of_them_saw_it(tmp_path: 
 
 
 def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
-    """A link that is found in the second crawl after its baseline, to a page that the first one has."""
+    """The second crawl finds a link after its baseline, to a page that the first one has."""
     grown = dict(PAGES) | {
         "/": ["<title>Door</title>", "<title>Door</title><a href=/early>y</a>"],
         "/early": ["<title>Early</title>vole"],
@@ -335,7 +335,7 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     assert together == [change for change in told if change != (HOME + "/early", ChangeKind.NEW)]
 
 
-def test_one_room_that_is_kept_open_follows_and_a_still_one_does_not(tmp_path: Path) -> None:
+def test_an_open_reader_follows_the_crawl_and_a_fixed_one_does_not(tmp_path: Path) -> None:
     first, second = crawl_on(tmp_path / "a", 0), tmp_path / "b"
     CrawlDir.create(second, shards=1, settings=(first / "fieldmouse.toml").read_bytes())
     rooms = ReadingRooms([first, second])
@@ -358,7 +358,7 @@ def test_one_room_that_is_kept_open_follows_and_a_still_one_does_not(tmp_path: P
     assert rooms.search("walnut") == []
 
 
-def test_directories_that_cannot_be_meant_are_a_sentence(
+def test_invalid_lists_of_directories_raise_a_clear_error(
     days: list[Path], tmp_path: Path, capsys: Said
 ) -> None:
     (tmp_path / "again").symlink_to(days[0])
@@ -386,7 +386,7 @@ def test_directories_that_cannot_be_meant_are_a_sentence(
             assert "Traceback" not in said.err
 
 
-def test_rows_that_were_extracted_are_those_of_the_newest_copies(tmp_path: Path) -> None:
+def test_extracted_rows_are_those_of_the_newest_copies(tmp_path: Path) -> None:
     for day in range(2):
         bottled_crawl(
             tmp_path / f"day-{day}", lambda clock, day=day: ChangingWeb(PAGES, clock, day), [HOME + "/other"],  # type: ignore[misc]
@@ -399,13 +399,13 @@ def test_rows_that_were_extracted_are_those_of_the_newest_copies(tmp_path: Path)
     assert [item["title"] for item in rooms.items(all=True)] == ["Old", "New"]
 
 
-# -- any logs at all
+# -- arbitrary logs
 
 URLS = [Url(f"http://example.org/{number}") for number in range(5)]
 
 
 def statement_of(row: OutcomeRow) -> bool | None:
-    """Whether a row says that its URL is a page; None if it says nothing of that."""
+    """Whether a row states that its URL is a page; None if it states nothing."""
     if row.kind is OutcomeKind.PAGE:
         return True
     told_gone = row.kind is OutcomeKind.FAILED and row.status in (404, 410)
@@ -415,7 +415,7 @@ def statement_of(row: OutcomeRow) -> bool | None:
 
 
 def listed_unless_unchanged(row: OutcomeRow) -> OutcomeRow:
-    """Only of what did not change the headers can have changed alone."""
+    """Only for an unchanged page can the headers have changed alone."""
     return msgspec.structs.replace(row, unlisted=row.unlisted and row.kind is OutcomeKind.UNCHANGED)
 
 
@@ -442,8 +442,8 @@ logs = st.lists(
 
 
 def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow] | None:
-    """Whose page it is, and as what: the rule, said in as many words as it takes."""
-    last: tuple[int, int] | None = None  # the crawl, and the place in its log
+    """Which crawl's page counts, and as what: the rule in its plainest form."""
+    last: tuple[int, int] | None = None  # the crawl, and the index in its log
     for number, rows in enumerate(crawls):
         for place, row in enumerate(rows):
             if row.url != url or statement_of(row) is None:
@@ -463,7 +463,7 @@ def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow
 
 @given(logs)
 @settings(max_examples=40)
-def test_many_crawls_as_one_are_what_one_log_of_all_their_rows_would_be(
+def test_several_crawls_read_as_one_log_of_all_their_rows(
     crawls: list[list[OutcomeRow]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -484,7 +484,7 @@ def test_many_crawls_as_one_are_what_one_log_of_all_their_rows_would_be(
                 for other, rows in enumerate(crawls)
                 if other != number
                 for told in rows
-            )  # what it heard itself, its own index knows
+            )  # its own index already knows its own rows
             assert not foreign or not precedence.is_to_be_found(number, url)
             assert not row.indexed or precedence.is_to_be_found(number, url)
             assert not any(
