@@ -157,9 +157,11 @@ def test_machine_settings_are_never_sent_to_the_server(server: ServerProcess, tm
     own = {
         "notify.webhook": "https://hooks.test/secret-token",
         "network.headers": '{"Authorization" = "Bearer abc"}',
-        "network.resolve": '["a.test=10.1.2.3"]', "network.nameservers": '["10.0.0.53"]',
-        "archive.prefix": "inhouse", "storage.min_free": "3GiB",
-    }  # fmt: skip
+        "network.resolve": '["a.test=10.1.2.3"]',
+        "network.nameservers": '["10.0.0.53"]',
+        "archive.prefix": "inhouse",
+        "storage.min_free": "3GiB",
+    }
     found(server, tmp_path, own)
     stored = b"".join(server.client().hvals(META.replace("fieldmouse", "atlas")))
     for secret in (b"secret-token", b"Bearer abc", b"10.1.2.3", b"10.0.0.53", b"inhouse", b"3GiB", b"notify"):

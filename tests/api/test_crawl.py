@@ -246,9 +246,8 @@ summary = fieldmouse.crawl(home / "c", seeds=seeds, delay=0.0, allow_private=Tru
 
 def test_a_crawl_runs_in_the_cells_of_a_notebook(meadow: RunningMeadow, tmp_path: Path) -> None:
     """As in a kernel: code with top-level `await`, run in an event loop that already runs."""
-    room: dict[str, Any] = {
-        "fieldmouse": fieldmouse, "home": tmp_path, "seeds": meadow.seeds, "settings": SETTINGS
-    }  # fmt: skip
+    room: dict[str, Any] = {"fieldmouse": fieldmouse, "home": tmp_path}
+    room |= {"seeds": meadow.seeds, "settings": SETTINGS}
 
     async def kernel() -> None:
         for cell in CELLS.split("---\n"):

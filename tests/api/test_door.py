@@ -19,18 +19,14 @@ from fieldmouse.policy.distribution import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-EXPORTS = {
-    "Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "ReadingRooms", "StoredPage", "Summary",
-    "__version__", "crawl", "open",
-}  # fmt: skip
+EXPORTS = {"Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "ReadingRooms", "StoredPage", "Summary"}
+EXPORTS |= {"__version__", "crawl", "open"}
 
 
 def loaded_by(code: str) -> set[str]:
     """The modules loaded in a process after running this code."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
     return set(done.stdout.split())
 
 
@@ -170,11 +166,9 @@ def test_a_user_script_passes_the_type_checker(tmp_path: Path) -> None:
     assert (ROOT / "src" / "fieldmouse" / "py.typed").exists()
     script = tmp_path / "script.py"
     script.write_text(SCRIPT + WRONG)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(script)],
-        cwd=tmp_path, capture_output=True, text=True,
-        env={"PATH": "", "MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")},
-    )  # fmt: skip
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(script)]
+    env = {"PATH": "", "MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
     first = SCRIPT.count("\n") + 1
     complaints = [line for line in done.stdout.splitlines() if line.startswith("script.py")]
     assert [int(line.split(":")[1]) for line in complaints if " error:" in line] == [

@@ -5,6 +5,7 @@ Each path has a list of responses, one per day; the last one stays. A day is a r
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from fieldmouse.clock import Clock
@@ -58,10 +59,9 @@ class ChangingCrawl:
 
     def __init__(self, path: Path, pages: dict[str, list[Shown]], **settings: object):
         self.path, self._pages, self.day = path, pages, 0
-        self._asked: dict[str, object] = {
-            "politeness__delay": "0s", "politeness__patience": "0", "network__allow_private": True,
-            "refresh__policy": "uniform", "refresh__retry": "1h", **settings,
-        }  # fmt: skip
+        polite = {"politeness__delay": "0s", "politeness__patience": "0", "network__allow_private": True}
+        refresh = {"refresh__policy": "uniform", "refresh__retry": "1h"}
+        self._settings: dict[str, object] = polite | refresh | settings
         self._live(None)
 
     def next_days(self, days: int = 1) -> None:
@@ -71,10 +71,9 @@ class ChangingCrawl:
             self._live(Order(once=True, hold=True, only=True))
 
     def _live(self, order: Order | None) -> None:
-        bottled_crawl(
-            self.path, lambda clock: ChangingWeb(self._pages, clock, self.day), [HOME + "/"],
-            epoch=bottle.EPOCH + self.day * DAY, order=order, **self._asked,
-        )  # type: ignore[arg-type]  # fmt: skip
+        epoch = bottle.EPOCH + self.day * DAY
+        fetcher = partial(ChangingWeb, self._pages, day=self.day)
+        bottled_crawl(self.path, fetcher, [HOME + "/"], epoch=epoch, order=order, **self._settings)  # type: ignore[arg-type]
 
     def set(self, **changes: object) -> None:
         """Change the settings of the crawl in its file, as a user would."""

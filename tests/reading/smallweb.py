@@ -82,10 +82,8 @@ class SmallWeb:
         length = "" if "chunked" in headers else f"Content-Length: {len(body)}\r\n"
         head = f"HTTP/1.1 {status} Fine\r\n{headers}\r\n{length}\r\n".encode("latin-1")
         now = self._clock.now()
-        return Response(
-            status, head, body, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode(),
-            address, now, now, now, tuple(_pairs(head)),
-        )  # fmt: skip
+        request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+        return Response(status, head, body, request, address, now, now, now, tuple(_pairs(head)))
 
     async def close(self) -> None:
         """Nothing is open."""

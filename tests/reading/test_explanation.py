@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -32,10 +33,9 @@ KILLED_AFTER = 70.0
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawl killed while hosts rest, some at the request of the server."""
     path = tmp_path_factory.mktemp("resting") / "c"
-    summary, _ = bottled_kill(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=KILLED_AFTER,
-        politeness__delay="10s", network__allow_private=True, storage__checkpoint="5s",
-    )  # fmt: skip
+    settings = {"politeness__delay": "10s", "network__allow_private": True, "storage__checkpoint": "5s"}
+    fetcher = partial(MeadowFetcher, MEADOW)
+    summary, _ = bottled_kill(path, fetcher, MEADOW.seeds, after=KILLED_AFTER, **settings)
     assert summary is None
     return path
 
@@ -87,19 +87,21 @@ class BusyWeb(SmallWeb):
         return msgspec.structs.replace(answer, status=429, headers=headers)
 
 
-@pytest.mark.parametrize("busy", ["/twin-1.html", "/robots.txt"])
-@pytest.mark.parametrize(("asked", "until", "more"), [
+WAITS = [
     ("120", 120.0, ""),
     (formatdate(bottle.EPOCH + 3600.0, usegmt=True), 3600.0, ""),
     ("864000", 864000.0, ", which is longer than `politeness.retry_after_cap`"),
-])  # fmt: skip
+]
+
+
+@pytest.mark.parametrize("busy", ["/twin-1.html", "/robots.txt"])
+@pytest.mark.parametrize(("asked", "until", "more"), WAITS)
 def test_a_wait_requested_by_the_server_is_named_while_it_lasts(
     tmp_path: Path, busy: str, asked: str, until: float, more: str
 ) -> None:
-    bottled_kill(
-        tmp_path / "c", lambda clock: BusyWeb(clock, busy, asked), [HOME + "/"], after=60.0, **QUICK,
-        storage__checkpoint="5s",
-    )  # fmt: skip
+    settings = QUICK | {"storage__checkpoint": "5s"}
+    fetcher = partial(BusyWeb, busy=busy, asked=asked)
+    bottled_kill(tmp_path / "c", fetcher, [HOME + "/"], after=60.0, **settings)
     home, url = CrawlDir.open(tmp_path / "c"), Url(HOME + ("/" if busy == "/robots.txt" else busy))
     (sentence,) = said(explain(home, url, bottle.EPOCH + 60.0), "the server asked")
     words, _, rest = sentence.partition(" (")
@@ -125,10 +127,9 @@ def test_explanation_uses_the_singular_for_one_link(small_crawl: Path) -> None:
 
 
 def test_explanation_says_that_a_plugin_may_have_rejected_a_link(tmp_path: Path) -> None:
-    summary, _ = bottled_crawl(
-        tmp_path / "c", SmallWeb, [HOME + "/"], **QUICK, plugins__admit="operator:not_",
-        plugins__readers={"application/x-vole": "builtins:str"},
-    )  # fmt: skip
+    readers = {"application/x-vole": "builtins:str"}
+    settings = QUICK | {"plugins__admit": "operator:not_", "plugins__readers": readers}
+    summary, _ = bottled_crawl(tmp_path / "c", SmallWeb, [HOME + "/"], **settings)
     assert summary.pages == 2, "the seed, and the sitemap that robots.txt names"
     room = ReadingRoom(tmp_path / "c")
     (why,) = said(room.explain(HOME + "/plain.txt"), "links to it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -170,13 +171,8 @@ def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
     told = [polled(number, CRAWLED + day * DAY, True) for day in (1, 2) for number in range(20)]
-    after = [
-        page(
-            number, CRAWLED + 3 * DAY, number % HOSTS, polled="page", news=News.NOISE,
-            withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY),
-        )
-        for number in range(20)
-    ]  # fmt: skip
+    noise = partial(page, polled="page", news=News.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY))
+    after = [noise(number, CRAWLED + 3 * DAY, number % HOSTS) for number in range(20)]
     chronicle.settle([page(number, CRAWLED, number % HOSTS) for number in range(20)] + told)
     stale = read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured
     assert stale is not None

@@ -58,13 +58,11 @@ def placed(hit: VersionHit) -> tuple[str, int, int, bool]:
 
 def test_search_finds_the_words_of_every_version_once(crawl: Path) -> None:
     room = ReadingRoom(crawl)
-    assert sorted(hit.url.removeprefix(HOME) for hit in room.search("quince", 50)) == [
-        "/back", "/returned", "/same",
-    ]  # fmt: skip
-    assert sorted(map(placed, room.search_versions("quince", 50))) == [
-        ("/back", 1, 0, False), ("/back", 3, 2, True), ("/gone", 1, 0, False), ("/moved", 1, 0, False),
-        ("/returned", 1, 0, True), ("/same", 1, 0, True), ("/terms", 1, 0, False),
-    ]  # fmt: skip
+    found = sorted(hit.url.removeprefix(HOME) for hit in room.search("quince", 50))
+    assert found == ["/back", "/returned", "/same"]
+    old = [(path, 1, 0, False) for path in ("/back", "/gone", "/moved", "/terms")]
+    shown = [("/back", 3, 2, True), ("/returned", 1, 0, True), ("/same", 1, 0, True)]
+    assert sorted(map(placed, room.search_versions("quince", 50))) == sorted(old + shown)
     assert [placed(hit) for hit in room.search_versions('"within thirty days"')] == [("/terms", 1, 0, False)]
     assert room.search_versions("title:B so")[0].url == f"{HOME}/back"
     assert room.search_versions("quince host:example.org") == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +61,9 @@ Said = pytest.CaptureFixture[str]
 
 def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: Order | None = None) -> Path:
     """Crawl the site as of a day, or poll known pages again."""
-    bottled_crawl(
-        path, lambda clock: ChangingWeb(pages, clock, day), [HOME + "/"], epoch=bottle.EPOCH + day * DAY,
-        order=order, politeness__patience="0", refresh__policy="uniform", **QUICK,
-    )  # type: ignore[arg-type]  # fmt: skip
+    settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
+    fetcher, epoch = partial(ChangingWeb, pages, day=day), bottle.EPOCH + day * DAY
+    bottled_crawl(path, fetcher, [HOME + "/"], epoch=epoch, order=order, **settings)  # type: ignore[arg-type]
     return path
 
 
@@ -95,13 +96,11 @@ def exported(
 def test_a_page_stored_by_two_crawls_is_shown_once_in_its_newest_version(
     rooms: ReadingRooms, days: list[Path]
 ) -> None:
-    told = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
+    shown = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
     early, late = days
-    assert told == {
-        "/": ("Door", late), "/same": ("Same", late), "/other": ("New", late), "/hidden": ("Hidden", late),
-        "/early": ("Early", early), "/late": ("Late", late), "/back": ("Back", late),
-    }  # fmt: skip
-    assert len(list(rooms.pages())) == len(told)
+    newest = {f"/{title.lower()}": (title, late) for title in ("Same", "Hidden", "Late", "Back")}
+    assert shown == newest | {"/": ("Door", late), "/other": ("New", late), "/early": ("Early", early)}
+    assert len(list(rooms.pages())) == len(shown)
     for page in rooms.pages():
         alone = rooms.page(page.url)
         assert alone is not None
@@ -117,10 +116,9 @@ def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]
     for directory in directories:
         for row in exported(tmp_path, directory, words=("--all",)):
             if row["kind"] == "page" or row["status"] in (404, 410):
-                last[row["url"]] = max(
-                    last.get(row["url"], ("", {})), (row["fetched_at"], row | {"directory": str(directory)}),
-                    key=lambda told: told[0],
-                )  # fmt: skip
+                row["directory"] = str(directory)
+                before = last.get(row["url"], ("", {}))
+                last[row["url"]] = max(before, (row["fetched_at"], row), key=itemgetter(0))
     return {
         url: {field: value for field, value in row.items() if field not in FATE_FIELDS}
         for url, (_, row) in last.items()
@@ -137,19 +135,17 @@ def test_export_of_two_crawls_equals_the_merge_of_both_exports(days: list[Path],
 
 def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
     """Pages change, appear and vanish between the three crawls; only the first crawl sees every page."""
-    meadow = Meadow(
-        MeadowOptions(
-            hosts=5, pages=120, seed=4, page_kb=1.0, links=8, changing=0.6, change_every=DAY, rewriting=True,
-            appearing=0.3, vanishing=0.4, staying=DAY, began=bottle.EPOCH, traps=0.0, duplicates=0.0,
-        )
-    )  # fmt: skip
+    plain = partial(
+        MeadowOptions, hosts=5, pages=120, seed=4, page_kb=1.0, links=8, traps=0.0, duplicates=0.0
+    )
+    lively = partial(plain, changing=0.6, change_every=DAY, appearing=0.3, vanishing=0.4, staying=DAY)
+    meadow = Meadow(lively(rewriting=True, began=bottle.EPOCH))
     looks = []
     for number, (day, most) in enumerate([(0, 0), (3, 80), (6, 40)]):
         looks.append(tmp_path / f"look-{number}")
-        bottled_crawl(
-            looks[-1], lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
-            epoch=bottle.EPOCH + day * DAY, crawl__pages=most, **QUICK,
-        )  # type: ignore[arg-type]  # fmt: skip
+        settings = {"scope__mode": "web", "crawl__pages": most, **QUICK}
+        fetcher, epoch = partial(MeadowFetcher, meadow), bottle.EPOCH + day * DAY
+        bottled_crawl(looks[-1], fetcher, meadow.seeds, epoch=epoch, **settings)  # type: ignore[arg-type]
     expected = merged(tmp_path, looks)
     for order in (looks, looks[::-1]):
         together = exported(tmp_path, *order)
@@ -277,10 +273,8 @@ def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
         [(change.url.removeprefix(HOME), change.kind) for change in ReadingRoom(path).changes()]
         for path in (first, second)
     ]
-    assert set(alone[0]) == {
-        ("/other", ChangeKind.CHANGED), ("/gone", ChangeKind.GONE), ("/late", ChangeKind.NEW),
-        ("/back", ChangeKind.NEW),
-    }  # fmt: skip
+    new = {("/late", ChangeKind.NEW), ("/back", ChangeKind.NEW)}
+    assert set(alone[0]) == new | {("/other", ChangeKind.CHANGED), ("/gone", ChangeKind.GONE)}
     assert set(alone[1]) == set(alone[0])
     assert len(alone[1]) == len(alone[0]) + 1, "it changed a second time"
     together = [
@@ -310,9 +304,8 @@ def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, ca
     assert str(first) in line
     assert cli.run([*words, "--versions", HOME + "/other", "--json"]) == 0
     versions = json.loads(capsys.readouterr().out)
-    assert [(row["title"], row["directory"]) for row in versions] == [
-        ("Old", str(first)), ("New", str(first)), ("Third", str(second)),
-    ]  # fmt: skip
+    expected = [("Old", str(first)), ("New", str(first)), ("Third", str(second))]
+    assert [(row["title"], row["directory"]) for row in versions] == expected
     assert cli.run([*words, "--diff", HOME + "/other"]) == 0
     assert "+ Third" in capsys.readouterr().out
     assert cli.run([*words, "--propose-rules"]) == 2
@@ -324,7 +317,7 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     grown = dict(PAGES) | {
         "/": ["<title>Door</title>", "<title>Door</title><a href=/early>y</a>"],
         "/early": ["<title>Early</title>vole"],
-    }  # fmt: skip
+    }
     first = crawl_on(tmp_path / "a", 0)
     second = crawl_on(tmp_path / "b", 0, grown)
     crawl_on(second, 1, grown, Order(once=True, hold=True))
@@ -388,11 +381,9 @@ def test_invalid_lists_of_directories_raise_a_clear_error(
 
 def test_extracted_rows_are_those_of_the_newest_copies(tmp_path: Path) -> None:
     for day in range(2):
-        bottled_crawl(
-            tmp_path / f"day-{day}", lambda clock, day=day: ChangingWeb(PAGES, clock, day), [HOME + "/other"],  # type: ignore[misc]
-            epoch=bottle.EPOCH + day * DAY, scope__mode="page",
-            plugins__extract="reading.harvesting:titles", **QUICK,
-        )  # fmt: skip
+        settings = {"scope__mode": "page", "plugins__extract": "reading.harvesting:titles", **QUICK}
+        fetcher, epoch = partial(ChangingWeb, PAGES, day=day), bottle.EPOCH + day * DAY
+        bottled_crawl(tmp_path / f"day-{day}", fetcher, [HOME + "/other"], epoch=epoch, **settings)
     rooms = ReadingRooms(tmp_path / f"day-{day}" for day in range(2))
     (item,) = rooms.items()
     assert (item["title"], item["directory"]) == ("New", str(tmp_path / "day-1"))
@@ -438,7 +429,7 @@ logs = st.lists(
     ).map(lambda rows: sorted(rows, key=lambda row: row.at)),
     min_size=1,
     max_size=4,
-)  # fmt: skip
+)
 
 
 def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow] | None:
