@@ -343,7 +343,7 @@ def test_only_agents_of_one_crawl_make_a_board(server: ServerProcess, tmp_path: 
         words = ("cluster", "rebuild", *(tmp_path / home for home in homes), *where)
         return str(asked(capfd, *words, expect=2)["error"])
 
-    assert "is one of its own" in refused("alone")
+    assert "is not an agent of a cluster" in refused("alone")
     assert "belongs to the crawl `else`" in refused("a", "b")
     assert "named twice" in refused("a", "b/../a")
     toml = tmp_path / "copy" / "fieldmouse.toml"
