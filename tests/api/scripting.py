@@ -1,4 +1,5 @@
-"""A user's script in a process of its own: it crawls the meadow and writes down every page it is given."""
+"""User script in a separate process that crawls the meadow (the synthetic web) and records every page it
+gets."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from meadowland import RunningMeadow
 
-# No `if __name__ == "__main__"`: workers are processes of their own, and not forks of this one.
+# No `if __name__ == "__main__"`: workers are new processes, not forks of this one.
 COLLECT = """
 import sys
 import fieldmouse
@@ -43,7 +44,7 @@ def heard_in(home: Path) -> Path:
 
 
 def heard(home: Path) -> Counter[str]:
-    """Every page the script was given, and how often."""
+    """Every page the script got, with counts."""
     file = heard_in(home)
     # The last line may be half a line, if the script was killed while it wrote it.
     return (
@@ -70,7 +71,7 @@ def stop(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, s
 
 
 def until(process: subprocess.Popen[str], true: Callable[[], object]) -> None:
-    """Wait until something is so, for as long as the script runs."""
+    """Wait until a condition holds, as long as the script runs."""
     while not true():
         try:
             process.wait(0.02)

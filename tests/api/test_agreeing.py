@@ -1,4 +1,4 @@
-"""What a machine takes from the settings of a crawl on a server, and what it decides for itself."""
+"""Merging of an agent's settings with those of the crawl on the coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server() -> object:
 
 
 def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> Plan:
-    """A crawl that somebody has begun with these settings."""
+    """Create a crawl with these settings."""
     RedisWorld(server)
     return joining.plan_to_join(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
@@ -40,7 +40,7 @@ def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | No
 
 
 def write(server: ServerProcess, settings: str) -> None:
-    """What somebody writes to the server past all agents."""
+    """Write to the server directly, past all agents."""
     key = META.replace("fieldmouse", "atlas")
     charter = json.loads(server.client().hget(key, "charter") or b"")
     server.client().hset(key, "charter", json.dumps({**charter, "settings": settings}))
@@ -63,7 +63,7 @@ def write(server: ServerProcess, settings: str) -> None:
         ("limits.body", "1TiB", 'limits.body = "1TiB"'),
     ],
 )
-def test_what_could_harm_a_machine_is_taken_only_if_it_says_so_itself(
+def test_harmful_settings_are_taken_only_if_the_machine_allows_them(
     server: ServerProcess, tmp_path: Path, setting: str, value: str, shown: str
 ) -> None:
     found(server, tmp_path, {})
@@ -100,7 +100,7 @@ def test_code_that_only_the_server_names_is_never_imported(
     for setting in ("plugins.extract", "plugins.admit", "plugins.sign", "refresh.policy", "frontier.policy"):
         found(server, tmp_path, {})
         write(server, '[crawl]\nseeds = ["http://a.test/"]\n' + _toml(setting, "planted_module:thing"))
-        if setting == "frontier.policy":  # a machine's own: what the server says of it is ignored
+        if setting == "frontier.policy":  # a machine setting: the value on the server is ignored
             assert join(server, tmp_path).settings.frontier.policy == "index"
         else:
             with pytest.raises(UsageError, match="has not allowed it"):
@@ -113,7 +113,7 @@ def _toml(setting: str, value: str) -> str:
     return f'[{section}]\n{key} = "{value}"\n'
 
 
-def test_an_agent_that_was_allowed_goes_on_in_its_directory(server: ServerProcess, tmp_path: Path) -> None:
+def test_a_returning_agent_keeps_its_permissions(server: ServerProcess, tmp_path: Path) -> None:
     found(server, tmp_path, {"network.allow_private": "true", "politeness.obey_robots_txt": "false"})
     said = {"network.allow_private": "true", "politeness.obey_robots_txt": "false"}
     join(server, tmp_path, said).open().unlock()
@@ -122,14 +122,14 @@ def test_an_agent_that_was_allowed_goes_on_in_its_directory(server: ServerProces
     assert not again.politeness.obey_robots_txt
 
 
-def test_a_file_that_lies_ready_in_the_directory_allows_it(server: ServerProcess, tmp_path: Path) -> None:
+def test_a_settings_file_in_the_directory_can_allow_it(server: ServerProcess, tmp_path: Path) -> None:
     found(server, tmp_path, {"network.allow_private": "true"})
     (tmp_path / "second").mkdir()
     (tmp_path / "second" / "fieldmouse.toml").write_text("[network]\nallow_private = true\n")
     assert join(server, tmp_path).settings.network.allow_private
 
 
-def test_a_machine_may_allow_more_than_the_crawl_wants(server: ServerProcess, tmp_path: Path) -> None:
+def test_a_machine_may_allow_more_than_the_crawl_uses(server: ServerProcess, tmp_path: Path) -> None:
     found(server, tmp_path, {})
     assert not join(server, tmp_path, {"network.allow_private": "true"}).settings.network.allow_private
 
@@ -145,7 +145,7 @@ def test_an_agent_may_only_lengthen_delays(
     assert join(server, tmp_path, said).settings.politeness.delay == kept
 
 
-def test_an_own_delay_between_addresses_does_not_shorten_that_of_the_crawl(
+def test_an_agents_address_delay_does_not_shorten_that_of_the_crawl(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     found(server, tmp_path, {"politeness.delay": "5s"})
@@ -153,13 +153,15 @@ def test_an_own_delay_between_addresses_does_not_shorten_that_of_the_crawl(
     assert (polite.delay, polite.per_address) == (5.0, 5.0)
 
 
-def test_what_is_a_machines_own_never_reaches_the_server(server: ServerProcess, tmp_path: Path) -> None:
+def test_machine_settings_are_never_sent_to_the_server(server: ServerProcess, tmp_path: Path) -> None:
     own = {
         "notify.webhook": "https://hooks.test/secret-token",
         "network.headers": '{"Authorization" = "Bearer abc"}',
-        "network.resolve": '["a.test=10.1.2.3"]', "network.nameservers": '["10.0.0.53"]',
-        "archive.prefix": "inhouse", "storage.min_free": "3GiB",
-    }  # fmt: skip
+        "network.resolve": '["a.test=10.1.2.3"]',
+        "network.nameservers": '["10.0.0.53"]',
+        "archive.prefix": "inhouse",
+        "storage.min_free": "3GiB",
+    }
     found(server, tmp_path, own)
     stored = b"".join(server.client().hvals(META.replace("fieldmouse", "atlas")))
     for secret in (b"secret-token", b"Bearer abc", b"10.1.2.3", b"10.0.0.53", b"inhouse", b"3GiB", b"notify"):
@@ -190,21 +192,23 @@ def test_settings_that_an_older_version_wrote_to_the_server_are_ignored(
 @pytest.mark.parametrize(
     "settings", ["a = " + "[" * 5000, "[crawl]\npages = " + "9" * 5000, "\x00", "[x", "="]
 )
-def test_settings_that_are_none_are_a_sentence(server: ServerProcess, tmp_path: Path, settings: str) -> None:
+def test_invalid_settings_on_the_server_raise_a_clear_error(
+    server: ServerProcess, tmp_path: Path, settings: str
+) -> None:
     found(server, tmp_path, {})
     write(server, settings)
     with pytest.raises(SettingsError):
         join(server, tmp_path)
 
 
-def test_every_setting_says_who_decides_it() -> None:
+def test_every_setting_has_a_decider() -> None:
     assert undecided(Settings) == []
     code = {"plugins.extract", "plugins.admit", "plugins.readers", "plugins.sign", "refresh.policy"}
     for name in code:
         assert decider(*name.split(".")) in (Decider.AGREE, Decider.CODE)
 
 
-def test_what_is_published_reads_back_as_the_crawls_part() -> None:
+def test_published_settings_read_back_as_the_settings_of_the_crawl() -> None:
     settings = Settings().override({"crawl.max_depth": 3, "robots.count": 7, "politeness.delay": "3s"})
     again = parse_published(published(settings), "here")
     for section, table in sections(Settings).items():

@@ -1,4 +1,4 @@
-"""`fieldmouse.Crawl` within a process: in a loop, a running event loop, in threads, and what may go wrong."""
+"""`fieldmouse.Crawl` within a process: in a loop, a running event loop, in threads, and its errors."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def crawl_of(meadow: RunningMeadow, home: Path, **more: Any) -> fieldmouse.Crawl
     return fieldmouse.Crawl(home, **asked | more)
 
 
-# -- what it is for
+# -- delivery of pages
 
 
-def test_each_page_comes_once_with_all_that_is_known_of_it(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_each_page_comes_once_with_all_its_fields(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl = crawl_of(meadow, tmp_path / "c")
     pages = list(crawl)
     assert Counter(page.url for page in pages) == Counter(meadow.pages())
@@ -75,8 +75,8 @@ def test_each_page_comes_once_with_all_that_is_known_of_it(meadow: RunningMeadow
     assert atlas.status().pages == [*atlas.readings()][-1].pages == len(pages)
 
 
-def test_what_was_not_delivered_comes_first_in_the_next_run(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """However a loop is left, only the page that was in hand comes again."""
+def test_undelivered_pages_come_first_in_the_next_run(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """However a loop is left, only the page in hand comes again."""
     home, given, in_hand = tmp_path / "c", Counter[str](), Counter[str]()
 
     def goes_wrong() -> None:
@@ -114,7 +114,9 @@ def test_what_was_not_delivered_comes_first_in_the_next_run(meadow: RunningMeado
     assert given == Counter(meadow.pages()) + in_hand
 
 
-def test_pages_crawled_without_a_loop_come_to_the_first_loop(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_pages_crawled_without_a_loop_are_delivered_to_the_first_loop(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
     asked: dict[str, Any] = {"delay": 0.0, "allow_private": True, "settings": SETTINGS}
     summary = fieldmouse.crawl(tmp_path / "c", seeds=meadow.seeds, pages=20, **asked)
     assert (summary.pages, summary.stopped_by, summary.exit) == (20, "pages", 3)
@@ -125,9 +127,7 @@ def test_pages_crawled_without_a_loop_come_to_the_first_loop(meadow: RunningMead
     assert len(rest) == len(meadow.pages()) - 30
 
 
-def test_a_crawl_that_is_done_stays_until_its_pages_are_delivered(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_a_finished_crawl_waits_until_its_pages_are_delivered(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl, given = crawl_of(meadow, tmp_path / "c"), []
     for page in crawl:
         if not given:
@@ -143,7 +143,7 @@ def test_a_crawl_that_is_done_stays_until_its_pages_are_delivered(
     assert list(crawl) == [], "it knows of the last one, too"
 
 
-def test_the_command_leaves_what_was_delivered_as_it_is(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_the_command_keeps_the_delivery_position(meadow: RunningMeadow, tmp_path: Path) -> None:
     home, given = tmp_path / "c", []
     for page in crawl_of(meadow, home):
         given.append(page.url)
@@ -156,10 +156,10 @@ def test_the_command_leaves_what_was_delivered_as_it_is(meadow: RunningMeadow, t
     assert Counter(given) == Counter([*meadow.pages(), given[5]])
 
 
-# -- where it runs
+# -- threads and event loops
 
 
-def test_inside_a_running_loop_other_things_go_on(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_async_iteration_does_not_block_the_event_loop(meadow: RunningMeadow, tmp_path: Path) -> None:
     async def main() -> tuple[list[str], int]:
         turns, done = 0, False
 
@@ -183,14 +183,14 @@ def test_inside_a_running_loop_other_things_go_on(meadow: RunningMeadow, tmp_pat
             if len(urls) == 10:
                 break
         del page
-        if "stopping" in repr(crawl):  # as good as always: nothing was waited for
+        if "stopping" in repr(crawl):  # nearly always: nothing was blocked
             with pytest.raises(UsageError, match="was left and is still stopping") as busy:
                 aiter(crawl)
             assert "`await crawl.aclose()` waits" in busy.value.hint
             with pytest.raises(CrawlLocked) as locked:
                 await anext(aiter(crawl_of(meadow, tmp_path / "c")))
             assert "`await crawl.aclose()` waits" in locked.value.hint
-        await crawl.aclose()  # without `async with` nobody waits for the end
+        await crawl.aclose()  # without `async with` nothing waits for the end
         assert CrawlDir.open(crawl.path).owner() is None
         urls += [page.url async for page in crawl]
         done = True
@@ -202,7 +202,7 @@ def test_inside_a_running_loop_other_things_go_on(meadow: RunningMeadow, tmp_pat
     assert turns > 10
 
 
-def test_a_cancelled_task_leaves_a_crawl_that_goes_on(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_crawl_of_a_cancelled_task_can_be_continued(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
 
     async def main() -> list[str]:
@@ -244,11 +244,10 @@ summary = fieldmouse.crawl(home / "c", seeds=seeds, delay=0.0, allow_private=Tru
 """
 
 
-def test_in_the_cells_of_a_notebook(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """As a kernel does it: code with `await` at its top, run in a loop that runs already."""
-    room: dict[str, Any] = {
-        "fieldmouse": fieldmouse, "home": tmp_path, "seeds": meadow.seeds, "settings": SETTINGS
-    }  # fmt: skip
+def test_a_crawl_runs_in_the_cells_of_a_notebook(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """As in a kernel: code with top-level `await`, run in an event loop that already runs."""
+    room: dict[str, Any] = {"fieldmouse": fieldmouse, "home": tmp_path}
+    room |= {"seeds": meadow.seeds, "settings": SETTINGS}
 
     async def kernel() -> None:
         for cell in CELLS.split("---\n"):
@@ -265,7 +264,7 @@ def test_in_the_cells_of_a_notebook(meadow: RunningMeadow, tmp_path: Path) -> No
     assert "<b>Crawl</b>" in room["crawl"]._repr_html_()
 
 
-def test_two_crawls_in_threads_of_one_process(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_two_crawls_run_in_threads_of_one_process(meadow: RunningMeadow, tmp_path: Path) -> None:
     found: dict[str, list[str]] = {}
 
     def collect(name: str) -> None:
@@ -279,13 +278,13 @@ def test_two_crawls_in_threads_of_one_process(meadow: RunningMeadow, tmp_path: P
     assert Counter(found["a"]) == Counter(found["b"]) == Counter(meadow.pages())
 
 
-def test_two_crawls_at_once_gone_through_in_turn(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_two_crawls_can_be_iterated_in_turn(meadow: RunningMeadow, tmp_path: Path) -> None:
     one, other = (crawl_of(meadow, tmp_path / name) for name in "ab")
     pairs = list(zip(one, other, strict=True))
     assert {a.url for a, _ in pairs} == {b.url for _, b in pairs} == meadow.pages()
 
 
-def test_nothing_of_the_process_is_changed(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_crawl_does_not_change_the_state_of_the_process(meadow: RunningMeadow, tmp_path: Path) -> None:
     def process() -> list[object]:
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
         policy = asyncio.get_event_loop_policy()
@@ -305,7 +304,7 @@ def test_nothing_of_the_process_is_changed(meadow: RunningMeadow, tmp_path: Path
     assert set(threading.enumerate()) <= threads
 
 
-def test_the_program_may_go_elsewhere_meanwhile(
+def test_a_crawl_continues_after_chdir(
     meadow: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -318,7 +317,7 @@ def test_the_program_may_go_elsewhere_meanwhile(
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-# -- how fast
+# -- speed
 
 
 def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
@@ -328,7 +327,8 @@ def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
     home, urls, still = tmp_path / "c", [], 0
     for page in crawl_of(wide, home):
         if not urls:
-            # The loop stands still. Two checkpoints after another hold the same: the crawl stands, too.
+            # The loop does not advance. Two checkpoints in a row hold the same: the crawl does not advance
+            # either.
             seen: list[tuple[float, int]] = []
             while still < 5:
                 last = read_checkpoint(CrawlDir.open(home))
@@ -344,7 +344,7 @@ def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
     assert left > 50, "much was left to do when it stood"
 
 
-def test_what_is_no_page_is_looked_at_once(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_outcomes_without_a_page_are_read_once(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     pages = len(list(crawl_of(meadow, home)))
     seeds = [meadow.seeds[0] + f"no-such-page-{number}" for number in range(3)]
@@ -355,23 +355,23 @@ def test_what_is_no_page_is_looked_at_once(meadow: RunningMeadow, tmp_path: Path
     assert last.state(hatch.PART, hatch.Delivered).reach == sealed_outcomes(last)
 
 
-# -- what may go wrong
+# -- errors
 
 
-def test_a_crawl_that_somebody_else_is_at_is_left_alone(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_crawl_in_use_by_another_loop_or_process_raises(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     with crawl_of(meadow, home) as crawl:
         next(iter_ := iter(crawl))
         with pytest.raises(CrawlLocked, match="is in use by") as told:
             next(iter(fieldmouse.Crawl(home)))
         assert "`close` that crawl" in told.value.hint
-        with pytest.raises(UsageError, match="are being gone through already") as twice:
+        with pytest.raises(UsageError, match="another loop iterates the pages") as twice:
             iter(crawl)
         assert "close" in twice.value.hint
         assert next(iter_).url, "the first one does not notice"
 
 
-def test_a_crawl_that_nobody_goes_through_makes_nothing(tmp_path: Path) -> None:
+def test_a_crawl_that_is_not_iterated_creates_nothing(tmp_path: Path) -> None:
     with fieldmouse.Crawl(tmp_path / "c", seeds=["http://127.0.0.1:9/"]) as crawl:
         assert repr(crawl) == f"<Crawl {tmp_path / 'c'}: not begun>"
     with pytest.raises(fieldmouse.FieldmouseError, match="has not run") as told:

@@ -1,4 +1,4 @@
-"""What `import fieldmouse` is: small until it is used, typed, and said once."""
+"""`import fieldmouse`: few modules until it is used, typed, and one spelling of each option."""
 
 from __future__ import annotations
 
@@ -19,18 +19,14 @@ from fieldmouse.policy.distribution import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-EXPORTS = {
-    "Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "ReadingRooms", "StoredPage", "Summary",
-    "__version__", "crawl", "open",
-}  # fmt: skip
+EXPORTS = {"Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "ReadingRooms", "StoredPage", "Summary"}
+EXPORTS |= {"__version__", "crawl", "open"}
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules that a process has after running this."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
+    """The modules loaded in a process after running this code."""
+    command = [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
     return set(done.stdout.split())
 
 
@@ -47,7 +43,7 @@ def test_reading_loads_no_crawler_and_planning_no_stage() -> None:
     assert not {"fieldmouse.robots", "fieldmouse.frontier.frontier", "uvloop", "tantivy"} & planning
 
 
-def test_the_exports_are_these_and_each_says_what_it_is() -> None:
+def test_every_export_is_listed_and_documented() -> None:
     assert set(fieldmouse.__all__) == set(dir(fieldmouse)) == EXPORTS
     for name in EXPORTS - {"__version__"}:
         assert inspect.getdoc(getattr(fieldmouse, name)), name
@@ -99,7 +95,7 @@ def test_every_short_option_of_the_command_is_a_keyword() -> None:
         ([], {}),
     ],
 )
-def test_what_is_wrong_gets_the_sentence_that_the_command_prints(
+def test_invalid_arguments_raise_the_error_that_the_command_prints(
     words: list[str], keywords: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "c"
@@ -111,7 +107,7 @@ def test_what_is_wrong_gets_the_sentence_that_the_command_prints(
     assert not list(tmp_path.iterdir())
 
 
-def test_code_is_given_as_itself_if_workers_and_a_resume_can_find_it(tmp_path: Path) -> None:
+def test_user_code_may_be_an_object_that_can_be_imported_by_name(tmp_path: Path) -> None:
     class Local:
         pass
 
@@ -165,16 +161,14 @@ fieldmouse.crawl("atlas", delay=[])
 """
 
 
-def test_a_users_script_is_checked_against_our_types(tmp_path: Path) -> None:
-    """The package says that it is typed, so a type checker sees what a user does with it."""
+def test_a_user_script_passes_the_type_checker(tmp_path: Path) -> None:
+    """The package is marked as typed, so a type checker checks user code against it."""
     assert (ROOT / "src" / "fieldmouse" / "py.typed").exists()
     script = tmp_path / "script.py"
     script.write_text(SCRIPT + WRONG)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(script)],
-        cwd=tmp_path, capture_output=True, text=True,
-        env={"PATH": "", "MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")},
-    )  # fmt: skip
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(script)]
+    env = {"PATH": "", "MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
     first = SCRIPT.count("\n") + 1
     complaints = [line for line in done.stdout.splitlines() if line.startswith("script.py")]
     assert [int(line.split(":")[1]) for line in complaints if " error:" in line] == [

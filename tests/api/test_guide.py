@@ -1,4 +1,4 @@
-"""The guide keeps its word: its code is taken out and run against a meadow, as it stands there."""
+"""Code of the guide, extracted and run against a meadow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
 
 def blocks(document: str, seed: str) -> list[str]:
-    """The code of a document, with the meadow for a site."""
+    """The code blocks of a document, with the meadow as site."""
     text = (DOCS / document).read_text()
     here = text.replace('seeds=["https://example.org/"]', f'seeds=["{seed}"], allow_private=True, delay=0.02')
     here = here.replace('host="example.org"', f'host="{name_of(host_of(Url(seed)))}"')

@@ -1,4 +1,4 @@
-"""Everything that is wrong with what was asked is said before anything is made."""
+"""Plans report every invalid argument before anything is created."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"seeds": ["ftp://a/"]}, "`ftp://a/` is no URL", "http://"),
     ({"seeds": [5]}, "`5` is no URL", "http://"),
     ({"seeds": 5}, "`seeds` is 5", 'seeds=["https://..."]'),
-    ({"seeds": []}, "there is nowhere to begin", "seeds=[...]"),
+    ({"seeds": []}, "no seed is given", "seeds=[...]"),
     ({"words": {"delay": "soon"}}, '`politeness.delay` is "soon"', "500/h"),
     ({"words": {"delay": -1.0}}, '`politeness.delay` is "-1.000000s"', "500/h"),
     ({"words": {"delay": float("nan")}}, "`politeness.delay` is", "500/h"),
@@ -58,7 +58,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "sentence", "hint"), WRONG, ids=lambda value: str(value)[:40])
-def test_what_is_wrong_is_named_with_a_way_out_and_nothing_is_made(
+def test_invalid_arguments_raise_with_a_hint_and_create_nothing(
     tmp_path: Path, wrong: dict[str, Any], sentence: str, hint: str
 ) -> None:
     asked = {"words": {}, "changes": {}, "seeds": [SEED]} | wrong
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_named_with_a_way_out_and_nothing_is_made(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_hold_a_crawl_is_refused_beforehand(tmp_path: Path) -> None:
+def test_an_unusable_directory_is_refused_by_the_plan(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("")
@@ -79,7 +79,7 @@ def test_a_place_that_cannot_hold_a_crawl_is_refused_beforehand(tmp_path: Path) 
         assert told.value.hint
 
 
-def test_a_number_of_seconds_and_the_option_of_the_command_mean_the_same() -> None:
+def test_seconds_in_python_and_on_the_command_line_mean_the_same() -> None:
     def delay(value: object) -> float:
         return plan_anew(Path("nowhere"), {"delay": value}, {}, [SEED]).settings.politeness.delay
 
@@ -88,7 +88,7 @@ def test_a_number_of_seconds_and_the_option_of_the_command_mean_the_same() -> No
     assert delay(0.0) == delay(0) == delay("0s") == 0.0
 
 
-def test_what_was_not_said_keeps_its_default_and_zero_is_said() -> None:
+def test_none_keeps_the_default_and_zero_is_a_value() -> None:
     nothing: dict[str, object] = dict.fromkeys(SETTING_OF)
     assert (
         plan_anew(Path("nowhere"), nothing, {}, [SEED]).settings.override({"crawl.seeds": []}) == Settings()
@@ -98,12 +98,12 @@ def test_what_was_not_said_keeps_its_default_and_zero_is_said() -> None:
     assert said.settings.limits.body == 1 << 20
 
 
-def test_one_seed_may_be_a_text_and_seeds_come_once() -> None:
+def test_a_single_seed_may_be_a_string_and_duplicates_are_removed() -> None:
     assert plan_anew(Path("nowhere"), {}, {}, SEED).seeds == (SEED,)
     assert plan_anew(Path("nowhere"), {}, {}, [SEED, SEED[:-1], "http://b/"]).seeds == (SEED, "http://b/")
 
 
-def test_a_plan_makes_nothing_and_opening_it_makes_a_crawl(tmp_path: Path) -> None:
+def test_a_plan_creates_nothing_until_it_is_opened(tmp_path: Path) -> None:
     new = plan(tmp_path / "c", {"pages": 7}, {}, [SEED])
     assert new.new
     assert not list(tmp_path.iterdir())
@@ -117,7 +117,7 @@ def test_a_plan_makes_nothing_and_opening_it_makes_a_crawl(tmp_path: Path) -> No
     assert not plan(tmp_path / "c", {}, {}).new
 
 
-def test_there_is_nothing_to_resume_where_there_is_no_crawl(tmp_path: Path) -> None:
+def test_resume_without_a_crawl_raises(tmp_path: Path) -> None:
     with pytest.raises(NotACrawl):
         plan_to_resume(tmp_path / "c", {}, {})
 
@@ -138,7 +138,7 @@ def test_arguments_hold_for_one_run_and_new_seeds_stay(made: CrawlDir) -> None:
     assert plan(made.path, {}, {}).added == ()
 
 
-def test_seeds_written_into_the_file_between_two_runs_count(made: CrawlDir) -> None:
+def test_seeds_added_to_the_settings_file_between_two_runs_count(made: CrawlDir) -> None:
     file = made / "fieldmouse.toml"
     file.write_text(with_seeds(file.read_text(), ["http://b/"]))
     assert plan(made.path, {}, {}).seeds == (SEED, "http://b/")
@@ -159,7 +159,7 @@ def files() -> Iterator[str]:
 @pytest.mark.parametrize("text", list(files()))
 @settings(max_examples=8)
 @given(added=st.lists(st.text("/#'=,[]äab ").map("http://b/{}".format), min_size=1))
-def test_adding_seeds_changes_nothing_else_however_the_file_is_written(text: str, added: list[str]) -> None:
+def test_adding_seeds_changes_nothing_else_in_any_layout_of_the_file(text: str, added: list[str]) -> None:
     before, after = settings_file.parse(text), settings_file.parse(edited := with_seeds(text, added))
     assert after == before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
     assert tomllib.loads(edited)
@@ -170,9 +170,7 @@ def test_adding_seeds_changes_nothing_else_however_the_file_is_written(text: str
         assert all(line in edited for line in kept)
 
 
-def test_seeds_that_cannot_be_written_down_leave_no_lock_behind(
-    made: CrawlDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_of_seeds_releases_the_lock(made: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = plan_to_resume(made.path, {}, {}, ["http://127.0.1.2:8000/"])
     with monkeypatch.context() as patched:
         patched.setattr(sys.modules[plan_to_resume.__module__], "write_settings", _refuse)
@@ -187,7 +185,7 @@ def _refuse(path: Path, content: bytes, *, private: bool) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
 
-def test_a_settings_file_with_secrets_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_settings_file_with_secrets_is_private(tmp_path: Path) -> None:
     secret = {"network.headers": {"Cookie": "id=s3cret"}}
     for name, changes, mode in (("open", {}, None), ("closed", secret, 0o600)):
         home = plan_anew(tmp_path / name, {}, changes, [SEED]).open()
@@ -200,13 +198,13 @@ def test_a_settings_file_with_secrets_is_its_owners_alone(tmp_path: Path) -> Non
         assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == (mode or usual & 0o777)
 
 
-def test_new_seeds_leave_the_settings_file_as_open_as_its_owner_made_it(made: CrawlDir) -> None:
+def test_new_seeds_keep_the_mode_of_the_settings_file(made: CrawlDir) -> None:
     (made / "fieldmouse.toml").chmod(0o640)
     plan_to_resume(made.path, {}, {}, [f"{SEED}more"]).open().unlock()
     assert (made / "fieldmouse.toml").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_settings_file_that_a_kill_left_half_written_does_not_stay_open(tmp_path: Path) -> None:
+def test_a_leftover_settings_file_of_a_kill_does_not_make_the_settings_public(tmp_path: Path) -> None:
     left = tmp_path / "c" / "fieldmouse.toml.new"
     left.parent.mkdir()
     left.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""A script that goes through a crawl may be stopped or killed in any way; run again, it goes on."""
+"""Scripts that iterate a crawl and are stopped or killed continue it when run again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .scripting import COLLECT, heard, run, start, stop, until
 
 KILLS = int(os.environ.get("FIELDMOUSE_KILLS", "5"))
 SLOW = COLLECT.replace("delay=0.0", "delay=0.2")
-"""The largest host has dozens of pages: nobody is done with it before the signal comes."""
+"""The largest host has dozens of pages, so the crawl is not done before the signal."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def ended_in_good_order(home: Path) -> bool:
     return last is not None and last.clean and not CrawlDir.open(home).killed
 
 
-def test_killed_at_any_moment_and_run_again_a_script_is_given_every_page(
+def test_a_script_killed_at_any_moment_gets_every_page_when_run_again(
     meadow: RunningMeadow, tmp_path: Path
 ) -> None:
     rng, home = random.Random(7), tmp_path / "c"
@@ -59,7 +59,7 @@ def test_killed_at_any_moment_and_run_again_a_script_is_given_every_page(
 
 
 @pytest.mark.parametrize("moment", ["while it waits", "in the loop's body"])
-def test_ctrl_c_stops_the_crawl_in_good_order_and_the_script_goes_on_when_run_again(
+def test_ctrl_c_stops_the_crawl_and_the_next_run_continues_it(
     meadow: RunningMeadow, tmp_path: Path, moment: str
 ) -> None:
     home = tmp_path / "c"
@@ -92,8 +92,8 @@ def test_a_second_ctrl_c_does_not_wait(meadow: RunningMeadow, tmp_path: Path) ->
     assert set(heard(home)) == meadow.pages()
 
 
-def test_a_program_that_ends_with_its_crawl_still_open_ends(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """That is a kill to the crawl: nothing is lost, and the next run goes on."""
+def test_a_program_with_an_open_crawl_can_exit(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """The crawl ends as if killed: nothing is lost, and the next run continues it."""
     home = tmp_path / "c"
     open_ended = (
         COLLECT.partition("with open")[0]
@@ -122,7 +122,7 @@ def test_a_fork_of_the_program_leaves_the_crawl_alone(meadow: RunningMeadow, tmp
     assert list(heard(home).values()) == [1] * 5
 
 
-def test_a_disk_that_is_full_reaches_the_loop_as_a_sentence(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_full_disk_raises_a_clear_error_in_the_loop(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     confine = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))\n"
     told = f"""

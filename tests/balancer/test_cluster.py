@@ -114,7 +114,7 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
 
 def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
-    assert nobody["error"] == "the board knows no crawl `none`"
+    assert nobody["error"] == "the coordinator knows no crawl `none`"
     assert "no coordinator" in str(
         asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"]
     )
@@ -140,7 +140,7 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     assert "is no seed of this crawl" in str(stray["error"])
     assert not (tmp_path / "b").exists()
     alone = asked(capfd, "resume", tmp_path / "a", expect=2)
-    assert "is an agent of a network" in str(alone["error"])
+    assert "is an agent of a cluster" in str(alone["error"])
     # A finished crawl may be kept fresh from now on.
     fresh = ("--set", "refresh.on=true", "--set", "refresh.budget=1/s", "--time", "1s")
     assert asked(capfd, "agent", tmp_path / "c", *where, *fresh, expect=3)["stopped_by"] == "time"
@@ -341,7 +341,7 @@ def test_a_rebuild_refuses_directories_of_different_crawls(
         words = ("cluster", "rebuild", *(tmp_path / home for home in homes), *where)
         return str(asked(capfd, *words, expect=2)["error"])
 
-    assert "is one of its own" in refused("alone")
+    assert "is not an agent of a cluster" in refused("alone")
     assert "belongs to the crawl `else`" in refused("a", "b")
     assert "named twice" in refused("a", "b/../a")
     toml = tmp_path / "copy" / "fieldmouse.toml"
@@ -390,7 +390,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
             plan = joining.plan_to_join(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
             plan.open().unlock()
         wrong = asked(capfd, "cluster", "drain", "ada", *where, "--crawl", "nwes", expect=1)
-        assert wrong["error"] == "the board knows no crawl `nwes`"
+        assert wrong["error"] == "the coordinator knows no crawl `nwes`"
         assert wrong["hint"] == "it has `news` and `wikis`: name one with --crawl"
         assert list(asked(capfd, "cluster", "list", *where)) == ["news", "wikis"]
         command = crawling.command("agent", tmp_path / "b", *where, "--crawl", "nwes")
@@ -399,7 +399,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
         )
         try:
             assert waiting.stderr is not None
-            assert "to appear on the board, which has `news` and `wikis`" in waiting.stderr.readline()
+            assert "to appear on the coordinator, which has `news` and `wikis`" in waiting.stderr.readline()
         finally:
             crawling.end(waiting)
 

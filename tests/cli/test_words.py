@@ -91,7 +91,7 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["dance"], 2, "there is no command `dance`", "`fieldmouse --help` lists the commands"),
         (["crawl"], 2, "Missing argument 'DIRECTORY'", "see `fieldmouse crawl --help`"),
         (["crawl", "x", "--sed", "y"], 2, "No such option", "see `fieldmouse crawl --help`"),
-        (["crawl", "x"], 2, "there is nowhere to begin", "`fieldmouse crawl x --seed https://...`"),
+        (["crawl", "x"], 2, "no seed is given", "`fieldmouse crawl x --seed https://...`"),
         (
             ["crawl", "https://www.example.org/docs/"],
             2,

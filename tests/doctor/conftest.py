@@ -1,4 +1,4 @@
-"""Two small crawls, one finished and one killed, made once and copied for whoever wants to damage one."""
+"""Two small crawls, one finished and one killed, made once and copied by tests that damage them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def finished_crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def killed_crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Killed when URLs waited in every kind of file, the pages after the last checkpoint half written."""
+    """Killed with waiting URLs in every kind of file, and half-written pages after the last checkpoint."""
     path = tmp_path_factory.mktemp("killed") / "c"
     summary, _ = bottled_kill(path, web, MEADOW.seeds, after=25.0, **CRAWL)
     assert summary is None
@@ -34,5 +34,5 @@ def killed_crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["finished", "killed"])
 def crawl(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A crawl of one's own, to be damaged at will."""
+    """A private copy of a crawl, to be damaged."""
     return Path(shutil.copytree(request.getfixturevalue(f"{request.param}_crawl"), tmp_path / "c"))

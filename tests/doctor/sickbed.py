@@ -1,4 +1,4 @@
-"""Crawls to be damaged, ways to damage them, and the truth to hold them against afterwards."""
+"""Crawls to be damaged, ways to damage them, and the expected contents."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CRAWL: dict[str, object] = {
     "frontier__front_max": 4,
     "frontier__record_decisions": "1MB",
 }
-COSTS_NOTHING = (
-    "simhashes", "pages.trace", "decisions.log", "control.log", "readings.log", "lock",
-    "digests.lmdb-lock", "shard-0.lock", ".tantivy-writer.lock", ".tantivy-meta.lock",
-)  # fmt: skip
+COSTS_NOTHING = tuple(
+    "simhashes pages.trace decisions.log control.log readings.log lock digests.lmdb-lock shard-0.lock"
+    " .tantivy-writer.lock .tantivy-meta.lock".split()
+)
 """As docs/durability.md has them."""
 
 
@@ -38,7 +38,7 @@ def web(clock: Any) -> MeadowFetcher:
 
 
 def resume_for_good(path: Path) -> None:
-    """Go on until done, and find exactly what the meadow holds."""
+    """Resume until done, and compare with the contents of the meadow."""
     bottled_crawl(path, web, MEADOW.seeds, epoch=bottle.EPOCH + 1000.0, **CRAWL)
     stored = [row.url for row in outcomes(path) if row.kind == "page"]
     truth = {fact.url for fact in MEADOW.truth() if fact.allowed and fact.status == 200}
@@ -52,7 +52,7 @@ def troubles(path: Path, *, deep: bool = False) -> list[Finding]:
 
 
 def is_healthy(path: Path, *, deep: bool = False) -> bool:
-    """Stops looking at the first trouble."""
+    """Stops at the first unhealthy finding."""
     return all(finding.healthy for finding in examine(CrawlDir.open(path), deep=deep))
 
 
@@ -67,9 +67,8 @@ def cut(path: Path) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put another file there. An index that this process searched before has the old one mapped into memory,
-    and would end the process if that were cut under it.
-    """
+    """Replace a file. An index that this process searched before has the old one mapped into memory, and
+    truncating that would end the process."""
     fresh = path.with_name(f"{path.name}.fresh")
     fresh.write_bytes(content)
     fresh.replace(path)
@@ -84,12 +83,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def files_of(path: Path) -> list[Path]:
-    """One file of each kind that counts: an index has segments that were never committed, too."""
+    """One file of each kind that counts; an index also has segments that were never committed."""
     (index,) = path.glob("index/shard-0/*")
     segment = json.loads((index / "meta.json").read_bytes())["segments"][0]["segment_id"].replace("-", "")
     kinds: dict[str, Path] = {}
     for file in sorted(path.rglob("*")):
-        if file.parent.name == "kept":  # second names; a copy of a crawl has made second files of them
+        if file.parent.name == "kept":  # hard links; copying a crawl turned them into separate files
             continue
         if file.is_file() and file.stat().st_size and file.name not in COSTS_NOTHING:
             kind = "".join(letter for letter in file.name if not letter.isdigit())

@@ -1,4 +1,4 @@
-"""What an agent of a network has to tell its board is examined record by record."""
+"""Check of an agent's outbox, record by record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def agent(tmp_path: Path) -> CrawlDir:
 
 @pytest.mark.parametrize("file", ["board/tell-1.log", "unbooked.log"])
 @pytest.mark.parametrize("damage", ["flip", "first byte", "cut", "delete"])
-def test_damage_to_what_an_agent_has_to_tell_is_seen(agent: CrawlDir, file: str, damage: str) -> None:
+def test_damage_to_an_agents_outbox_is_found(agent: CrawlDir, file: str, damage: str) -> None:
     assert all(finding.healthy for finding in look_at_parts(agent))
     DAMAGES[damage](agent / file)
     (hurt,) = [finding for finding in look_at_parts(agent) if not finding.healthy]

@@ -1,4 +1,4 @@
-"""Doctor's word against the truth: whatever is done to a file of a crawl, it is seen, or it costs nothing."""
+"""Doctor against the truth: any damage to a file of a crawl is found, or is harmless."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from whole.bottled import outcomes
 from .sickbed import COSTS_NOTHING, DAMAGES, files_of, flip, is_healthy, resume_for_good, troubles
 
 
-def test_an_undamaged_crawl_is_healthy_to_its_last_byte(crawl: Path) -> None:
+def test_an_undamaged_crawl_is_healthy(crawl: Path) -> None:
     assert troubles(crawl) == troubles(crawl, deep=True) == []
 
 
-def test_damage_to_what_costs_nothing_is_healthy_and_that_is_true(crawl: Path) -> None:
+def test_harmless_damage_is_reported_healthy_and_costs_nothing(crawl: Path) -> None:
     for how in DAMAGES.values():
         for file in sorted(crawl.rglob("*")):
             if file.name in COSTS_NOTHING and file.is_file() and file.stat().st_size:
@@ -40,7 +40,7 @@ def test_damage_to_what_costs_nothing_is_healthy_and_that_is_true(crawl: Path) -
     ("state", "damage"),
     [("finished", "first byte"), ("killed", "flip"), ("killed", "cut"), ("finished", "delete")],
 )
-def test_any_other_damage_is_seen(
+def test_any_other_damage_is_found(
     state: str, damage: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     crawl = Path(shutil.copytree(request.getfixturevalue(f"{state}_crawl"), tmp_path / "c"))
@@ -50,17 +50,17 @@ def test_any_other_damage_is_seen(
         shutil.copy2(file, spare)
         DAMAGES[damage](file)
         if is_healthy(crawl, deep=file.name.endswith(".warc.gz")):
-            # Then it must be true.
+            # Then it must be harmless.
             resume_for_good(Path(shutil.copytree(crawl, tmp_path / f"resumed-{file.name}")))
             unseen.add(file.name)
         shutil.copy2(spare, file)
-    # Pages of lmdb that hold nothing, lists that tantivy can do without, and a torn tail such as kills leave.
+    # Unused lmdb pages, lists that tantivy can do without, and a torn tail such as a kill leaves.
     assert unseen <= {"digests.lmdb", ".managed.json", "meta.json", "journal"}
     assert "journal" not in unseen or (damage, (crawl / "lock").read_bytes()) == ("cut", b"1")
 
 
-def test_all_that_is_damaged_is_named(crawl: Path) -> None:
-    """Not only what is met first."""
+def test_every_damaged_file_is_named(crawl: Path) -> None:
+    """Not only the first one."""
     hurt = [*crawl.glob("frontier/hosts-*.log"), *crawl.glob("archive/shard-0.cdxj"), crawl / "outcomes.log"]
     for file in hurt:
         flip(file)
@@ -68,7 +68,7 @@ def test_all_that_is_damaged_is_named(crawl: Path) -> None:
     assert [file.name for file in hurt if file.name not in told] == []
 
 
-def test_a_damaged_record_is_named_with_its_url_and_place(crawl: Path) -> None:
+def test_a_damaged_record_is_named_with_its_url_and_offset(crawl: Path) -> None:
     (warc,) = crawl.glob("archive/*.warc.gz")
     row = next(row for row in outcomes(crawl) if row.kind == "page" and row.size > 2000 and row.offset > 5000)
     flip(warc, row.offset + 900)
@@ -79,10 +79,10 @@ def test_a_damaged_record_is_named_with_its_url_and_place(crawl: Path) -> None:
     assert "copy" in finding.advice
 
 
-def test_fewer_documents_than_pages_that_count_are_missed_also_after_a_kill(crawl: Path) -> None:
-    """The documents of some batches vanish from the index, which is otherwise whole."""
+def test_missing_documents_of_the_index_are_found_also_after_a_kill(crawl: Path) -> None:
+    """The documents of some batches are removed from the index, which is otherwise whole."""
     (index,) = crawl.glob("index/shard-0/*")
-    shutil.rmtree(index / "kept")  # else they could be brought back
+    shutil.rmtree(index / "kept")  # otherwise they could be restored
     opened = tantivy.Index.open(str(index))
     writer = opened.writer(heap_size=16 << 20, num_threads=1)
     writer.delete_documents_by_query(
@@ -97,7 +97,7 @@ def test_fewer_documents_than_pages_that_count_are_missed_also_after_a_kill(craw
     assert "pages of" in finding.says
 
 
-def test_a_stray_file_of_the_index_is_no_damage(crawl: Path) -> None:
+def test_an_extra_file_in_the_index_is_no_damage(crawl: Path) -> None:
     (index,) = crawl.glob("index/shard-0/*")
     segment = next(index.glob("*.store")).stem
     (index / f"{segment}.99999.del").write_bytes(b"left over")
@@ -105,7 +105,7 @@ def test_a_stray_file_of_the_index_is_no_damage(crawl: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"shards": 2}, {"key_seed": 7}, {"created_at": 0.0}, {"made_by": "me"}])
-def test_papers_that_were_changed_are_named_and_written_again(crawl: Path, change: dict[str, object]) -> None:
+def test_a_changed_crawl_json_is_reported_and_rewritten(crawl: Path, change: dict[str, object]) -> None:
     born = crawl / "crawl.json"
     told = json.loads(born.read_bytes())
     born.write_text(json.dumps(told | change))
@@ -116,7 +116,7 @@ def test_papers_that_were_changed_are_named_and_written_again(crawl: Path, chang
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_crawl_without_its_papers_is_a_sentence_and_gets_them_back(
+def test_a_missing_crawl_json_is_reported_and_rewritten(
     killed_crawl: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl = Path(shutil.copytree(killed_crawl, tmp_path / "c"))
@@ -130,7 +130,7 @@ def test_a_crawl_without_its_papers_is_a_sentence_and_gets_them_back(
     assert (crawl / "crawl.json").read_bytes() == told
 
 
-def test_what_is_no_crawl_gets_a_sentence_and_no_advice_that_fails(
+def test_a_directory_without_a_crawl_gets_an_error_with_a_valid_hint(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
@@ -141,7 +141,7 @@ def test_what_is_no_crawl_gets_a_sentence_and_no_advice_that_fails(
     assert f"`fieldmouse doctor {crawl}`" in capsys.readouterr().err
 
 
-def test_exit_codes_and_json_tell_the_same(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_and_json_agree(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", str(crawl), "--deep", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["healthy"] is True
     (crawl / "outcomes.log").unlink()
@@ -151,8 +151,8 @@ def test_exit_codes_and_json_tell_the_same(crawl: Path, capsys: pytest.CaptureFi
     assert [finding["what"] for finding in told["findings"] if not finding["healthy"]] == ["outcomes"]
 
 
-def test_files_that_a_running_crawl_deletes_are_held_while_we_look(crawl: Path) -> None:
-    """What the newest checkpoint named when we began is what we read, whatever goes meanwhile."""
+def test_files_deleted_by_a_running_crawl_stay_readable_during_the_check(crawl: Path) -> None:
+    """The check reads the files of the checkpoint it began with, whatever is deleted during it."""
     home = CrawlDir.open(crawl)
     with snapshot(home) as shot:
         assert shot is not None
@@ -163,9 +163,7 @@ def test_files_that_a_running_crawl_deletes_are_held_while_we_look(crawl: Path) 
 
 
 @pytest.mark.parametrize("damage", ["first byte", "cut"])
-def test_a_resume_changes_nothing_before_it_has_seen_that_the_index_is_damaged(
-    crawl: Path, damage: str
-) -> None:
+def test_a_resume_finds_a_damaged_index_before_it_changes_anything(crawl: Path, damage: str) -> None:
     segment = next(file for file in files_of(crawl) if file.suffix == ".store")
     DAMAGES[damage](segment)
     before = {
@@ -176,7 +174,7 @@ def test_a_resume_changes_nothing_before_it_has_seen_that_the_index_is_damaged(
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_memory_of_payloads_that_a_resume_refuses_is_not_healthy(crawl: Path) -> None:
+def test_a_digest_store_that_a_resume_refuses_is_not_healthy(crawl: Path) -> None:
     digests = crawl / "archive" / "digests.lmdb"
     os.truncate(digests, digests.stat().st_size - 1)
     with pytest.raises(Damaged):
@@ -184,14 +182,14 @@ def test_a_memory_of_payloads_that_a_resume_refuses_is_not_healthy(crawl: Path) 
     assert [finding.what for finding in troubles(crawl)] == ["digests"]
 
 
-def test_a_page_of_payloads_that_counts_as_free_and_is_in_use_is_seen_before_it_is_written_over(
+def test_a_used_page_in_the_free_list_of_the_digest_store_is_found_before_it_is_overwritten(
     crawl: Path,
 ) -> None:
     digests = crawl / "archive" / "digests.lmdb"
     raw = bytearray(digests.read_bytes())
     newest = max((0, 4096), key=lambda at: raw[at + 144 : at + 152][::-1])
     free, used = (int.from_bytes(raw[at : at + 8], "little") for at in (newest + 80, newest + 128))
-    end = (free + 1) * 4096  # where the oldest of the lists of free pages ends
+    end = (free + 1) * 4096  # end of the oldest free-page list
     assert 1 < int.from_bytes(raw[end - 8 : end], "little") < len(raw) // 4096
     raw[end - 8 : end] = used.to_bytes(8, "little")
     digests.write_bytes(raw)

@@ -1,4 +1,4 @@
-"""What follows from the rest of a crawl is made again, exactly; what does not is named."""
+"""Repair rebuilds derived files exactly, and names the damage it cannot repair."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lose(path: Path) -> None:
 
 
 def spoil(path: Path) -> None:
-    """Some byte in each file that a reader needs."""
+    """Change a byte in each file that a reader needs."""
     if path.is_dir():
         for file in filter(lambda file: file.stat().st_size, path.rglob("*.*")):
             flip(file)
@@ -37,7 +37,7 @@ def spoil(path: Path) -> None:
 
 @pytest.mark.parametrize(("state", "damage"), [("finished", spoil), ("killed", lose)])
 @pytest.mark.parametrize("name", MADE_AGAIN)
-def test_what_follows_from_the_rest_is_made_again(
+def test_derived_files_are_rebuilt(
     state: str, name: str, damage: Callable[[Path], None], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     crawl = Path(shutil.copytree(request.getfixturevalue(f"{state}_crawl"), tmp_path / "c"))
@@ -51,7 +51,7 @@ def test_what_follows_from_the_rest_is_made_again(
     assert list(repair(CrawlDir.open(crawl)))
     assert troubles(crawl, deep=True) == []
     for path, before in lines.items():
-        # What a killed crawl wrote after its last checkpoint is not written again.
+        # Data that a killed crawl wrote after its last checkpoint is not written again.
         assert before.startswith(path.read_bytes())
     held = sorted(documents(crawl))
     assert set(held) >= set(counted)
@@ -65,7 +65,7 @@ def hits(crawl: Path) -> dict[str, tuple[str, str]]:
     return {hit.url: (hit.title, hit.snippet) for hit in search(crawl, WORDS, 1000)}
 
 
-def test_a_page_that_was_stored_as_a_reference_is_indexed_by_the_words_of_the_other(
+def test_a_page_stored_as_a_reference_is_indexed_with_the_text_of_its_original(
     tmp_path: Path, finished_crawl: Path
 ) -> None:
     crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
@@ -77,7 +77,7 @@ def test_a_page_that_was_stored_as_a_reference_is_indexed_by_the_words_of_the_ot
     assert all(hits(crawl)[row.url] == before[row.url] for row in twins if row.url in before)
 
 
-def test_a_damaged_journal_is_mended_and_says_so_until_then(crawl: Path) -> None:
+def test_a_damaged_journal_is_reported_and_repaired(crawl: Path) -> None:
     flip(crawl / "journal", 20)
     assert [finding.what for finding in troubles(crawl)] == ["journal"]
     assert list(repair(CrawlDir.open(crawl)))
@@ -85,13 +85,13 @@ def test_a_damaged_journal_is_mended_and_says_so_until_then(crawl: Path) -> None
     resume_for_good(crawl)
 
 
-def test_a_resume_mends_a_journal_too(crawl: Path) -> None:
+def test_a_resume_repairs_the_journal(crawl: Path) -> None:
     flip(crawl / "journal", 20)
     resume_for_good(crawl)
 
 
 @pytest.mark.parametrize("damage", [lose, spoil])
-def test_the_keys_of_seen_urls_are_made_again_from_the_books(
+def test_sieve_keys_are_rebuilt_from_settled_and_waiting_urls(
     crawl: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(next(crawl.glob("frontier/run-*.keys")))
@@ -102,7 +102,7 @@ def test_the_keys_of_seen_urls_are_made_again_from_the_books(
 
 
 @pytest.mark.parametrize("name", ["outcomes.log", "archive/*.warc.gz", "frontier/hosts-*.log"])
-def test_what_is_there_only_once_is_not_touched(crawl: Path, name: str) -> None:
+def test_repair_leaves_files_that_cannot_be_rebuilt(crawl: Path, name: str) -> None:
     (victim,) = crawl.glob(name)
     flip(victim)
     damaged = victim.read_bytes()
@@ -110,7 +110,7 @@ def test_what_is_there_only_once_is_not_touched(crawl: Path, name: str) -> None:
     assert victim.read_bytes() == damaged
 
 
-def test_repairing_what_is_whole_changes_nothing(crawl: Path) -> None:
+def test_repair_of_a_healthy_crawl_changes_nothing(crawl: Path) -> None:
     def everything() -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in crawl.rglob("*") if path.is_file()}
 
@@ -119,7 +119,7 @@ def test_repairing_what_is_whole_changes_nothing(crawl: Path) -> None:
     assert everything() == before | {str(crawl / "lock"): everything()[str(crawl / "lock")]}
 
 
-def test_a_crawl_that_runs_is_not_repaired(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_crawl_is_not_repaired(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = CrawlDir.open(crawl)
     home.lock()
     try:

@@ -1,4 +1,4 @@
-"""Doctor's word is what a resume will find: of crawls named in any way, and of those that are older."""
+"""Doctor's findings agree with a later resume, for relative paths and older formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .sickbed import flip, troubles
 
 FORMAT_1 = Path(__file__).parent.parent / "data" / "crawl-of-format-1.tar.xz"
 YOUNG = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
-"""What the crawl of format 1 crawled: it has the first four pages."""
+"""Site of the crawl of format 1, which has its first four pages."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def indexed(path: Path) -> list[str]:
     return sorted(row.url for row in outcomes(path) if row.indexed)
 
 
-def test_a_crawl_is_as_healthy_by_a_relative_name(
+def test_a_crawl_is_healthy_by_a_relative_path(
     crawl: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(crawl.parent)
@@ -76,10 +76,8 @@ def test_a_crawl_of_format_1_is_healthy_before_and_after_a_resume(old: Path) -> 
 
 
 @pytest.mark.parametrize("pages", [4, 10])
-def test_an_index_that_was_built_again_has_every_generation_that_a_resume_asks_for(
-    old: Path, pages: int
-) -> None:
-    """The generation of an older fieldmouse was followed by another, empty or not."""
+def test_a_rebuilt_index_has_every_generation_that_a_resume_needs(old: Path, pages: int) -> None:
+    """In an older fieldmouse the last generation was followed by another one, empty or not."""
     resume(old, crawl__pages=pages)
     flip(next(old.glob("index/shard-0/00000/*.store")))
     assert list(repair(CrawlDir.open(old)))
@@ -91,7 +89,7 @@ def test_an_index_that_was_built_again_has_every_generation_that_a_resume_asks_f
     assert troubles(old, deep=True) == []
 
 
-def test_a_generation_that_is_gone_is_damage_even_if_no_page_was_in_it(old: Path) -> None:
+def test_a_missing_generation_is_damage_even_if_it_was_empty(old: Path) -> None:
     resume(old, crawl__pages=10)
     flip(next(old.glob("index/shard-0/00000/*.store")))
     list(repair(CrawlDir.open(old)))
@@ -101,7 +99,7 @@ def test_a_generation_that_is_gone_is_damage_even_if_no_page_was_in_it(old: Path
         resume(old)
 
 
-def test_a_damaged_index_stays_where_the_archive_could_give_less(
+def test_a_damaged_index_is_kept_if_the_archive_has_fewer_pages(
     finished_crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
@@ -122,9 +120,7 @@ def test_a_damaged_index_stays_where_the_archive_could_give_less(
     assert sorted(documents(crawl)) == before
 
 
-def test_an_index_that_is_lost_is_built_of_what_can_still_be_read(
-    finished_crawl: Path, tmp_path: Path
-) -> None:
+def test_a_lost_index_is_rebuilt_from_the_readable_pages(finished_crawl: Path, tmp_path: Path) -> None:
     crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
     rows = [row for row in outcomes(crawl) if row.indexed and not row.duplicate_of]
     victim = max(rows, key=lambda row: row.offset)
@@ -137,14 +133,12 @@ def test_an_index_that_is_lost_is_built_of_what_can_still_be_read(
     assert victim.url not in held
 
 
-def test_who_comes_after_a_repair_is_not_taken_for_who_was_killed_before_it(
-    killed_crawl: Path, tmp_path: Path
-) -> None:
+def test_a_crawl_started_after_a_repair_is_not_reported_as_killed(killed_crawl: Path, tmp_path: Path) -> None:
     crawl = Path(shutil.copytree(killed_crawl, tmp_path / "c"))
     later = CrawlDir.open(crawl)
 
     class Crowded(CrawlDir):
-        """Somebody waits at the door."""
+        """Another process waits for the lock."""
 
         def unlock(self, *, as_found: bool = False) -> None:
             super().unlock(as_found=as_found)
@@ -158,7 +152,7 @@ def test_who_comes_after_a_repair_is_not_taken_for_who_was_killed_before_it(
     assert not later.killed
 
 
-def test_settings_that_are_lost_can_be_written_anew_as_doctor_says(old: Path) -> None:
+def test_lost_settings_can_be_rewritten_as_doctor_advises(old: Path) -> None:
     (old / "fieldmouse.toml").unlink()
     (finding,) = troubles(old)
     assert finding.subject == "fieldmouse.toml"

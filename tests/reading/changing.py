@@ -1,10 +1,11 @@
-"""A web that is another each day, crawled once and then refreshed.
+"""Site that changes each day, crawled once and then refreshed.
 
-Each path has a list of what it answers, one for each day; the last one stays. A day is a run in virtual time.
+Each path has a list of responses, one per day; the last one stays. A day is a run in virtual time.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from fieldmouse.clock import Clock
@@ -20,7 +21,7 @@ DAY = 86_400.0
 GONE, SILENT = 404, 500
 
 Shown = str | bytes | int | tuple[int, str]
-"""A page, a status without one, or a redirect and where to."""
+"""A page, a status without one, or a redirect with its target."""
 
 
 class ChangingWeb:
@@ -58,26 +59,24 @@ class ChangingCrawl:
 
     def __init__(self, path: Path, pages: dict[str, list[Shown]], **settings: object):
         self.path, self._pages, self.day = path, pages, 0
-        self._asked: dict[str, object] = {
-            "politeness__delay": "0s", "politeness__patience": "0", "network__allow_private": True,
-            "refresh__policy": "uniform", "refresh__retry": "1h", **settings,
-        }  # fmt: skip
+        polite = {"politeness__delay": "0s", "politeness__patience": "0", "network__allow_private": True}
+        refresh = {"refresh__policy": "uniform", "refresh__retry": "1h"}
+        self._settings: dict[str, object] = polite | refresh | settings
         self._live(None)
 
     def next_days(self, days: int = 1) -> None:
-        """Every known page is polled on each of the days."""
+        """Poll every known page on each of the days."""
         for _ in range(days):
             self.day += 1
             self._live(Order(once=True, hold=True, only=True))
 
     def _live(self, order: Order | None) -> None:
-        bottled_crawl(
-            self.path, lambda clock: ChangingWeb(self._pages, clock, self.day), [HOME + "/"],
-            epoch=bottle.EPOCH + self.day * DAY, order=order, **self._asked,
-        )  # type: ignore[arg-type]  # fmt: skip
+        epoch = bottle.EPOCH + self.day * DAY
+        fetcher = partial(ChangingWeb, self._pages, day=self.day)
+        bottled_crawl(self.path, fetcher, [HOME + "/"], epoch=epoch, order=order, **self._settings)  # type: ignore[arg-type]
 
     def set(self, **changes: object) -> None:
-        """Change the settings of the crawl, as its user would in the file."""
+        """Change the settings of the crawl in its file, as a user would."""
         settings = load(self.path / "fieldmouse.toml")
         dotted = {name.replace("__", "."): value for name, value in changes.items()}
         (self.path / "fieldmouse.toml").write_text(render(settings.override(dotted)))

@@ -1,4 +1,4 @@
-"""One small crawl, made once, for all who only read it."""
+"""One small crawl, made once, for all tests that only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plug-in that makes a row of each page: its title."""
+"""Plug-in that makes a row of each page: its title."""
 
 from __future__ import annotations
 

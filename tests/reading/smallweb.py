@@ -1,4 +1,4 @@
-"""A small web with one of each: packed, doubled, empty and listed pages, and answers that are none."""
+"""Small site with one page of each kind (compressed, duplicate, empty, listed) and non-page responses."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ PAGES: dict[str, tuple[str, bytes]] = {
 }
 
 STORED = {HOME + path for path in PAGES if path != "/robots.txt"}
-"""What is a page: every 2xx answer but robots.txt."""
+"""The stored pages: every 2xx response except robots.txt."""
 
 
 class SmallWeb:
-    """Answers from `PAGES` at once; whatever is not there is 404, and `/moved.html` has moved."""
+    """Fetcher that answers from `PAGES`; other paths are 404, and `/moved.html` redirects."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -82,10 +82,8 @@ class SmallWeb:
         length = "" if "chunked" in headers else f"Content-Length: {len(body)}\r\n"
         head = f"HTTP/1.1 {status} Fine\r\n{headers}\r\n{length}\r\n".encode("latin-1")
         now = self._clock.now()
-        return Response(
-            status, head, body, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode(),
-            address, now, now, now, tuple(_pairs(head)),
-        )  # fmt: skip
+        request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+        return Response(status, head, body, request, address, now, now, now, tuple(_pairs(head)))
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -1,4 +1,4 @@
-"""Reading beside a crawl that runs, is killed and goes on: what a reader saw once stays."""
+"""Reading beside a crawl that runs, is killed and resumed: pages seen once stay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fieldmouse.reading.status import Standing
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import end, run, start
 
-ENOUGH = 120.0  # seconds after which something must have happened, on the slowest machine
+ENOUGH = 120.0  # seconds until a test gives up, on the slowest machine
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def meadow() -> Iterator[RunningMeadow]:
 
 
 def until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """Look until it is so; the crawl must not have ended before."""
+    """Wait until a condition holds; the crawl must not end before."""
     deadline = time.monotonic() + ENOUGH
     while not happened():
         assert process.poll() is None, "the crawl ended too soon"
@@ -46,7 +46,7 @@ def has_pages(home: Path, count: int) -> Callable[[], bool]:
     return looked
 
 
-def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
+def test_pages_seen_by_a_reader_exist_after_a_kill_and_at_the_end(
     meadow: RunningMeadow, small_crawl: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "c"
@@ -58,7 +58,7 @@ def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
         *seeds,
         "--allow-private",
         "--delay",
-        "800ms",  # its largest host alone takes a minute: however slowly we look, it crawls
+        "800ms",  # its largest host alone takes a minute, so the crawl still runs when we look
         "--set",
         "storage.checkpoint=200ms",
         *names,

@@ -1,4 +1,4 @@
-"""What changed on a site: listed as its reader would, withdrawn where it was noise, compared by new rules."""
+"""Changes of a site: listing, withdrawn noise, and new noise rules applied to the past."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> ChangingCrawl:
 
 
 def told(crawl: ChangingCrawl, path: str) -> list[tuple[str, int]]:
-    """Kind and day of all that is listed of one page."""
+    """Kind and day of all listed changes of one page."""
     return [
         (change.kind.value, int((change.at - bottle.EPOCH) // DAY))
         for change in ReadingRoom(crawl.path).changes()
@@ -102,13 +102,13 @@ def told(crawl: ChangingCrawl, path: str) -> list[tuple[str, int]]:
         ("/", [("changed", 2)]),
     ],
 )
-def test_each_page_is_told_as_its_reader_would(
+def test_changes_list_what_a_reader_would_notice(
     changed: ChangingCrawl, path: str, expected: list[tuple[str, int]]
 ) -> None:
     assert told(changed, path) == expected
 
 
-def test_changes_come_in_order_each_with_an_id_of_its_own_and_those_gone_keep_their_title(
+def test_changes_are_ordered_have_unique_ids_and_gone_pages_keep_their_title(
     changed: ChangingCrawl,
 ) -> None:
     listed = list(ReadingRoom(changed.path).changes())
@@ -120,7 +120,7 @@ def test_changes_come_in_order_each_with_an_id_of_its_own_and_those_gone_keep_th
     assert next(change.target for change in listed if change.kind == "moved") == HOME + "/there"
 
 
-def test_the_list_can_be_asked_from_a_moment_on_and_of_a_host(changed: ChangingCrawl) -> None:
+def test_changes_can_be_filtered_by_time_and_host(changed: ChangingCrawl) -> None:
     room = ReadingRoom(changed.path)
     third = bottle.EPOCH + 3 * DAY
     late = [change for change in room.changes() if change.at >= third]
@@ -132,7 +132,7 @@ def test_the_list_can_be_asked_from_a_moment_on_and_of_a_host(changed: ChangingC
     assert list(room.changes(host="127.0.0.1")) == list(room.changes())
 
 
-def test_versions_are_what_was_stored_and_other_than_the_one_before(changed: ChangingCrawl) -> None:
+def test_versions_are_the_stored_pages_that_differ_from_the_one_before(changed: ChangingCrawl) -> None:
     room = ReadingRoom(changed.path)
     assert [version.title for version in room.versions(HOME + "/back-and-forth")] == ["A", "B", "A"]
     assert [version.text for version in room.versions(HOME + "/changed")][1].endswith("And it is rare now.")
@@ -141,7 +141,7 @@ def test_versions_are_what_was_stored_and_other_than_the_one_before(changed: Cha
     assert room.versions(HOME + "/never") == []
 
 
-def test_the_difference_shows_what_went_and_came_and_no_noise(changed: ChangingCrawl) -> None:
+def test_difference_shows_removed_and_added_text_without_noise(changed: ChangingCrawl) -> None:
     room = ReadingRoom(changed.path)
     seen = room.difference(HOME + "/both")
     assert seen.numbers == (4, 5)
@@ -157,7 +157,7 @@ def test_the_difference_shows_what_went_and_came_and_no_noise(changed: ChangingC
     assert by_day.numbers[1] == 5
 
 
-def test_versions_that_are_not_there_are_named_in_a_sentence(changed: ChangingCrawl) -> None:
+def test_missing_versions_raise_a_clear_error(changed: ChangingCrawl) -> None:
     room = ReadingRoom(changed.path)
     with pytest.raises(FieldmouseError, match="only one version"):
         room.difference(HOME + "/same")
@@ -177,7 +177,7 @@ def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str,
     return code, out, err
 
 
-def test_the_command_prints_a_list_that_programs_read(
+def test_changes_command_prints_machine_readable_output(
     changed: ChangingCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(["changes", str(changed.path), "--json"], capsys)
@@ -193,7 +193,7 @@ def test_the_command_prints_a_list_that_programs_read(
     assert json.loads(out) == listed[-1:]
 
 
-def test_the_command_prints_a_list_that_people_read(
+def test_changes_command_prints_human_readable_output(
     changed: ChangingCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(["changes", str(changed.path)], capsys)
@@ -211,7 +211,7 @@ def test_the_command_prints_a_list_that_people_read(
     assert code == 2
 
 
-def test_a_difference_is_shown_in_words_without_colours_where_nobody_sees_them(
+def test_difference_has_no_colours_when_the_output_is_not_a_terminal(
     changed: ChangingCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run(["changes", str(changed.path), "--diff", HOME + "/both"], capsys)
@@ -230,7 +230,7 @@ def test_a_difference_is_shown_in_words_without_colours_where_nobody_sees_them(
     assert told_of_each == ["first", "noise", "noise", "noise", "changed", "noise"], "as it is held by now"
 
 
-def test_rules_work_on_the_past_and_what_they_ignore_is_not_shown(tmp_path: Path) -> None:
+def test_noise_rules_apply_to_past_changes(tmp_path: Path) -> None:
     pages: dict[str, list[Shown]] = {
         "/": [door("/shop", "/plain")],
         "/shop": [
@@ -258,7 +258,7 @@ def test_rules_work_on_the_past_and_what_they_ignore_is_not_shown(tmp_path: Path
     assert told(crawl, "/shop") == [("changed", 1), ("changed", 2)]
 
 
-def test_the_list_and_the_difference_agree_on_the_newest_change_that_the_rules_leave(tmp_path: Path) -> None:
+def test_list_and_difference_agree_on_the_newest_change_after_noise_rules(tmp_path: Path) -> None:
     def shop(text: str, price: int) -> str:
         return f"<h1>Shop</h1><p>{text} is sold here and nowhere else.</p><p id=price>{price} coins</p>"
 
@@ -276,7 +276,7 @@ def test_the_list_and_the_difference_agree_on_the_newest_change_that_the_rules_l
     assert ReadingRoom(crawl.path).difference(HOME + "/shop").same
 
 
-def test_rules_and_the_wish_to_learn_nothing_are_obeyed_when_pages_come_in(tmp_path: Path) -> None:
+def test_noise_rules_and_learning_switched_off_apply_to_fetched_pages(tmp_path: Path) -> None:
     pages: dict[str, list[Shown]] = {
         "/": [door("/clock", "/price")],
         "/clock": [clocked(day) for day in range(5)],
@@ -289,7 +289,7 @@ def test_rules_and_the_wish_to_learn_nothing_are_obeyed_when_pages_come_in(tmp_p
     assert told(crawl, "/price") == [("changed", day) for day in range(1, 5)]
 
 
-def test_rules_are_proposed_for_what_differs_at_every_look(
+def test_rules_are_proposed_for_places_that_differ_at_every_look(
     changed: ChangingCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proposals = ReadingRoom(changed.path).proposed_rules()
@@ -301,7 +301,7 @@ def test_rules_are_proposed_for_what_differs_at_every_look(
     assert ReadingRoom(changed.path).proposed_rules(host="example.org") == []
 
 
-def test_a_proposed_rule_silences_what_it_was_proposed_for(tmp_path: Path) -> None:
+def test_a_proposed_rule_silences_its_place(tmp_path: Path) -> None:
     nameless = [f"<p>{STORY}</p><p>Page made in 0.{day}3 seconds by host{day}</p>" for day in range(6)]
     crawl = ChangingCrawl(tmp_path / "c", {"/": [door("/x")], "/x": list(nameless)})
     crawl.next_days(5)
@@ -312,7 +312,7 @@ def test_a_proposed_rule_silences_what_it_was_proposed_for(tmp_path: Path) -> No
     assert ReadingRoom(crawl.path).proposed_rules() == []
 
 
-def test_a_crawl_that_was_not_polled_lists_nothing(
+def test_a_crawl_without_polls_lists_no_changes(
     small_crawl: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert list(ReadingRoom(small_crawl).changes()) == []
@@ -321,7 +321,7 @@ def test_a_crawl_that_was_not_polled_lists_nothing(
     assert "fieldmouse refresh" in err
 
 
-def test_moments_are_read_as_people_write_them() -> None:
+def test_read_moment_parses_ages_days_and_times() -> None:
     now = 1_800_000_000.0
     assert read_moment("2h", now) == now - 7200
     assert read_moment("2026-11-16", now) == datetime(2026, 11, 16, tzinfo=UTC).timestamp()
@@ -331,7 +331,7 @@ def test_moments_are_read_as_people_write_them() -> None:
             read_moment(nonsense, now)
 
 
-def test_a_change_has_what_a_messenger_needs(changed: ChangingCrawl) -> None:
+def test_a_change_has_all_fields_for_a_notification(changed: ChangingCrawl) -> None:
     for change in ReadingRoom(changed.path).changes():
         assert isinstance(change, Change)
         assert change.id

@@ -1,9 +1,10 @@
-"""What is said of a URL does not contradict itself, and a robots.txt is no riddle."""
+"""Explanations of a URL: free of contradictions, also for a robots.txt."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -30,12 +31,11 @@ KILLED_AFTER = 70.0
 
 @pytest.fixture(scope="module")
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A crawl killed while hosts rest, some because they asked for it."""
+    """A crawl killed while hosts rest, some at the request of the server."""
     path = tmp_path_factory.mktemp("resting") / "c"
-    summary, _ = bottled_kill(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=KILLED_AFTER,
-        politeness__delay="10s", network__allow_private=True, storage__checkpoint="5s",
-    )  # fmt: skip
+    settings = {"politeness__delay": "10s", "network__allow_private": True, "storage__checkpoint": "5s"}
+    fetcher = partial(MeadowFetcher, MEADOW)
+    summary, _ = bottled_kill(path, fetcher, MEADOW.seeds, after=KILLED_AFTER, **settings)
     assert summary is None
     return path
 
@@ -44,7 +44,7 @@ def said(told: Explanation, *words: str) -> list[str]:
     return [sentence for sentence in told.says if any(word in sentence for word in words)]
 
 
-def test_a_url_is_told_at_most_one_time_at_which_it_is_asked_for(resting: Path) -> None:
+def test_explanation_names_at_most_one_time_of_the_next_request(resting: Path) -> None:
     home = CrawlDir.open(resting)
     urls = [Url(fact.url) for fact in MEADOW.truth()]
     places, rests = set(), 0
@@ -63,7 +63,7 @@ def test_a_url_is_told_at_most_one_time_at_which_it_is_asked_for(resting: Path) 
     assert len(places) > 2, places
 
 
-def test_nothing_rests_once_the_time_has_come(resting: Path) -> None:
+def test_no_host_is_said_to_rest_after_its_rest_time(resting: Path) -> None:
     home = CrawlDir.open(resting)
     for fact in MEADOW.truth():
         told = explain(home, Url(fact.url), bottle.EPOCH + 1e7)
@@ -71,7 +71,7 @@ def test_nothing_rests_once_the_time_has_come(resting: Path) -> None:
 
 
 class BusyWeb(SmallWeb):
-    """A web with one path that asks to come back later."""
+    """Site with one path that answers with Retry-After."""
 
     def __init__(self, clock: Clock, busy: str, asked: str):
         super().__init__(clock)
@@ -87,19 +87,21 @@ class BusyWeb(SmallWeb):
         return msgspec.structs.replace(answer, status=429, headers=headers)
 
 
-@pytest.mark.parametrize("busy", ["/twin-1.html", "/robots.txt"])
-@pytest.mark.parametrize(("asked", "until", "more"), [
+WAITS = [
     ("120", 120.0, ""),
     (formatdate(bottle.EPOCH + 3600.0, usegmt=True), 3600.0, ""),
     ("864000", 864000.0, ", which is longer than `politeness.retry_after_cap`"),
-])  # fmt: skip
-def test_the_wait_that_a_server_asked_for_is_named_as_long_as_it_lasts(
+]
+
+
+@pytest.mark.parametrize("busy", ["/twin-1.html", "/robots.txt"])
+@pytest.mark.parametrize(("asked", "until", "more"), WAITS)
+def test_a_wait_requested_by_the_server_is_named_while_it_lasts(
     tmp_path: Path, busy: str, asked: str, until: float, more: str
 ) -> None:
-    bottled_kill(
-        tmp_path / "c", lambda clock: BusyWeb(clock, busy, asked), [HOME + "/"], after=60.0, **QUICK,
-        storage__checkpoint="5s",
-    )  # fmt: skip
+    settings = QUICK | {"storage__checkpoint": "5s"}
+    fetcher = partial(BusyWeb, busy=busy, asked=asked)
+    bottled_kill(tmp_path / "c", fetcher, [HOME + "/"], after=60.0, **settings)
     home, url = CrawlDir.open(tmp_path / "c"), Url(HOME + ("/" if busy == "/robots.txt" else busy))
     (sentence,) = said(explain(home, url, bottle.EPOCH + 60.0), "the server asked")
     words, _, rest = sentence.partition(" (")
@@ -109,7 +111,7 @@ def test_the_wait_that_a_server_asked_for_is_named_as_long_as_it_lasts(
     assert not said(explain(home, url, bottle.EPOCH + 1e7), "the server asked")
 
 
-def test_a_robots_txt_is_in_the_archive_though_nobody_links_to_it(small_crawl: Path) -> None:
+def test_a_robots_txt_is_explained_from_the_archive(small_crawl: Path) -> None:
     told = ReadingRoom(small_crawl).explain(HOME + "/robots.txt")
     assert told.place == "robots.txt"
     (fetched,) = said(told, "fetched ")
@@ -118,26 +120,25 @@ def test_a_robots_txt_is_in_the_archive_though_nobody_links_to_it(small_crawl: P
     assert not said(ReadingRoom(small_crawl).explain("http://elsewhere.example/robots.txt"), "fetched")
 
 
-def test_one_is_not_many(small_crawl: Path) -> None:
+def test_explanation_uses_the_singular_for_one_link(small_crawl: Path) -> None:
     room = ReadingRoom(small_crawl)
     assert said(room.explain(HOME + "/plain.txt"), "1 link away from a seed")
     assert str(room.explain(HOME + "/")).splitlines()[0] == HOME + "/"
 
 
-def test_what_plug_ins_did_is_not_known_to_a_reader_and_not_denied(tmp_path: Path) -> None:
-    summary, _ = bottled_crawl(
-        tmp_path / "c", SmallWeb, [HOME + "/"], **QUICK, plugins__admit="operator:not_",
-        plugins__readers={"application/x-vole": "builtins:str"},
-    )  # fmt: skip
+def test_explanation_says_that_a_plugin_may_have_rejected_a_link(tmp_path: Path) -> None:
+    readers = {"application/x-vole": "builtins:str"}
+    settings = QUICK | {"plugins__admit": "operator:not_", "plugins__readers": readers}
+    summary, _ = bottled_crawl(tmp_path / "c", SmallWeb, [HOME + "/"], **settings)
     assert summary.pages == 2, "the seed, and the sitemap that robots.txt names"
     room = ReadingRoom(tmp_path / "c")
     (why,) = said(room.explain(HOME + "/plain.txt"), "links to it")
-    assert why == f"{HOME}/ links to it: `operator:not_` (`plugins.admit`) may not have wanted it"
+    assert why == f"{HOME}/ links to it: `operator:not_` (`plugins.admit`) may have rejected it"
     (none,) = said(room.explain(HOME + "/nowhere.html"), "has a link to it")
     assert none.endswith("; documents that only your `plugins.readers` understand were not looked into")
 
 
-def test_a_room_that_is_still_before_the_first_checkpoint_stays_empty(tmp_path: Path) -> None:
+def test_a_reader_fixed_before_the_first_checkpoint_stays_empty(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     room = ReadingRoom(tmp_path / "c")
     still = room.still()
@@ -146,7 +147,7 @@ def test_a_room_that_is_still_before_the_first_checkpoint_stays_empty(tmp_path: 
     assert list(still.pages()) == list(still.rows()) == [], "a table is read twice, and must be the same"
 
 
-def test_before_the_first_checkpoint_nothing_is_known(tmp_path: Path) -> None:
+def test_explanation_before_the_first_checkpoint_knows_nothing(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     room = ReadingRoom(tmp_path / "c")
     assert room.explain(HOME + "/").place == "unknown"

@@ -1,9 +1,10 @@
-"""What `freshness` says of a crawl, beside the truth about pages that change at known rates."""
+"""Freshness reports, compared with the truth for pages that change at known rates."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,7 +30,7 @@ PAGES, HOSTS = 600, 7
 
 
 class Watched:
-    """A crawl of pages that change by Poisson processes, polled at even intervals, each page its own."""
+    """A crawl of pages that change by Poisson processes, each polled at its own even interval."""
 
     def __init__(self, path: Path, intervals: Callable[[Reals], Reals], days: float = 12.0, seed: int = 3):
         chance = np.random.default_rng(seed)
@@ -91,7 +92,7 @@ WAYS: dict[str, Callable[[Reals], Reals]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_expected_and_measured_freshness_are_what_they_were(tmp_path: Path, way: str) -> None:
+def test_expected_and_measured_freshness_match_the_truth(tmp_path: Path, way: str) -> None:
     watched = Watched(tmp_path / "atlas", WAYS[way])
     report = read_freshness(watched.chronicle.home, watched.end, window=6 * DAY)
     assert report.window is not None
@@ -106,7 +107,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return Watched(tmp_path_factory.mktemp("fresh") / "atlas", WAYS["all alike"])
 
 
-def test_a_larger_budget_brings_more_and_the_present_one_what_it_brought(watched: Watched) -> None:
+def test_a_larger_budget_is_fresher_and_the_present_one_matches_the_measurement(watched: Watched) -> None:
     report = read_freshness(watched.chronicle.home, watched.end)
     assert report.budget == pytest.approx(PAGES / 24)
     budgets = [point.budget for point in report.curve]
@@ -120,7 +121,7 @@ def test_a_larger_budget_brings_more_and_the_present_one_what_it_brought(watched
     assert asked == report.curve[budgets.index(report.budget)]
 
 
-def test_polls_and_what_they_found_are_counted_and_the_largest_eaters_named(watched: Watched) -> None:
+def test_polls_and_changes_are_counted_and_the_most_polled_listed(watched: Watched) -> None:
     report = read_freshness(watched.chronicle.home, watched.end, top=3)
     polls = [row for row in watched.rows if row.polled]
     assert (report.pages, report.polls) == (PAGES, len(polls))
@@ -137,10 +138,10 @@ def test_polls_and_what_they_found_are_counted_and_the_largest_eaters_named(watc
         assert eater.every == pytest.approx(DAY)
 
 
-def test_two_ledgers_are_as_fresh_as_one_with_all_their_pages(
+def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
     watched: Watched, tmp_path: Path, capsys: Said
 ) -> None:
-    """Hosts, too, are divided between the two."""
+    """The hosts are divided between the two as well."""
     whole = read_freshness(watched.chronicle.home, watched.end, top=4)
     assert whole.budget is not None
     homes = []
@@ -166,17 +167,12 @@ def test_two_ledgers_are_as_fresh_as_one_with_all_their_pages(
     assert json.loads(capsys.readouterr().out)["pages"] == PAGES
 
 
-def test_noise_that_was_told_and_withdrawn_is_no_change(tmp_path: Path) -> None:
+def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
     told = [polled(number, CRAWLED + day * DAY, True) for day in (1, 2) for number in range(20)]
-    after = [
-        page(
-            number, CRAWLED + 3 * DAY, number % HOSTS, polled="page", news=News.NOISE,
-            withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY),
-        )
-        for number in range(20)
-    ]  # fmt: skip
+    noise = partial(page, polled="page", news=News.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY))
+    after = [noise(number, CRAWLED + 3 * DAY, number % HOSTS) for number in range(20)]
     chronicle.settle([page(number, CRAWLED, number % HOSTS) for number in range(20)] + told)
     stale = read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured
     assert stale is not None
@@ -186,7 +182,7 @@ def test_noise_that_was_told_and_withdrawn_is_no_change(tmp_path: Path) -> None:
     assert read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured == pytest.approx(1.0)
 
 
-def test_a_crawl_that_was_never_refreshed_says_so(tmp_path: Path, capsys: Said) -> None:
+def test_freshness_of_a_crawl_without_polls_says_so(tmp_path: Path, capsys: Said) -> None:
     chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
     chronicle.settle([page(number) for number in range(3)])
@@ -198,7 +194,7 @@ def test_a_crawl_that_was_never_refreshed_says_so(tmp_path: Path, capsys: Said) 
     assert answer["expected"] is answer["measured"] is answer["useful_ratio"] is answer["budget"] is None
 
 
-def test_it_is_readable_at_a_glance_and_in_json(watched: Watched, capsys: Said) -> None:
+def test_freshness_command_prints_text_and_json(watched: Watched, capsys: Said) -> None:
     path = str(watched.chronicle.path)
     assert run(["freshness", path]) == 0
     lines = capsys.readouterr().out.splitlines()

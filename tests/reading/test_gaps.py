@@ -1,4 +1,4 @@
-"""How long copies were good, told from looks alone, beside the truth."""
+"""Measured freshness from looks alone, compared with the truth."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fieldmouse.policy.polling import lookup
 from fieldmouse.reading.gaps import Gaps, _newer, tenure
 
 PAGES, SLOTS = 1500, 48
-"""Slots in a round, which is the time in which the budget is a poll of every page."""
+"""Slots in a round, the time in which the budget allows one poll of every page."""
 
 
 def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.ndarray, float]:
-    """Gaps of pages that change by chance and are polled as a policy says, when each was last looked at, and
-    the share of time in which copies were good in the last rounds, which begin at `rounds - counted + 1`."""
+    """Gaps of pages that change at random and are polled by a policy, the last look at each page, and the
+    share of time with current copies in the last rounds, which begin at `rounds - counted + 1`."""
     chance = np.random.default_rng(seed)
     rates = np.exp(2 * chance.standard_normal(PAGES)) / 4
     rule = lookup.policy(policy)
@@ -41,10 +41,10 @@ def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.
 
 
 @pytest.mark.parametrize("policy", ["uniform", "multiplicative"])
-def test_copies_were_good_as_long_as_looks_tell_also_of_pages_that_are_hardly_polled_any_more(
+def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(
     policy: str,
 ) -> None:
-    """Who polls a page ever more seldom has seen that it does not change: it is not like the others."""
+    """A page that is polled ever more seldom is one that does not change: it is not like the others."""
     for seed in (1, 2):
         gaps, looked, truth = played(policy, rounds=8, counted=4, seed=seed)
         held = tenure(gaps, looked, 5.0, 9.0)
@@ -53,7 +53,7 @@ def test_copies_were_good_as_long_as_looks_tell_also_of_pages_that_are_hardly_po
 
 
 @given(st.lists(st.integers(0, 4), max_size=30))
-def test_gaps_of_a_page_are_counted_from_its_newest(pages: list[int]) -> None:
+def test_gaps_of_a_page_are_counted_from_the_newest(pages: list[int]) -> None:
     pages.sort()
     none = np.zeros(len(pages))
     newer = _newer(Gaps(np.array(pages, np.int64), none, none, none > 0)).tolist()

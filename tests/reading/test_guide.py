@@ -1,4 +1,4 @@
-"""The guide keeps its word: its code is taken out and run on a crawl."""
+"""Code of the guide, extracted and run on a crawl."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_code_of_the_guide_runs(
 
 
 @pytest.mark.parametrize("name", ["headers", "body", "text", "links", "row", "duplicate_of", "via"])
-def test_a_page_has_what_the_guide_names(name: str) -> None:
+def test_a_page_has_the_attributes_named_in_the_guide(name: str) -> None:
     from fieldmouse.reading import StoredPage
 
     assert f"`{name}`" in GUIDE.read_text()

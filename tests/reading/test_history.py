@@ -1,4 +1,4 @@
-"""What `explain` says of a page's polls, and when it is polled again."""
+"""Poll history and next poll of a page in `explain`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def looks(*news: News) -> list[OutcomeRow]:
     return rows
 
 
-def test_polls_that_found_nothing_new_are_counted_and_the_others_told() -> None:
+def test_polls_without_news_are_counted_and_the_others_described() -> None:
     said = list(_fates(looks(News.SAME, News.CHANGED, News.NOISE, News.SAME)))
     first, last = when(CRAWLED + DAY), when(CRAWLED + 4 * DAY)
     (counts,) = [line for line in said if line.startswith("polled")]
@@ -49,11 +49,11 @@ def test_polls_that_found_nothing_new_are_counted_and_the_others_told() -> None:
     ]
 
 
-def test_a_page_that_was_never_polled_has_no_history_of_polls() -> None:
+def test_a_page_without_polls_has_no_poll_history() -> None:
     assert not [line for line in _fates(looks()) if "poll" in line or "version" in line]
 
 
-def test_of_a_page_that_always_changes_only_the_newest_changes_are_told() -> None:
+def test_only_the_newest_changes_of_a_page_are_described() -> None:
     said = list(_fates(looks(*[News.CHANGED] * 50)))
     assert f"the newest {MOST} of 50 polls that found something:" in said
     assert sum("fetched" in line for line in said) == MOST + 1
@@ -61,7 +61,7 @@ def test_of_a_page_that_always_changes_only_the_newest_changes_are_told() -> Non
     assert "51 versions of it are in the archive" in said
 
 
-def test_changes_that_were_noise_after_all_are_not_counted() -> None:
+def test_withdrawn_changes_are_not_counted() -> None:
     rows = looks(News.CHANGED, News.CHANGED, News.NOISE)
     withdrawn = (rows[1].at, rows[2].at)
     rows[3] = page(1, rows[3].at, polled="page", news=News.NOISE, withdrawn_at=withdrawn)
@@ -94,7 +94,7 @@ def test_a_page_is_due_one_interval_after_its_last_poll(chronicle: Chronicle) ->
     assert due_date(chronicle.home, url(99), chronicle.newest) is None
 
 
-def test_a_poll_that_is_under_way_is_said_to_be(chronicle: Chronicle) -> None:
+def test_a_poll_in_flight_is_reported(chronicle: Chronicle) -> None:
     chronicle.ledger.note_budget(3 / DAY)
     chronicle.settle([page(1, CRAWLED)])
     number = chronicle.ledger.find(url(1))

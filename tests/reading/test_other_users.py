@@ -1,4 +1,4 @@
-"""A crawl that one may read and not write: everything that only reads works."""
+"""Crawl that the user may read but not write: every read-only operation works."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def shared(small_crawl: Path) -> Iterator[Path]:
-    """A copy of the crawl where others can get at it, and which they may read."""
+    """A copy of the crawl that other users may read."""
     with tempfile.TemporaryDirectory(prefix="fieldmouse-shared-") as name:
         Path(name).chmod(0o755)
         yield Path(shutil.copytree(small_crawl, Path(name) / "c"))
@@ -30,7 +30,8 @@ def shared(small_crawl: Path) -> Iterator[Path]:
 
 @contextmanager
 def as_reader(home: Path) -> Iterator[None]:
-    """Somebody who may not write there: another user if we are root, else ourselves with our hands tied."""
+    """Run as a user without write permission: another user if we are root, otherwise with the files
+    read-only."""
     if os.geteuid() == 0:
         os.seteuid(NOBODY)
         try:
@@ -48,7 +49,7 @@ def as_reader(home: Path) -> Iterator[None]:
             directory.chmod(0o755)
 
 
-def test_who_may_only_read_reads_all_of_it(shared: Path) -> None:
+def test_a_user_without_write_permission_can_read_everything(shared: Path) -> None:
     room = ReadingRoom(shared)
     words = [hit.url for hit in room.search("mouse")]
     assert words
@@ -62,7 +63,7 @@ def test_who_may_only_read_reads_all_of_it(shared: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can look as somebody else")
-def test_what_others_may_not_read_is_said_with_what_helps(shared: Path) -> None:
+def test_unreadable_files_raise_an_error_with_a_hint(shared: Path) -> None:
     room = ReadingRoom(shared)
     assert room.search("mouse")
     for listed in shared.rglob("index/**/*.json"):

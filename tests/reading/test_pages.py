@@ -1,4 +1,4 @@
-"""Stored pages: the same page whatever way leads to it, and what warcio reads in its record."""
+"""Stored pages: the same by every way of access, and equal to the record that warcio reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def room(small_crawl: Path) -> ReadingRoom:
     return ReadingRoom(small_crawl)
 
 
-def test_a_program_may_go_elsewhere(
+def test_a_reader_works_after_chdir(
     small_crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(small_crawl.parent)
@@ -43,7 +43,9 @@ def test_a_program_may_go_elsewhere(
     assert room.search("voles")
 
 
-def test_a_room_whose_crawl_is_gone_says_so_and_reads_the_next_one(small_crawl: Path, tmp_path: Path) -> None:
+def test_a_reader_of_a_deleted_crawl_raises_and_reads_a_new_crawl_in_its_place(
+    small_crawl: Path, tmp_path: Path
+) -> None:
     shutil.copytree(small_crawl, tmp_path / "c")
     room = fieldmouse.open(tmp_path / "c")
     shutil.rmtree(tmp_path / "c")
@@ -59,12 +61,12 @@ def by_path(room: ReadingRoom) -> dict[str, StoredPage]:
     return {page.url.removeprefix(HOME): page for page in room.pages()}
 
 
-def test_a_page_is_every_2xx_answer_with_a_ticket(room: ReadingRoom) -> None:
+def test_pages_are_the_2xx_responses_except_robots_txt(room: ReadingRoom) -> None:
     pages = [page.url for page in room.pages()]
     assert sorted(pages) == sorted(STORED)
 
 
-def test_the_four_ways_to_a_page_lead_to_the_same_page(room: ReadingRoom, tmp_path: Path) -> None:
+def test_four_ways_to_a_page_give_the_same_page(room: ReadingRoom, tmp_path: Path) -> None:
     assert cli.run(["export", str(room.path), "--to", str(tmp_path / "rows.jsonl")]) == 0
     exported = {row["url"]: row for row in map(json.loads, (tmp_path / "rows.jsonl").open())}
     pages = {page.url: page for page in room.pages()}
@@ -89,7 +91,7 @@ def test_the_four_ways_to_a_page_lead_to_the_same_page(room: ReadingRoom, tmp_pa
         assert not marked or " ".join(marked) in " ".join(page.text.split())
 
 
-def test_a_body_is_what_warcio_reads_and_a_twins_is_the_originals(room: ReadingRoom) -> None:
+def test_a_body_equals_what_warcio_reads_and_a_duplicate_has_its_originals(room: ReadingRoom) -> None:
     told: dict[str, tuple[bytes, Any]] = {}
     revisits: dict[str, str] = {}
     for file in sorted((room.path / "archive").glob("*.warc.gz")):
@@ -97,7 +99,7 @@ def test_a_body_is_what_warcio_reads_and_a_twins_is_the_originals(room: ReadingR
             for record in ArchiveIterator(stream):
                 uri = record.rec_headers.get_header("WARC-Target-URI")
                 if record.rec_type == "response":
-                    # warcio cannot unpack brotli with the library that is installed here.
+                    # warcio cannot decode brotli with the library installed here.
                     packed = record.http_headers.get_header("Content-Encoding") == "br"
                     body = record.raw_stream.read() if packed else record.content_stream().read()
                     told[uri] = (brotli.decompress(body) if packed else body, record.http_headers)
@@ -112,7 +114,7 @@ def test_a_body_is_what_warcio_reads_and_a_twins_is_the_originals(room: ReadingR
         assert len(page.body) == page.size
 
 
-def test_bodies_are_unpacked_and_headers_are_as_they_came(room: ReadingRoom) -> None:
+def test_bodies_are_decoded_and_headers_are_as_received(room: ReadingRoom) -> None:
     pages = by_path(room)
     for path, (headers, body) in PAGES.items():
         if path == "/robots.txt":
@@ -124,7 +126,7 @@ def test_bodies_are_unpacked_and_headers_are_as_they_came(room: ReadingRoom) -> 
     assert pages["/brotli.html"].headers["set-cookie"] == "a=1"
 
 
-def test_text_and_links_are_read_again_from_the_archive(room: ReadingRoom) -> None:
+def test_text_and_links_are_parsed_from_the_archive(room: ReadingRoom) -> None:
     pages = by_path(room)
     assert pages["/zipped.html"].text.startswith("Grüße aus dem Garten")
     assert pages["/plain.txt"].text.startswith("no title")
@@ -141,7 +143,7 @@ def test_text_and_links_are_read_again_from_the_archive(room: ReadingRoom) -> No
     assert (pages["/map.xml"].found_as, pages["/feed.rss"].found_as) == ("sitemap", "feed")
 
 
-def test_a_url_is_normalised_as_the_crawler_does_it(room: ReadingRoom) -> None:
+def test_a_url_is_normalised_as_in_the_crawler(room: ReadingRoom) -> None:
     for spelling in (" HTTP://127.0.0.1:8000/a/../plain.txt#x ", HOME + "/plain.txt;jsessionid=12AB"):
         page = room.page(spelling)
         assert page is not None
@@ -153,24 +155,24 @@ def test_a_url_is_normalised_as_the_crawler_does_it(room: ReadingRoom) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "http://127.0.0.1:8000/"])
-def test_pages_of_one_host(room: ReadingRoom, host: str) -> None:
+def test_pages_can_be_filtered_by_host(room: ReadingRoom, host: str) -> None:
     assert len(list(room.pages(host=host))) == len(STORED)
     assert list(room.pages(host="1" + host.removeprefix("http://"))) == []
 
 
-def test_pages_from_before_the_beginning_are_a_sentence(room: ReadingRoom) -> None:
-    with pytest.raises(UsageError, match="there is no byte -1"):
+def test_pages_from_a_negative_offset_raises_a_usage_error(room: ReadingRoom) -> None:
+    with pytest.raises(UsageError, match="offsets begin at 0"):
         list(room.pages_from(-1))
 
 
-def test_pages_from_an_offset_go_on_where_the_last_one_ended(room: ReadingRoom) -> None:
+def test_pages_from_an_offset_continue_after_the_last_page(room: ReadingRoom) -> None:
     everything = [(page.url, end) for page, end in room.pages_from(0)]
     assert [url for url, _ in everything] == [page.url for page in room.pages()]
     for number, (_, end) in enumerate(everything, 1):
         assert [(page.url, end) for page, end in room.pages_from(end)] == everything[number:]
 
 
-def test_pages_are_shown_to_people_without_reading_the_archive(room: ReadingRoom) -> None:
+def test_display_of_a_page_does_not_read_the_archive(room: ReadingRoom) -> None:
     page = room.page(HOME + "/twin-1.html")
     assert page is not None
     assert repr(page).startswith(f"<StoredPage {HOME}/twin-1.html 'Twins' 200 text/html")
@@ -178,16 +180,14 @@ def test_pages_are_shown_to_people_without_reading_the_archive(room: ReadingRoom
     assert repr(room).startswith(f"<ReadingRoom `{room.path}` is done: {len(STORED)} pages from 1 host")
 
 
-def test_there_is_no_room_without_a_crawl(tmp_path: Path) -> None:
+def test_open_without_a_crawl_raises(tmp_path: Path) -> None:
     with pytest.raises(NotACrawl):
         ReadingRoom(tmp_path)
     with pytest.raises(NotACrawl):
         ReadingRoom(os.fspath(tmp_path / "nowhere"))
 
 
-def test_export_does_not_mix_rows_and_its_own_words(
-    small_crawl: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_does_not_mix_rows_and_messages(small_crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["export", str(small_crawl), "--to", "-", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert "both write to standard output" in told["error"]
@@ -195,7 +195,7 @@ def test_export_does_not_mix_rows_and_its_own_words(
     assert len(capsys.readouterr().out.splitlines()) == len(STORED)
 
 
-def test_doctor_leaves_the_limits_of_the_process_as_they_are(small_crawl: Path) -> None:
+def test_doctor_restores_the_resource_limits_of_the_process(small_crawl: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = (min(before[0], before[1] - 1), before[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, few)

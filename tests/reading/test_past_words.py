@@ -1,4 +1,4 @@
-"""`search --versions`: what pages said before they were changed, moved or gone."""
+"""`search --versions`: text of pages before they were changed, moved or gone."""
 
 from __future__ import annotations
 
@@ -56,15 +56,13 @@ def placed(hit: VersionHit) -> tuple[str, int, int, bool]:
     return hit.url.removeprefix(HOME), hit.version, int((hit.at - bottle.EPOCH) // DAY), hit.newest
 
 
-def test_words_of_all_versions_are_found_each_version_once(crawl: Path) -> None:
+def test_search_finds_the_words_of_every_version_once(crawl: Path) -> None:
     room = ReadingRoom(crawl)
-    assert sorted(hit.url.removeprefix(HOME) for hit in room.search("quince", 50)) == [
-        "/back", "/returned", "/same",
-    ]  # fmt: skip
-    assert sorted(map(placed, room.search_versions("quince", 50))) == [
-        ("/back", 1, 0, False), ("/back", 3, 2, True), ("/gone", 1, 0, False), ("/moved", 1, 0, False),
-        ("/returned", 1, 0, True), ("/same", 1, 0, True), ("/terms", 1, 0, False),
-    ]  # fmt: skip
+    found = sorted(hit.url.removeprefix(HOME) for hit in room.search("quince", 50))
+    assert found == ["/back", "/returned", "/same"]
+    old = [(path, 1, 0, False) for path in ("/back", "/gone", "/moved", "/terms")]
+    shown = [("/back", 3, 2, True), ("/returned", 1, 0, True), ("/same", 1, 0, True)]
+    assert sorted(map(placed, room.search_versions("quince", 50))) == sorted(old + shown)
     assert [placed(hit) for hit in room.search_versions('"within thirty days"')] == [("/terms", 1, 0, False)]
     assert room.search_versions("title:B so")[0].url == f"{HOME}/back"
     assert room.search_versions("quince host:example.org") == []
@@ -72,13 +70,13 @@ def test_words_of_all_versions_are_found_each_version_once(crawl: Path) -> None:
     assert len(room.search_versions("quince", 3)) == 3
 
 
-def test_what_differs_in_noise_only_is_one_version(crawl: Path) -> None:
+def test_versions_that_differ_only_in_noise_count_once(crawl: Path) -> None:
     room = ReadingRoom(crawl)
     assert [placed(hit) for hit in room.search_versions("cogwheel")] == [("/clock", 1, 0, False)]
     assert [placed(hit)[0::3] for hit in room.search_versions("pendulum")] == [("/clock", True)]
 
 
-def test_versions_found_are_those_that_can_be_compared(crawl: Path) -> None:
+def test_versions_found_by_search_can_be_compared(crawl: Path) -> None:
     room = ReadingRoom(crawl)
     for hit in room.search_versions("quince", 50):
         version = room.versions(hit.url)[hit.version - 1]
@@ -86,7 +84,7 @@ def test_versions_found_are_those_that_can_be_compared(crawl: Path) -> None:
         assert "quince" in version.text
 
 
-def test_the_command_tells_which_version_it_is(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_command_names_the_version(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["search", str(crawl), "--versions", "days", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [(one["version"], one["newest"]) for one in told] == [(2, True), (1, False)]
@@ -97,7 +95,7 @@ def test_the_command_tells_which_version_it_is(crawl: Path, capsys: pytest.Captu
     assert "version 2, shown since " in out
 
 
-def test_several_crawls_are_searched_as_one(crawl: Path, tmp_path: Path) -> None:
+def test_versions_of_several_crawls_are_searched_as_one(crawl: Path, tmp_path: Path) -> None:
     other = ChangingCrawl(tmp_path / "d", {"/": [page("Door", "quince of old"), page("Door", "new")]})
     other.next_days(1)
     alone = ReadingRoom(other.path).search_versions("quince")
@@ -107,7 +105,7 @@ def test_several_crawls_are_searched_as_one(crawl: Path, tmp_path: Path) -> None
     assert len(both) == 8
 
 
-def test_where_a_page_moved_to_is_told_what_moved_there(crawl: Path) -> None:
+def test_explain_names_the_pages_that_moved_to_a_url(crawl: Path) -> None:
     told = ReadingRoom(crawl).explain(f"{HOME}/there")
     assert told.moved_here == [f"{HOME}/moved"]
     assert any(line.startswith(f"{HOME}/moved moved here, ") for line in told.says)

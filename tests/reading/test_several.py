@@ -1,10 +1,12 @@
-"""Several crawls read as one: of a URL that more than one knows, the newest word counts."""
+"""Several crawls read as one: for a URL in more than one, the newest outcome counts."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +60,10 @@ Said = pytest.CaptureFixture[str]
 
 
 def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: Order | None = None) -> Path:
-    """Crawl the web as it is on a day, or look at known pages again."""
-    bottled_crawl(
-        path, lambda clock: ChangingWeb(pages, clock, day), [HOME + "/"], epoch=bottle.EPOCH + day * DAY,
-        order=order, politeness__patience="0", refresh__policy="uniform", **QUICK,
-    )  # type: ignore[arg-type]  # fmt: skip
+    """Crawl the site as of a day, or poll known pages again."""
+    settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
+    fetcher, epoch = partial(ChangingWeb, pages, day=day), bottle.EPOCH + day * DAY
+    bottled_crawl(path, fetcher, [HOME + "/"], epoch=epoch, order=order, **settings)  # type: ignore[arg-type]
     return path
 
 
@@ -79,7 +80,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(params=["in order", "turned round"])
 def rooms(days: list[Path], request: pytest.FixtureRequest) -> ReadingRooms:
-    """Whatever the order in which they are named."""
+    """In both orders."""
     return fieldmouse.open(days if request.param == "in order" else days[::-1])
 
 
@@ -92,16 +93,14 @@ def exported(
     return [json.loads(line) for line in target.read_text().splitlines()]
 
 
-def test_a_page_that_two_crawls_stored_is_shown_once_as_it_was_last(
+def test_a_page_stored_by_two_crawls_is_shown_once_in_its_newest_version(
     rooms: ReadingRooms, days: list[Path]
 ) -> None:
-    told = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
+    shown = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
     early, late = days
-    assert told == {
-        "/": ("Door", late), "/same": ("Same", late), "/other": ("New", late), "/hidden": ("Hidden", late),
-        "/early": ("Early", early), "/late": ("Late", late), "/back": ("Back", late),
-    }  # fmt: skip
-    assert len(list(rooms.pages())) == len(told)
+    newest = {f"/{title.lower()}": (title, late) for title in ("Same", "Hidden", "Late", "Back")}
+    assert shown == newest | {"/": ("Door", late), "/other": ("New", late), "/early": ("Early", early)}
+    assert len(list(rooms.pages())) == len(shown)
     for page in rooms.pages():
         alone = rooms.page(page.url)
         assert alone is not None
@@ -112,15 +111,14 @@ def test_a_page_that_two_crawls_stored_is_shown_once_as_it_was_last(
 
 
 def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]:
-    """Of every outcome that each crawl exports by itself, the newest that says something of a page."""
+    """For each URL, the newest exported row that states whether it is a page."""
     last: dict[str, tuple[str, dict[str, Any]]] = {}
     for directory in directories:
         for row in exported(tmp_path, directory, words=("--all",)):
             if row["kind"] == "page" or row["status"] in (404, 410):
-                last[row["url"]] = max(
-                    last.get(row["url"], ("", {})), (row["fetched_at"], row | {"directory": str(directory)}),
-                    key=lambda told: told[0],
-                )  # fmt: skip
+                row["directory"] = str(directory)
+                before = last.get(row["url"], ("", {}))
+                last[row["url"]] = max(before, (row["fetched_at"], row), key=itemgetter(0))
     return {
         url: {field: value for field, value in row.items() if field not in FATE_FIELDS}
         for url, (_, row) in last.items()
@@ -128,28 +126,26 @@ def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]
     }
 
 
-def test_export_writes_what_a_merge_of_both_exports_would_have(days: list[Path], tmp_path: Path) -> None:
+def test_export_of_two_crawls_equals_the_merge_of_both_exports(days: list[Path], tmp_path: Path) -> None:
     together = exported(tmp_path, *days)
     assert {row["url"]: row for row in together} == merged(tmp_path, days)
     assert len({row["url"] for row in together}) == len(together)
     assert together == sorted(together, key=lambda row: str(row["fetched_at"])), "about by time"
 
 
-def test_three_looks_at_a_lively_meadow_are_one_crawl(tmp_path: Path) -> None:
-    """Pages change, come and go between the looks, of which only the first sees everything."""
-    meadow = Meadow(
-        MeadowOptions(
-            hosts=5, pages=120, seed=4, page_kb=1.0, links=8, changing=0.6, change_every=DAY, rewriting=True,
-            appearing=0.3, vanishing=0.4, staying=DAY, began=bottle.EPOCH, traps=0.0, duplicates=0.0,
-        )
-    )  # fmt: skip
+def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
+    """Pages change, appear and vanish between the three crawls; only the first crawl sees every page."""
+    plain = partial(
+        MeadowOptions, hosts=5, pages=120, seed=4, page_kb=1.0, links=8, traps=0.0, duplicates=0.0
+    )
+    lively = partial(plain, changing=0.6, change_every=DAY, appearing=0.3, vanishing=0.4, staying=DAY)
+    meadow = Meadow(lively(rewriting=True, began=bottle.EPOCH))
     looks = []
     for number, (day, most) in enumerate([(0, 0), (3, 80), (6, 40)]):
         looks.append(tmp_path / f"look-{number}")
-        bottled_crawl(
-            looks[-1], lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
-            epoch=bottle.EPOCH + day * DAY, crawl__pages=most, **QUICK,
-        )  # type: ignore[arg-type]  # fmt: skip
+        settings = {"scope__mode": "web", "crawl__pages": most, **QUICK}
+        fetcher, epoch = partial(MeadowFetcher, meadow), bottle.EPOCH + day * DAY
+        bottled_crawl(looks[-1], fetcher, meadow.seeds, epoch=epoch, **settings)  # type: ignore[arg-type]
     expected = merged(tmp_path, looks)
     for order in (looks, looks[::-1]):
         together = exported(tmp_path, *order)
@@ -164,7 +160,7 @@ def test_three_looks_at_a_lively_meadow_are_one_crawl(tmp_path: Path) -> None:
     assert hits == {url: Path(row["directory"]) for url, row in expected.items() if row["indexed"]}
 
 
-def test_export_of_one_crawl_is_as_it_was_and_all_outcomes_of_several_are_all(
+def test_export_of_one_crawl_is_unchanged_and_of_several_has_all_outcomes(
     days: list[Path], tmp_path: Path
 ) -> None:
     alone = [exported(tmp_path, directory, words=("--all",)) for directory in days]
@@ -176,7 +172,9 @@ def test_export_of_one_crawl_is_as_it_was_and_all_outcomes_of_several_are_all(
     assert len(together) == sum(map(len, alone))
 
 
-def test_search_finds_the_newest_words_once_and_says_where(rooms: ReadingRooms, days: list[Path]) -> None:
+def test_search_finds_the_newest_version_once_and_names_its_directory(
+    rooms: ReadingRooms, days: list[Path]
+) -> None:
     early, late = days
 
     def found(words: str) -> list[tuple[str, Path]]:
@@ -191,9 +189,7 @@ def test_search_finds_the_newest_words_once_and_says_where(rooms: ReadingRooms, 
     assert found("ferret") == [("/back", late)]
 
 
-def test_a_search_by_command_names_the_directory_only_where_there_are_several(
-    days: list[Path], capsys: Said
-) -> None:
+def test_search_command_names_the_directory_only_for_several_crawls(days: list[Path], capsys: Said) -> None:
     assert cli.run(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
     hits = json.loads(capsys.readouterr().out)
     assert {hit["directory"] for hit in hits} == set(map(str, days))
@@ -205,7 +201,7 @@ def test_a_search_by_command_names_the_directory_only_where_there_are_several(
     assert f"no page in `{days[0]}` or `{days[1]}` has: acorn" in capsys.readouterr().err
 
 
-def test_explain_says_in_which_directory_each_outcome_lies(
+def test_explain_names_the_directory_of_each_outcome(
     rooms: ReadingRooms, days: list[Path], capsys: Said
 ) -> None:
     early, late = map(str, days)
@@ -217,7 +213,7 @@ def test_explain_says_in_which_directory_each_outcome_lies(
     assert together.endswith("its copy is shown")
     assert str(told).index(f"in `{rooms.paths[0]}`:") < str(told).index(f"in `{rooms.paths[1]}`:")
     (gone,) = rooms.explain(HOME + "/gone").says
-    assert gone.endswith("it is no page any more")
+    assert gone.endswith("it is no longer a page")
     assert rooms.explain(HOME + "/late").outcomes[-1][1].title == "Late"
     assert rooms.explain(HOME + "/late").says == [], "there is nothing to choose from: a 500 says nothing"
     assert cli.run(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
@@ -229,7 +225,7 @@ def test_explain_says_in_which_directory_each_outcome_lies(
     assert capsys.readouterr().out == str(ReadingRooms(days).explain(HOME + "/other")) + "\n"
 
 
-def test_why_a_url_was_never_taken_is_looked_for_only_where_nobody_took_it(
+def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(
     days: list[Path], tmp_path: Path
 ) -> None:
     apart = tmp_path / "apart"
@@ -243,7 +239,7 @@ def test_why_a_url_was_never_taken_is_looked_for_only_where_nobody_took_it(
     assert all(any("has a link to it" in says for says in told.says) for told in unknown.crawls.values())
 
 
-def test_an_outcome_that_another_agent_had_booked_is_named_as_that(days: list[Path], tmp_path: Path) -> None:
+def test_explain_names_an_outcome_that_the_coordinator_rejected(days: list[Path], tmp_path: Path) -> None:
     shutil.copytree(days[0], tmp_path / "agent")
     room = ReadingRoom(tmp_path / "agent")
     row = room.explain(HOME + "/other").outcomes[0]
@@ -258,7 +254,7 @@ def test_an_outcome_that_another_agent_had_booked_is_named_as_that(days: list[Pa
     assert page is not None
 
 
-def test_versions_and_differences_are_those_of_all_crawls(rooms: ReadingRooms, days: list[Path]) -> None:
+def test_versions_and_differences_include_all_crawls(rooms: ReadingRooms, days: list[Path]) -> None:
     versions = rooms.versions(HOME + "/other")
     assert [(page.title, page.directory) for page in versions] == list(zip(("Old", "New"), days, strict=True))
     assert len(rooms.versions(HOME + "/same")) == 1, "the same bytes are no other version"
@@ -269,7 +265,7 @@ def test_versions_and_differences_are_those_of_all_crawls(rooms: ReadingRooms, d
     ]
 
 
-def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
+def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
     first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
     for path, day in ((first, 1), (second, 1), (second, 2)):
         poll_on(path, day)
@@ -277,10 +273,8 @@ def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
         [(change.url.removeprefix(HOME), change.kind) for change in ReadingRoom(path).changes()]
         for path in (first, second)
     ]
-    assert set(alone[0]) == {
-        ("/other", ChangeKind.CHANGED), ("/gone", ChangeKind.GONE), ("/late", ChangeKind.NEW),
-        ("/back", ChangeKind.NEW),
-    }  # fmt: skip
+    new = {("/late", ChangeKind.NEW), ("/back", ChangeKind.NEW)}
+    assert set(alone[0]) == new | {("/other", ChangeKind.CHANGED), ("/gone", ChangeKind.GONE)}
     assert set(alone[1]) == set(alone[0])
     assert len(alone[1]) == len(alone[0]) + 1, "it changed a second time"
     together = [
@@ -289,7 +283,7 @@ def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
     assert sorted(together) == sorted(alone[1])
 
 
-def test_the_command_tells_of_several_crawls_and_which_of_them_saw_it(tmp_path: Path, capsys: Said) -> None:
+def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, capsys: Said) -> None:
     first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
     words = ["changes", str(first), "--with", str(second)]
     assert cli.run(words) == 0
@@ -310,9 +304,8 @@ def test_the_command_tells_of_several_crawls_and_which_of_them_saw_it(tmp_path: 
     assert str(first) in line
     assert cli.run([*words, "--versions", HOME + "/other", "--json"]) == 0
     versions = json.loads(capsys.readouterr().out)
-    assert [(row["title"], row["directory"]) for row in versions] == [
-        ("Old", str(first)), ("New", str(first)), ("Third", str(second)),
-    ]  # fmt: skip
+    expected = [("Old", str(first)), ("New", str(first)), ("Third", str(second))]
+    assert [(row["title"], row["directory"]) for row in versions] == expected
     assert cli.run([*words, "--diff", HOME + "/other"]) == 0
     assert "+ Third" in capsys.readouterr().out
     assert cli.run([*words, "--propose-rules"]) == 2
@@ -320,11 +313,11 @@ def test_the_command_tells_of_several_crawls_and_which_of_them_saw_it(tmp_path: 
 
 
 def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
-    """A link that is found in the second crawl after its baseline, to a page that the first one has."""
+    """The second crawl finds a link after its baseline, to a page that the first one has."""
     grown = dict(PAGES) | {
         "/": ["<title>Door</title>", "<title>Door</title><a href=/early>y</a>"],
         "/early": ["<title>Early</title>vole"],
-    }  # fmt: skip
+    }
     first = crawl_on(tmp_path / "a", 0)
     second = crawl_on(tmp_path / "b", 0, grown)
     crawl_on(second, 1, grown, Order(once=True, hold=True))
@@ -335,7 +328,7 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     assert together == [change for change in told if change != (HOME + "/early", ChangeKind.NEW)]
 
 
-def test_one_room_that_is_kept_open_follows_and_a_still_one_does_not(tmp_path: Path) -> None:
+def test_an_open_reader_follows_the_crawl_and_a_fixed_one_does_not(tmp_path: Path) -> None:
     first, second = crawl_on(tmp_path / "a", 0), tmp_path / "b"
     CrawlDir.create(second, shards=1, settings=(first / "fieldmouse.toml").read_bytes())
     rooms = ReadingRooms([first, second])
@@ -358,7 +351,7 @@ def test_one_room_that_is_kept_open_follows_and_a_still_one_does_not(tmp_path: P
     assert rooms.search("walnut") == []
 
 
-def test_directories_that_cannot_be_meant_are_a_sentence(
+def test_invalid_lists_of_directories_raise_a_clear_error(
     days: list[Path], tmp_path: Path, capsys: Said
 ) -> None:
     (tmp_path / "again").symlink_to(days[0])
@@ -386,26 +379,24 @@ def test_directories_that_cannot_be_meant_are_a_sentence(
             assert "Traceback" not in said.err
 
 
-def test_rows_that_were_extracted_are_those_of_the_newest_copies(tmp_path: Path) -> None:
+def test_extracted_rows_are_those_of_the_newest_copies(tmp_path: Path) -> None:
     for day in range(2):
-        bottled_crawl(
-            tmp_path / f"day-{day}", lambda clock, day=day: ChangingWeb(PAGES, clock, day), [HOME + "/other"],  # type: ignore[misc]
-            epoch=bottle.EPOCH + day * DAY, scope__mode="page",
-            plugins__extract="reading.harvesting:titles", **QUICK,
-        )  # fmt: skip
+        settings = {"scope__mode": "page", "plugins__extract": "reading.harvesting:titles", **QUICK}
+        fetcher, epoch = partial(ChangingWeb, PAGES, day=day), bottle.EPOCH + day * DAY
+        bottled_crawl(tmp_path / f"day-{day}", fetcher, [HOME + "/other"], epoch=epoch, **settings)
     rooms = ReadingRooms(tmp_path / f"day-{day}" for day in range(2))
     (item,) = rooms.items()
     assert (item["title"], item["directory"]) == ("New", str(tmp_path / "day-1"))
     assert [item["title"] for item in rooms.items(all=True)] == ["Old", "New"]
 
 
-# -- any logs at all
+# -- arbitrary logs
 
 URLS = [Url(f"http://example.org/{number}") for number in range(5)]
 
 
 def statement_of(row: OutcomeRow) -> bool | None:
-    """Whether a row says that its URL is a page; None if it says nothing of that."""
+    """Whether a row states that its URL is a page; None if it states nothing."""
     if row.kind is OutcomeKind.PAGE:
         return True
     told_gone = row.kind is OutcomeKind.FAILED and row.status in (404, 410)
@@ -415,7 +406,7 @@ def statement_of(row: OutcomeRow) -> bool | None:
 
 
 def listed_unless_unchanged(row: OutcomeRow) -> OutcomeRow:
-    """Only of what did not change the headers can have changed alone."""
+    """Only for an unchanged page can the headers have changed alone."""
     return msgspec.structs.replace(row, unlisted=row.unlisted and row.kind is OutcomeKind.UNCHANGED)
 
 
@@ -438,12 +429,12 @@ logs = st.lists(
     ).map(lambda rows: sorted(rows, key=lambda row: row.at)),
     min_size=1,
     max_size=4,
-)  # fmt: skip
+)
 
 
 def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow] | None:
-    """Whose page it is, and as what: the rule, said in as many words as it takes."""
-    last: tuple[int, int] | None = None  # the crawl, and the place in its log
+    """Which crawl's page counts, and as what: the rule in its plainest form."""
+    last: tuple[int, int] | None = None  # the crawl, and the index in its log
     for number, rows in enumerate(crawls):
         for place, row in enumerate(rows):
             if row.url != url or statement_of(row) is None:
@@ -463,7 +454,7 @@ def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow
 
 @given(logs)
 @settings(max_examples=40)
-def test_many_crawls_as_one_are_what_one_log_of_all_their_rows_would_be(
+def test_several_crawls_read_as_one_log_of_all_their_rows(
     crawls: list[list[OutcomeRow]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -484,7 +475,7 @@ def test_many_crawls_as_one_are_what_one_log_of_all_their_rows_would_be(
                 for other, rows in enumerate(crawls)
                 if other != number
                 for told in rows
-            )  # what it heard itself, its own index knows
+            )  # its own index already knows its own rows
             assert not foreign or not precedence.is_to_be_found(number, url)
             assert not row.indexed or precedence.is_to_be_found(number, url)
             assert not any(

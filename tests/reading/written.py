@@ -1,4 +1,4 @@
-"""A crawl of which only the books are there: rows as a test wants them, sealed by a checkpoint."""
+"""Crawl with an outcome log only: rows given by a test, sealed by a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldmouse.records import OutcomeRow
 
 
 def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:
-    """Add rows to the crawl in `path`, which is made if need be, and seal them."""
+    """Append rows to the crawl in `path`, which is created if needed, and seal them."""
     made = (path / "crawl.json").exists()
     home = CrawlDir.open(path) if made else CrawlDir.create(path, shards=1, settings=b"")
     journal, last = open_journal(home)

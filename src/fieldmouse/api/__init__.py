@@ -1,14 +1,14 @@
-"""What `import fieldmouse` offers and the command is made of: a crawl planned, run, and read page by page.
+"""Python interface of fieldmouse, also used by the command line: plan a crawl, run it, and read its pages.
 
-A crawl begins as words: keywords in Python, options in a terminal. `asking` turns them
-into settings, and `plan` finds everything that is wrong with them before anything is
-made. `run` carries a plan out in the thread that calls it: the command does so in its
-main thread, with signals, a loop and a garbage collector of its choice; the library in
-a thread of its own (`background`), so that nothing of the program it is part of changes.
+A crawl is described by keywords in Python or options in a terminal. `asking` turns them into settings, and
+`plan` reports every error in them before anything is created. `run` executes a plan in the calling thread:
+the command does so in its main thread, with its own signal handling, event loop and garbage collection
+settings; the library uses a separate thread (`background`), so that nothing changes for the program around
+it.
 
-A page on its way out: a checkpoint makes it durable, the `hatch` tells the loop so, and
-the loop (`pages`) reads it back from the outcome log. When the loop asks for the next
-one it counts as delivered, and the next checkpoint knows.
+Pages are delivered from the log: a checkpoint makes a page durable, `hatch` notifies the loop, and the
+loop (`pages`) reads the page back from the outcome log. When the loop asks for the next page, the page
+counts as delivered, which the next checkpoint records.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from fieldmouse.api.run import run
 if TYPE_CHECKING:
     from fieldmouse.reading import ReadingRoom, ReadingRooms
 
-__all__ = [
-    "Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_refresh", "plan_to_resume", "refresh",
-    "run",
-]  # fmt: skip
+__all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_refresh", "plan_to_resume"]
+__all__ += ["refresh", "run"]
 
 
 @overload
@@ -43,14 +41,14 @@ def open(directory: Iterable[str | os.PathLike[str]]) -> ReadingRooms: ...
 def open(
     directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> ReadingRoom | ReadingRooms:
-    """The crawl in `directory`, to be read, also while it is crawled. Takes no lock and writes nothing.
+    """Open the crawl in `directory` for reading, also while it runs. Takes no lock and writes nothing.
 
-    With a list of directories these crawls are read as one: of a page that several of them have stored, the
-    newest copy counts.
+    A list of directories is read as one crawl: of a page stored in several of them, the newest copy
+    counts.
     """
     from fieldmouse.reading import ReadingRoom, ReadingRooms
 
-    # As for `Crawl`: a program that goes elsewhere with `os.chdir` must not be told of an empty crawl.
+    # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
     if isinstance(directory, str | os.PathLike):
         return ReadingRoom(Path(directory).absolute())
-    return ReadingRooms(Path(one).absolute() for one in directory)
+    return ReadingRooms(Path(path).absolute() for path in directory)

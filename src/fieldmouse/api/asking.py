@@ -1,8 +1,8 @@
-"""What is asked of a crawl in short words, and the settings that it means.
+"""Mapping of keywords and command-line options to settings.
 
-A keyword of the library and an option of the command are two spellings of one setting,
-so both are read here, by the reader of `fieldmouse.toml`, and fail with the same
-sentence. `None` means that nothing was said; 0 and False are said.
+A keyword of the library and an option of the command are two spellings of one setting, so both are
+converted here, by the reader of `fieldmouse.toml`, and raise the same errors. None means not given; 0 and
+False are values.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ SETTING_OF = {
     "readers": "plugins.readers",
     "sign": "plugins.sign",
 }
-"""Which setting each short word stands for."""
+"""The setting of each keyword."""
 
 CODE = ("policy", "extract", "admit", "sign")
-"""Words for code of the user's own: its name, or the thing itself where it can be named."""
+"""Keywords that take user code: its name, or the object itself if it can be imported by name."""
 
 _IN_SECONDS = ("delay", "time")
 _LISTS = ("resolve",)
 
 
 def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
-    """`base` changed by short words, then by `changes`, which are named as in `fieldmouse.toml`."""
+    """`base` with the keywords applied, then `changes`, which use the names of `fieldmouse.toml`."""
     dotted: dict[str, object] = {}
     for word, value in words.items():
         if value is not None:
@@ -60,7 +60,7 @@ def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, o
 
 
 def _in_toml(word: str, value: object) -> object:
-    """A number of seconds gets its unit, code its name; a list may be any that can be gone through."""
+    """The value in TOML form: seconds with a unit, code by its name, any iterable as a list."""
     if word in CODE:
         return name_of(value, word)
     if word == "readers" and isinstance(value, Mapping):
@@ -73,7 +73,7 @@ def _in_toml(word: str, value: object) -> object:
 
 
 def directory_of(given: str | os.PathLike[str]) -> Path:
-    """The directory of a crawl; UsageError if it is a URL, which was meant as the seed."""
+    """The directory of a crawl. Raises `UsageError` for a URL, which was meant as a seed."""
     text = os.fspath(given)
     seed = url.parse(text) if text.lower().startswith(("http://", "https://")) else None
     if seed is not None:
@@ -88,7 +88,7 @@ def directory_of(given: str | os.PathLike[str]) -> Path:
 
 
 def seeds_of(given: Iterable[str]) -> list[Url]:
-    """The URLs to begin with, each once, in the form that the crawl knows them by."""
+    """The seed URLs, normalised, each once."""
     seeds: dict[Url, None] = {}
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):

@@ -1,8 +1,8 @@
-"""A crawl in a thread of its own, with an event loop of its own.
+"""Crawl in a background thread with a private event loop.
 
-So it does not matter whether its owner has a loop that runs, is a thread himself, or
-blocks for an hour: the crawl stays polite and alive. The thread is a daemon: a program
-that ends without having stopped its crawl ends it as a kill does, which loses nothing.
+So the caller may have a running event loop, be a thread itself, or block for an hour: the crawl stays
+polite and alive. The thread is a daemon: a program that exits without stopping its crawl ends it like a
+kill, which loses nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmouse.api.hatch import Delivery, Hatch
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """One run, which begins when this is made. `hatch` is where its pages come out."""
+    """One run, started by the constructor. `hatch` delivers its pages."""
 
     def __init__(self, plan: Plan, hatch: Hatch):
         self._plan, self._hatch = plan, hatch
-        self._stopping = threading.RLock()  # garbage may be collected, and a loop be dropped, anywhere
+        self._stopping = threading.RLock()  # reentrant: garbage collection may drop a page loop at any point
         self._asked = False
-        self._interrupt: Callable[[], None] = _nothing
+        self._interrupt: Callable[[], object] = lambda: None
         self._summary: Summary | None = None
         self._mistake: BaseException | None = None
         self._process = os.getpid()
@@ -40,40 +41,40 @@ class Background:
 
     @property
     def running(self) -> bool:
-        """Whether there is something to stop; in a fork of the process that began it there is not."""
+        """Whether the run can be stopped; False in a fork of the process that started it."""
         return not self._hatch.over and self._process == os.getpid()
 
     @property
     def stopping(self) -> bool:
-        """Whether it was asked to stop and has not yet."""
+        """Whether `stop` was called and the run has not ended."""
         return self._asked and self.running
 
     @property
     def mistake(self) -> BaseException | None:
-        """What ended it, if it did not end well."""
+        """The exception that ended the run, if any."""
         return self._mistake
 
     @property
     def summary(self) -> Summary:
-        """How it ended; raises what ended it."""
+        """Summary of the run; raises the exception that ended it."""
         if self._mistake is not None:
             raise self._mistake
         if self._summary is None:
             raise FieldmouseError(
                 f"the crawl in `{self._plan.directory}` has not ended",
-                "go through its pages to the end, leave the loop, or `close` it",
+                "iterate its pages to the end, leave the loop, or `close` it",
             )
         return self._summary
 
     def wait(self) -> None:
-        """Wait for its end, which may be asked for by `stop`."""
-        # A loop in a cycle of garbage may be dropped by the crawl's own thread, which cannot wait for itself.
+        """Wait for the end of the run; `stop` may request it."""
+        # Garbage collection may drop a page loop in the crawl's own thread, which cannot wait for itself.
         if self.running and threading.current_thread() is not self._thread:
             self._hatch.wait_for_end()
             self._thread.join()
 
     async def wait_in_loop(self) -> None:
-        """The same, while other things in the loop go on."""
+        """The same, without blocking the running event loop."""
         over = asyncio.Event()
         self._hatch.listen(calling(asyncio.get_running_loop(), over.set))
         while self.running:
@@ -82,7 +83,7 @@ class Background:
                 await over.wait()
 
     def stop(self) -> None:
-        """Ask it to come to an orderly end, and do not wait for that. May be asked twice."""
+        """Request an orderly end, and return at once. May be called more than once."""
         if not self.running:
             return
         self._hatch.leave()
@@ -98,33 +99,29 @@ class Background:
 
     def _crawl(self) -> None:
         try:
+            delivery = partial(Delivery, hatch=self._hatch)
             self._summary = run(
-                self._plan, runner=_in_a_loop, on_open=self._opened, audience=self._hatch,
-                parts=[lambda home, last: Delivery(home, last, self._hatch)],
-            )  # fmt: skip
-        except BaseException as mistake:  # whoever takes the pages is told, whatever it is
+                self._plan, runner=_in_new_loop, on_open=self._opened, audience=self._hatch, parts=[delivery]
+            )
+        except BaseException as mistake:  # raised again in the consumer's thread
             self._mistake = mistake
         finally:
             with self._stopping:
-                self._interrupt = _nothing
+                self._interrupt = lambda: None
             self._hatch.close()
 
 
-def _nothing() -> None:
-    pass
-
-
 def calling(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:
-    """What calls something in a loop from another thread, as long as there is that loop."""
+    """A function that calls `what` in the loop from another thread; no-op once the loop is closed."""
 
     def call() -> None:
-        with suppress(RuntimeError):  # it was closed
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(what)
 
     return call
 
 
-def _in_a_loop(main: Coroutine[Any, Any, Summary]) -> Summary:
-    """In a loop as the process makes them, whatever others have done to `asyncio.run`."""
+def _in_new_loop(main: Coroutine[Any, Any, Summary]) -> Summary:
+    """Run in a new event loop, independent of any patch of `asyncio.run`."""
     with asyncio.Runner() as runner:
         return runner.run(main)

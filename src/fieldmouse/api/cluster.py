@@ -1,4 +1,4 @@
-"""What can be asked of a board from outside: how a crawl of many agents stands, and that one of them go."""
+"""Administration of a cluster through its coordinator: status of a crawl, drain, forget and remove."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fieldmouse.figures import listed
 
 T = TypeVar("T")
 
+_NO_CRAWLS = "it has none yet: begin one with `fieldmouse agent`"
+
 
 class AgentStanding(msgspec.Struct, frozen=True):
-    """One agent."""
-
     agent: str
-    state: str  # alive, draining, gone (not heard of) or left
-    hosts: int  # that it holds
+    state: str  # alive, draining, gone (lease expired) or left
+    hosts: int  # held
     pages: int
     robots: int
     backlog: float  # hosts that are due, as time, in units of 50 ms
@@ -30,11 +30,11 @@ class AgentStanding(msgspec.Struct, frozen=True):
     seen_ago: float  # seconds
     machine: str
     directory: str
-    polls: int = 0  # of pages that it has
+    polls: int = 0  # of its known pages
 
 
 class ClusterStanding(msgspec.Struct, frozen=True):
-    """A crawl, as its board knows it: `seen = booked + waiting`."""
+    """State of a crawl on its coordinator: `seen = booked + waiting`."""
 
     crawl: str
     seen: int
@@ -42,17 +42,17 @@ class ClusterStanding(msgspec.Struct, frozen=True):
     waiting: int
     hosts: int
     pages: int
-    seconds: float  # since it was begun
+    seconds: float  # since its start
     done: bool
     agents: list[AgentStanding]
-    stranded: int = 0  # hosts with waiting URLs that no agent can be granted: a fault
-    stranded_hosts: list[str] = []  # some of them
-    repaired: int = 0  # hosts of which that was so, and is no longer
-    quarantined: int = 0  # values on the board that could not be read and were set aside
+    stranded: int = 0  # hosts with waiting URLs that cannot be leased to any agent: a fault
+    stranded_hosts: list[str] = []  # examples
+    repaired: int = 0  # hosts that were stranded and no longer are
+    quarantined: int = 0  # unreadable values on the coordinator that were set aside
 
 
 def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
-    """How the crawl of that name stands."""
+    """Status of the crawl of that name."""
 
     async def look(board: Board) -> ClusterStanding:
         books, notes = await board.books(), await board.agents()
@@ -74,16 +74,16 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
             quarantined=books.quarantined,
         )
 
-    return _asked(boards, crawl, look)
+    return _with_board(boards, crawl, look)
 
 
 def crawls(boards: Sequence[str]) -> list[str]:
-    """The names of the crawls on a board."""
+    """Names of the crawls on a coordinator."""
     return asyncio.run(crawls_of(boards))
 
 
 def remove(boards: Sequence[str], crawl: str) -> BoardBooks:
-    """Take a crawl off its board, in which nobody crawls any more; returns what it came to."""
+    """Remove a crawl without live agents from its coordinator, and return its totals."""
 
     async def act(board: Board) -> BoardBooks:
         awake = [note.agent for note in await board.agents() if note.alive]
@@ -100,31 +100,31 @@ def remove(boards: Sequence[str], crawl: str) -> BoardBooks:
             await builder.close()
         return books
 
-    return _asked(boards, crawl, act)
+    return _with_board(boards, crawl, act)
 
 
 def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
-    """Ask an agent to finish what it has and leave."""
+    """Ask an agent to finish its work and leave."""
 
     async def act(board: Board) -> None:
         if agent in {note.agent for note in await board.agents() if not note.alive}:
             raise UsageError(
-                f"`{agent}` is gone: it was not heard of for longer than its lease",
-                f"others have what it held; to take it off the list, `fieldmouse cluster forget {agent}`",
+                f"`{agent}` is gone: its lease has expired",
+                f"others took its hosts; to remove it from the list, `fieldmouse cluster forget {agent}`",
             )
         if not await board.ask_to_drain(agent):
             if agent in {note.agent for note in await board.departed()}:
-                raise UsageError(f"`{agent}` has left this crawl", "there is nothing to be done")
+                raise UsageError(f"`{agent}` has left this crawl", "there is nothing to drain")
             raise _unknown(agent)
 
-    _asked(boards, crawl, act)
+    _with_board(boards, crawl, act)
 
 
 def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
-    """Take everything from an agent for good; with `again`, all it ever booked is fetched again.
+    """Revoke everything an agent holds; with `again`, all URLs it ever acknowledged are fetched again.
 
-    Returns how many URLs that are, and whether it was alive: such a one joins again by itself,
-    unless it was killed since.
+    Returns the number of these URLs, and whether the agent was alive: a live agent joins again by
+    itself, unless it was killed since.
     """
 
     async def act(board: Board) -> tuple[int, bool]:
@@ -135,7 +135,7 @@ def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tup
             raise _unknown(agent)
         return urls, here.get(agent, False)
 
-    return _asked(boards, crawl, act)
+    return _with_board(boards, crawl, act)
 
 
 def _unknown(agent: str) -> UsageError:
@@ -143,26 +143,22 @@ def _unknown(agent: str) -> UsageError:
 
 
 def _agent(note: AgentNote, *, left: bool = False) -> AgentStanding:
-    said = advert_of(note)
+    advert = advert_of(note)
     state = "left" if left else "gone" if not note.alive else "draining" if note.draining else "alive"
-    robots = said.robots if note.alive else 0
-    return AgentStanding(
-        note.agent, state, note.hosts, said.pages, robots, round(said.backlog, 3), round(said.price, 3),
-        round(note.seen_ago, 1), said.machine, said.directory, said.polls,
-    )  # fmt: skip
+    robots = advert.robots if note.alive else 0
+    load = robots, round(advert.backlog, 3), round(advert.price, 3), round(note.seen_ago, 1)
+    place = advert.machine, advert.directory, advert.polls
+    return AgentStanding(note.agent, state, note.hosts, advert.pages, *load, *place)
 
 
-def _asked(boards: Sequence[str], crawl: str, act: Callable[[Board], Awaitable[T]]) -> T:
+def _with_board(boards: Sequence[str], crawl: str, act: Callable[[Board], Awaitable[T]]) -> T:
     async def ask() -> T:
         board = open_board(boards, crawl)
         try:
             if await charter_of(board, crawl) is None:
-                there = listed(await crawls_of(boards))
-                raise BoardError(
-                    f"the board knows no crawl `{crawl}`",
-                    f"it has {there}: name one with --crawl" if there
-                    else "it has none yet: begin one with `fieldmouse agent`",
-                )  # fmt: skip
+                names = listed(await crawls_of(boards))
+                hint = f"it has {names}: name one with --crawl"
+                raise BoardError(f"the coordinator knows no crawl `{crawl}`", hint if names else _NO_CRAWLS)
             return await act(board)
         finally:
             await board.close()

@@ -1,4 +1,4 @@
-"""`Crawl`: a crawl as an object to go through, and `crawl` for who wants no pages."""
+"""`Crawl`, a crawl to iterate over, and `crawl()`, which runs one without yielding pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fieldmouse.reading import StoredPage
 
 Code = str | Callable[..., object]
-"""Code of the user's own: `package.module:name`, or the function or class itself."""
+"""User code: `package.module:name`, or the function or class itself."""
 
 
 class Asked(TypedDict, total=False):
@@ -47,20 +47,20 @@ class Asked(TypedDict, total=False):
 
 
 class Crawl:
-    """A crawl that runs while its pages are gone through, in a thread of its own.
+    """A crawl that runs in a background thread while its pages are iterated.
 
         for page in fieldmouse.Crawl("atlas", seeds=["https://example.org/"]):
             print(page.title, page.url)
 
-    Each page comes once, when it is durable. It counts as delivered when the loop asks for the
-    next one; what was not delivered comes first in the next run, and after a kill a few may come
-    twice. Leaving the loop, by `break`, an error or Ctrl-C, stops the crawl in good order, and the
-    same file run again goes on. A slow loop slows the crawl. In a running event loop:
+    Each page comes once, when it is durable. It counts as delivered when the loop asks for the next one;
+    undelivered pages come first in the next run, and after a kill a few may come twice. Leaving the loop,
+    by `break`, an error or Ctrl-C, stops the crawl in an orderly way, and the next run of the program
+    continues it. A slow loop slows the crawl. In a running event loop:
 
         async with fieldmouse.Crawl("atlas", seeds=["https://example.org/"]) as crawl:
             async for page in crawl: ...
 
-    The crawl begins when the first page is asked for; until then nothing is made on the disk.
+    The crawl starts when the first page is requested; until then nothing is created on disk.
     """
 
     def __init__(
@@ -86,60 +86,59 @@ class Crawl:
         sign: Code | None = None,
         settings: Mapping[str, object] | None = None,
     ):
-        """A new crawl in `directory`, or the one that is there.
+        """A new crawl in `directory`, or the existing one.
 
-        The keywords are the options of `fieldmouse crawl`; None is what `fieldmouse.toml` says.
-        Where there is a crawl already they hold for this run, and new seeds are added.
+        The keywords are the options of `fieldmouse crawl`; None takes the value of `fieldmouse.toml`. For
+        an existing crawl they hold for this run, and new seeds are added.
 
-        seeds: URLs to begin with.
+        seeds: URLs to start from.
         delay: seconds between two requests to one host, or text such as "500ms" or "500/h".
-        pages: stop after so many pages in all; 0 for no limit.
+        pages: stop after this number of pages in all; 0 for no limit.
         scope: "page", "host", "site" or "web": how far to go from the seeds.
         follow_seed_redirects: a seed that redirects to another registered domain takes the crawl there.
         allow_private: also visit loopback and private addresses.
         policy: which hosts come first: a name, or a class of your own.
-        contact: where you can be reached; servers are told.
+        contact: where you can be reached; sent to servers.
         resolve: addresses of names instead of DNS, such as "*.example.org=127.0.0.1:8000".
-        time: stop after so many seconds, or text such as "10m"; 0 for no limit.
+        time: stop after this number of seconds, or text such as "10m"; 0 for no limit.
         depth: links to follow away from a seed.
-        robots: how many fetches may go on at the same time.
-        control: "fixed", "thresholds" or "auto": who decides how many of them work.
-        extract: a function that makes rows of a page, for `export --items`.
-        admit: a function that says whether a link is wanted.
-        readers: functions that read documents of other MIME types, by the type.
-        sign: a function that gives the headers of a request, for logins and tokens of your own sites.
+        robots: maximum number of concurrent fetches.
+        control: "fixed", "thresholds" or "auto": how the number of concurrent fetches is chosen.
+        extract: a function that makes rows from a page, for `export --items`.
+        admit: a function that decides whether a link is followed.
+        readers: functions that read documents of other MIME types, by type.
+        sign: a function that returns headers for a request, for logins and tokens of your own sites.
         settings: any other setting, named as in `fieldmouse.toml`: {"limits.body": "4MiB"}.
 
-        Code of your own is given as "package.module:name", or as the thing itself if it can be imported
-        by name: workers are other processes, and a later resume must find it.
+        User code is given as "package.module:name", or as the object itself if it can be imported by name:
+        workers are other processes, and a later resume must find it.
 
-        What cannot be meant raises `FieldmouseError` here, before anything is made on the disk.
+        Invalid arguments raise `FieldmouseError` here, before anything is created on disk.
         """
         given = asking.directory_of(directory)
-        self._words: dict[str, object] = {
-            "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
-            "follow_seed_redirects": follow_seed_redirects,
-            "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,
-            "resolve": _kept(resolve), "extract": extract, "admit": admit, "readers": readers, "sign": sign,
-        }  # fmt: skip
+        self._words: dict[str, object] = {"pages": pages, "time": time, "depth": depth, "contact": contact}
+        self._words |= {"delay": delay, "scope": scope, "follow_seed_redirects": follow_seed_redirects}
+        self._words |= {"policy": policy, "robots": robots, "control": control, "sign": sign}
+        self._words |= {"allow_private": allow_private, "resolve": _reusable(resolve), "readers": readers}
+        self._words |= {"extract": extract, "admit": admit}
         self._changes = {} if settings is None else settings
-        self._seeds = _kept(seeds)
+        self._seeds = _reusable(seeds)
         plan(given, self._words, self._changes, self._seeds)
-        # The program may go elsewhere while it crawls; the crawl stays where it is.
+        # The program may call `os.chdir` while it crawls; the crawl stays in its directory.
         self._path = given.absolute()
         self._run: Background | None = None
 
     @property
     def path(self) -> Path:
-        """Where the crawl lives."""
+        """Directory of the crawl."""
         return self._path
 
     @property
     def summary(self) -> Summary:
-        """How the last run ended; raises what ended it, if it did not end well."""
+        """Summary of the last run; raises the exception that ended it."""
         if self._run is None:
             raise FieldmouseError(
-                f"the crawl in `{self._path}` has not run", "go through its pages, or use `fieldmouse.crawl`"
+                f"the crawl in `{self._path}` has not run", "iterate its pages, or use `fieldmouse.crawl`"
             )
         return self._run.summary
 
@@ -167,13 +166,13 @@ class Crawl:
             )
         if self._run is not None and self._run.running:
             raise UsageError(
-                f"the pages of `{self._path}` are being gone through already",
+                f"another loop iterates the pages of `{self._path}`",
                 "leave that loop or `close` the crawl first; `fieldmouse.open` reads beside it",
             )
         return plan(self._path, self._words, self._changes, self._seeds)
 
     def run(self) -> Summary:
-        """Crawl to the end, or to a limit, without going through the pages; they stay undelivered."""
+        """Crawl to the end or a limit without iterating the pages; they stay undelivered."""
         hatch = Hatch()
         hatch.leave()
         run = self._run = Background(self._planned(), hatch)
@@ -185,16 +184,16 @@ class Crawl:
             raise
         return run.summary
 
-    # -- its end
+    # -- closing
 
     def close(self) -> None:
-        """Stop in good order, if it runs, and wait until all is safe: some seconds at most."""
+        """Stop the crawl in an orderly way if it runs, and wait until all is stored: some seconds at most."""
         if self._run is not None:
             self._run.stop()
             self._run.wait()
 
     async def aclose(self) -> None:
-        """`close`, while other things in the event loop go on."""
+        """`close` without blocking the event loop."""
         if self._run is not None:
             self._run.stop()
             await self._run.wait_in_loop()
@@ -215,7 +214,7 @@ class Crawl:
     ) -> None:
         await self.aclose()
 
-    # -- for people
+    # -- display
 
     def _state(self) -> str:
         if self._run is None:
@@ -233,15 +232,15 @@ class Crawl:
         return f"<b>Crawl</b> <code>{escape(str(self._path))}</code><br>{escape(self._state())}"
 
 
-def _kept(values: Any) -> Any:
-    """A list that may be gone through more than once; what is none is left for others to say so."""
+def _reusable(values: Any) -> Any:
+    """A tuple of an iterable, which may then be iterated twice; other values are left for the validation."""
     return tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
 def crawl(directory: str | os.PathLike[str], **asked: Unpack[Asked]) -> Summary:
-    """Crawl to the end, or to a limit, and say how it went; for who wants no pages.
+    """Crawl to the end or a limit, without yielding pages, and return the summary.
 
-    Takes what `Crawl` takes. Ctrl-C stops the crawl in good order. What was crawled can be read
-    with `fieldmouse.open`, also while the crawl runs.
+    Takes the arguments of `Crawl`. Ctrl-C stops the crawl in an orderly way. `fieldmouse.open` reads the
+    stored pages, also while the crawl runs.
     """
     return Crawl(directory, **asked).run()

@@ -1,9 +1,8 @@
-"""Where the crawl's thread and the loop that takes its pages meet.
+"""Delivery of pages from the crawl's thread to the loop that consumes them.
 
-The crawl says that a checkpoint was made, and the loop reads from the outcome log what
-that brought: pages are never handed over in memory, so there is nothing to lose and no
-queue to bound. What goes the other way is one number, how far the loop has come. A loop that
-is far behind slows the crawl: while it is, the crawl sends out no robots.
+The crawl announces each checkpoint, and the loop reads the new pages from the outcome log. Pages are never
+passed in memory, so nothing can be lost and there is no queue to bound. The loop reports one number, its
+position in the log. If the loop is far behind, the crawl starts no fetches until it catches up.
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from fieldmouse.crawldir.checkpoint import Checkpoint
 from fieldmouse.crawldir.parts import Sealed
 
 SLACK = 64 << 10
-"""Bytes of outcomes, some two hundred rows, that a loop may be behind the checkpoint before the last."""
+"""Bytes of outcomes, about two hundred rows, that a loop may be behind the second-newest checkpoint."""
 
 PART = "delivery"
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """What the checkpoint keeps: every page before `reach`, in bytes of the outcome log, was delivered."""
+    """Checkpoint state: all pages before `reach`, in bytes of the outcome log, were delivered."""
 
     reach: int = 0
 
 
 class Hatch:
-    """Pages come out here. Made by whoever takes them; every method may be called from any thread."""
+    """Link between a crawl and the loop that consumes its pages. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._moved = threading.Condition()
         self._listeners: list[Callable[[], None]] = []
-        self._reach = 0  # the loop has asked for what follows
+        self._reach = 0  # position of the loop in the outcome log
         self._checkpoints = 0
         self._ends: tuple[int, int] = (0, 0)  # of the outcome log at the last two checkpoints
-        self._hungry = False  # the loop has taken all there is, and waits
+        self._hungry = False  # the loop has taken every page and waits
         self._left = self._over = False
 
-    # -- the loop's side
+    # -- for the loop
 
     @property
     def reach(self) -> int:
@@ -53,29 +52,30 @@ class Hatch:
 
     @property
     def end(self) -> int:
-        """How long the outcome log was at the last checkpoint."""
+        """Length of the outcome log at the last checkpoint."""
         return self._ends[1]
 
     @property
     def over(self) -> bool:
-        """The crawl has ended: nothing more will come."""
+        """Whether the crawl has ended."""
         return self._over
 
     @property
     def left(self) -> bool:
-        """The loop was left: nothing more is wanted."""
+        """Whether the loop was left."""
         return self._left
 
     def delivered(self, reach: int) -> None:
-        """The loop asked for the page after the one that ends at `reach`, or there is none up to there."""
+        """Advance the position to `reach`: the page that ends there was delivered, or there is no page before
+        it."""
         self._reach = max(self._reach, reach)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this, from the crawl's thread, whenever there may be something new."""
+        """Call `listener` in the crawl's thread at each checkpoint and at the end."""
         self._listeners.append(listener)
 
     def starve(self, seen: int) -> None:
-        """The loop has taken everything as of checkpoint number `seen`."""
+        """Note that the loop has taken all pages up to checkpoint number `seen`."""
         with self._moved:
             self._hungry = seen == self._checkpoints
 
@@ -92,29 +92,29 @@ class Hatch:
             self._moved.wait_for(lambda: self._over)
 
     def leave(self) -> None:
-        """The loop takes no more; what it has in hand comes again."""
+        """Stop taking pages; the page in hand stays undelivered."""
         with self._moved:
             self._left = True
 
-    # -- the crawl's side: its audience, see `agent/life.py`
+    # -- for the crawl: the page consumer of `agent/life.py`
 
     def is_behind(self) -> bool:
         """Whether the crawl should wait for the loop."""
         return not self._hungry and not self._left and self._reach < self._ends[0] - SLACK
 
     def is_content(self) -> bool:
-        """Whether the loop has taken all there was, or is gone."""
+        """Whether the loop has taken all pages, or was left."""
         return self._left or self._hungry
 
     def is_eager(self) -> bool:
-        """A checkpoint does not make the loop any faster."""
+        """Always False: an earlier checkpoint does not make the loop faster."""
         return False
 
     def opened(self, reach: int) -> None:
         self._reach = reach
 
     def sealed(self, end: int) -> None:
-        """A checkpoint counts; the outcome log was so long."""
+        """Announce a checkpoint; `end` is the length of the outcome log."""
         with self._moved:
             self._ends = (self._ends[1], end) if self._checkpoints else (end, end)
             self._checkpoints += 1
@@ -133,7 +133,7 @@ class Hatch:
 
 
 class Delivery:
-    """The part of the checkpoint that knows which pages were delivered."""
+    """Checkpoint part that stores the position of the loop."""
 
     name = PART
 
@@ -147,11 +147,11 @@ class Delivery:
         self._hatch.opened(self._state.reach)
 
     def seal(self) -> Sealed[Delivered]:
-        self._end = self._outcomes.stat().st_size  # that log was sealed before us
+        self._end = self._outcomes.stat().st_size  # the outcome log was sealed before
         return Sealed(Delivered(self._hatch.reach))
 
     def committed(self) -> None:
         self._hatch.sealed(self._end)
 
     def close(self) -> None:
-        """It has no files."""
+        """Nothing to close: this part has no files."""

@@ -1,9 +1,10 @@
-"""`agent`: one of many that crawl together, planned with what the board says of the crawl.
+"""Plan of a cluster agent: settings of the crawl from the coordinator, merged with those of the machine.
 
-Key secret, scope and settings are the crawl's: the first agent writes them onto the board, the others take
-them from there. What belongs to a machine (robots, memory, disk, its addresses) each says for itself.
-What could harm a machine (code, private addresses, no certificates, no robots.txt) is taken from the board
-only if the machine says the same: `settings.deciders` has who decides what.
+The key secret, scope and settings belong to the crawl: the first agent writes them to the coordinator, the
+others read them from there. Each machine sets its own resources (concurrency, memory, disk, addresses).
+Settings that could harm a machine (code, private addresses, no certificate check, no robots.txt) are taken
+from the coordinator only if the machine has the same value: `settings.deciders` has the rule of each
+setting.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from fieldmouse.settings.deciders import Decider, decider, published
 from fieldmouse.settings.reading import written
 
 BOARD_VARIABLE = "FIELDMOUSE_BOARD"
-"""Where `--board` may stand instead: a password there is not shown by `ps`."""
+"""Environment variable instead of `--board`: unlike an option, a password in it is not shown by `ps`."""
+_Report = Callable[[str], None]
 _LOOK_EVERY = 0.5
 _NEW_PATIENCE = 5.0
-"""Seconds that a new agent waits for a board that is silent: as long as a server may take to restart."""
+"""Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart."""
 
 
 def plan_to_join(
@@ -48,19 +50,19 @@ def plan_to_join(
     changes: Mapping[str, object],
     seeds: Iterable[str] = (),
     config: Path | None = None,
-    on_waiting: Callable[[str], None] = lambda _: None,
+    on_waiting: _Report = lambda _: None,
 ) -> Plan:
-    """An agent in `directory`, new or one that was there before, of the crawl of that name.
+    """Plan a new or returning agent in `directory` for the crawl of that name.
 
-    Without seeds it waits for the crawl to appear. A directory that was an agent before waits for its board,
-    too, however long that is away; a new one gives up soon, since the URL may be wrong. `on_waiting` is
-    told what we wait for.
+    Without seeds it waits for the crawl to appear. A returning agent also waits for its coordinator,
+    without limit; a new one gives up soon, because the URL may be wrong. `on_waiting` receives a message
+    about each wait.
     """
-    listed = asking.seeds_of(seeds)
+    seeds_given = asking.seeds_of(seeds)
     known = (directory / "crawl.json").exists()
     if known and not is_agent(directory):
         raise UsageError(
-            f"the crawl in `{directory}` is one of its own, and no agent of a network",
+            f"the crawl in `{directory}` is not an agent of a cluster",
             f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
         )
     ready = directory / "fieldmouse.toml"
@@ -68,30 +70,25 @@ def plan_to_join(
         config = ready
     base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
     own = asking.applied(base, words, changes)
-    listed = asking.seeds_of([*own.crawl.seeds, *listed])
-    charter = asyncio.run(_charter(boards, crawl, own, listed, directory, known=known, on_waiting=on_waiting))
-    common = settings_file.parse_published(charter.settings, f"the settings of `{crawl}` on the board")
-    said = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
-    _check_seeds(listed, charter)
+    seeds_given = asking.seeds_of([*own.crawl.seeds, *seeds_given])
+    founding = own.override({"crawl.seeds": tuple(seeds_given)})
+    returning = directory if known else None
+    charter = asyncio.run(_charter(boards, crawl, founding, returning, on_waiting))
+    common = settings_file.parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
+    given = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
+    _check_seeds(seeds_given, charter)
     for section, key in _keys():
-        _check_agreed(common, own, section, key, said, crawl, on_waiting)
-    settings = _merged(common, own, said)
+        _check_agreed(common, own, section, key, given, crawl, on_waiting)
+    settings = _merged(common, own, given)
     check(settings, directory)
     wanted = tuple(asking.seeds_of(charter.seeds))
-    plan = Plan(
-        directory,
-        settings,
-        wanted,
-        new=not known,
-        key_seed=charter.key_seed,
-        boards=tuple(boards),
-        crawl=crawl,
-    )
+    seed = charter.key_seed
+    plan = Plan(directory, settings, wanted, new=not known, boards=tuple(boards), crawl=crawl, key_seed=seed)
     if known:
         home = CrawlDir.open(directory)
-        if home.identity.key_seed != charter.key_seed:
+        if home.identity.key_seed != seed:
             raise UsageError(
-                f"the agent in `{directory}` belongs to another crawl than `{crawl}` on this board",
+                f"the agent in `{directory}` belongs to another crawl than `{crawl}` on this coordinator",
                 "name another directory, or the crawl it belongs to with --crawl",
             )
         return plan
@@ -100,7 +97,7 @@ def plan_to_join(
 
 
 def _kept(directory: Path) -> Settings:
-    """What this machine said for itself before, or was written into the agent's `fieldmouse.toml` since."""
+    """Settings of this machine from earlier runs, including edits of the agent's `fieldmouse.toml`."""
     kept, file = Settings(), settings_file.load(directory / "fieldmouse.toml")
     for section, key in _keys():
         if decider(section, key) not in (Decider.CRAWL, Decider.RUN):
@@ -109,28 +106,26 @@ def _kept(directory: Path) -> Settings:
 
 
 async def _charter(
-    boards: Sequence[str], crawl: str, own: Settings, seeds: Sequence[str], directory: Path, *, known: bool,
-    on_waiting: Callable[[str], None],
-) -> Charter:  # fmt: skip
-    """What the crawl is: as it stands on the board, or, with seeds and if there is none, as we make it."""
+    boards: Sequence[str], crawl: str, own: Settings, returning: Path | None, on_waiting: _Report
+) -> Charter:
+    """The specification of the crawl from the coordinator; if it has none and seeds are given, a new one."""
     board = open_board(boards, crawl)
     try:
-        charter = await answered(board, crawl, None if known else _NEW_PATIENCE, on_waiting)
-        if charter is None and known:
-            joined = read_origin(directory)
+        charter = await answered(board, crawl, None if returning else _NEW_PATIENCE, on_waiting)
+        if charter is None and returning:
+            joined = read_origin(returning)
             if joined is not None and joined.crawl not in ("", crawl):
                 raise UsageError(
-                    f"the agent in `{directory}` belongs to the crawl `{joined.crawl}`, not to `{crawl}`",
+                    f"the agent in `{returning}` belongs to the crawl `{joined.crawl}`, not to `{crawl}`",
                     f"name it with `--crawl {joined.crawl}`, or name another directory",
                 )
             raise BoardLost(
-                f"the board knows no crawl `{crawl}`, though this directory has been an agent of it",
+                f"the coordinator knows no crawl `{crawl}`, though this directory has been an agent of it",
                 REMEDY,
             )
-        if charter is None and seeds:
-            text = published(own.override({"crawl.seeds": tuple(seeds)}))
+        if charter is None and own.crawl.seeds:
             made_by = f"fieldmouse/{__version__}"
-            ours = Charter(secrets.randbits(63), text, tuple(seeds), made_by)
+            ours = Charter(secrets.randbits(63), published(own), own.crawl.seeds, made_by)
             if len(msgspec.json.encode(ours)) > MOST_CHARTER:
                 raise UsageError(
                     f"the seeds of this crawl take more than {MOST_CHARTER >> 20} MiB",
@@ -140,7 +135,7 @@ async def _charter(
         if charter is None:
             there = listed(await crawls_of(boards))
             others = f", which has {there}" if there else ""
-            on_waiting(f"waiting for a crawl `{crawl}` to appear on the board{others}")
+            on_waiting(f"waiting for a crawl `{crawl}` to appear on the coordinator{others}")
         while charter is None:
             await asyncio.sleep(_LOOK_EVERY)
             charter = await answered(board, crawl, None, on_waiting)
@@ -149,32 +144,30 @@ async def _charter(
         await board.close()
 
 
-async def founded(board: Board, ours: Charter, crawl: str, on_waiting: Callable[[str], None]) -> Charter:
-    """The charter that counts, also if the answer to who wrote it was lost on the way."""
+async def founded(board: Board, ours: Charter, crawl: str, on_waiting: _Report) -> Charter:
+    """Create the crawl and return the specification that counts, also if a reply was lost on the way."""
     while True:
         try:
             return await board.found(ours)
         except BoardUnreachable:
-            known = await answered(board, crawl, _NEW_PATIENCE, on_waiting)
-            if known is not None:
-                return known
+            charter = await answered(board, crawl, _NEW_PATIENCE, on_waiting)
+            if charter is not None:
+                return charter
 
 
-async def answered(
-    board: Board, crawl: str, patience: float | None, on_waiting: Callable[[str], None]
-) -> Charter | None:
-    """What the board says the crawl is, when it answers; None is patient for ever."""
+async def answered(board: Board, crawl: str, patience: float | None, on_waiting: _Report) -> Charter | None:
+    """The specification of the crawl once the coordinator answers; `patience` in seconds, or None."""
     now = asyncio.get_running_loop().time
-    since, told = now(), False
+    since, reported = now(), False
     while True:
         try:
             return await charter_of(board, crawl)
         except BoardUnreachable as trouble:
             if patience is not None and now() - since >= patience:
                 raise
-            if not told:
+            if not reported:
                 on_waiting(f"{trouble}; waiting for it")
-                told = True
+                reported = True
         await asyncio.sleep(_LOOK_EVERY)
 
 
@@ -194,49 +187,48 @@ def _with(settings: Settings, section: str, key: str, value: object) -> Settings
 
 
 def _check_seeds(seeds: Sequence[str], charter: Charter) -> None:
-    strange = [seed for seed in seeds if seed not in charter.seeds]
-    if strange:
+    unknown = [seed for seed in seeds if seed not in charter.seeds]
+    if unknown:
         began = f", which began with {charter.seeds[0]}" if charter.seeds else ""
         raise UsageError(
-            f"`{strange[0]}` is no seed of this crawl{began}",
+            f"`{unknown[0]}` is no seed of this crawl{began}",
             "leave out --seed to join it, or begin another crawl with --crawl NAME",
         )
 
 
-_USUAL = Settings()
+_DEFAULTS = Settings()
 
 
 def _check_agreed(
-    common: Settings, own: Settings, section: str, key: str, said: set[str], crawl: str,
-    on_waiting: Callable[[str], None],
-) -> None:  # fmt: skip
-    """Raise if the crawl sets what this machine has not allowed, or something else was asked for here."""
+    common: Settings, own: Settings, section: str, key: str, given: set[str], crawl: str, on_waiting: _Report
+) -> None:
+    """Raise if the crawl sets a value that this machine has not allowed, or contradicts one given here."""
     ours, theirs = _value(own, section, key), _value(common, section, key)
-    usual, name = _value(_USUAL, section, key), f"{section}.{key}"
-    is_said = name in said or ours != usual
+    default, name = _value(_DEFAULTS, section, key), f"{section}.{key}"
+    is_given = name in given or ours != default
     match decider(section, key):
         case Decider.MACHINE | Decider.RUN:
             return
-        case Decider.PERMIT if theirs not in (usual, ours):
+        case Decider.PERMIT if theirs not in (default, ours):
             raise _not_allowed(common, section, key, crawl)
         case Decider.PERMIT:
             return
-        case Decider.AGREE if theirs != usual and not is_said and not _is_our_product(section, key, theirs):
+        case Decider.AGREE if theirs != default and not (is_given or _is_our_product(section, key, theirs)):
             raise _not_allowed(common, section, key, crawl)
-        case Decider.CODE if ":" in theirs and not is_said:
+        case Decider.CODE if ":" in theirs and not is_given:
             raise _not_allowed(common, section, key, crawl)
         case Decider.AT_MOST if theirs > ours:
             raise _not_allowed(common, section, key, crawl)
-        case Decider.AT_MOST if name not in said:
+        case Decider.AT_MOST if name not in given:
             return
         case Decider.LONGER:
-            if name in said and _longer(ours, theirs) != ours:
+            if name in given and _longer(ours, theirs) != ours:
                 on_waiting(
                     f"`{name}` is {written(common, section, key)} in this crawl, which is kept:"
                     f" {written(own, section, key)} would be shorter"
                 )
             return
-    if name != "crawl.seeds" and is_said and ours != theirs:
+    if name != "crawl.seeds" and is_given and ours != theirs:
         raise UsageError(
             f"`{name}` is {written(own, section, key)} here,"
             f" and {written(common, section, key)} in the crawl that is joined",
@@ -245,13 +237,13 @@ def _check_agreed(
 
 
 def _is_our_product(section: str, key: str, value: object) -> bool:
-    """Whether it names fieldmouse, of another version perhaps: robots.txt files speak of the name alone."""
+    """Whether the value names fieldmouse, in any version: robots.txt files match the name alone."""
     return (section, key) == ("crawl", "product") and str(value).partition("/")[0] == "fieldmouse"
 
 
 def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageError:
     value = written(common, section, key)
-    word = value[1:-1] if value.startswith('"') else value  # a text is typed without quotes
+    word = value[1:-1] if value.startswith('"') else value  # text is typed without quotes
     setting = f"--set {typed(f'{section}.{key}={word}')}"
     if (section, key) == ("network", "allow_private"):
         setting = f"--allow-private` (or `{setting}"
@@ -262,23 +254,24 @@ def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageE
 
 
 def _longer(ours: float | None, theirs: float | None) -> float | None:
-    """The longer of two durations; None is the same as another setting, and no duration of its own."""
+    """The longer of two durations; None stands for the value of another setting and is ignored."""
     return max((each for each in (ours, theirs) if each is not None), default=None)
 
 
-def _merged(common: Settings, own: Settings, said: set[str]) -> Settings:
-    """The crawl's settings, with what each machine and each run says for itself."""
+def _merged(common: Settings, own: Settings, given: set[str]) -> Settings:
+    """The crawl's settings, with the values that the machine and the run may set."""
     merged = common
     for section, key in _keys():
         ours, theirs = _value(own, section, key), _value(common, section, key)
-        is_said = f"{section}.{key}" in said
+        is_given = f"{section}.{key}" in given
         match decider(section, key):
             case Decider.MACHINE:
                 merged = _with(merged, section, key, ours)
-            case Decider.RUN if is_said:
+            case Decider.RUN if is_given:
                 merged = _with(merged, section, key, ours)
-            case Decider.LONGER if is_said or ours != _value(_USUAL, section, key):
+            case Decider.LONGER if is_given or ours != _value(_DEFAULTS, section, key):
                 merged = _with(merged, section, key, _longer(ours, theirs))
-    if merged.politeness.per_address < common.politeness.per_address:  # "same" as the delay there
+    # "same" means the delay of the crawl
+    if merged.politeness.per_address < common.politeness.per_address:
         merged = _with(merged, "politeness", "address_delay", common.politeness.per_address)
     return merged.checked()

@@ -1,7 +1,7 @@
-"""The pages of a crawl that runs, one after the other, for a loop that waits and for one that awaits.
+"""Iterators over the pages of a running crawl, for `for` and `async for`.
 
-A page is taken from the outcome log when it is durable, and counts as delivered when
-the next one is asked for: whoever breaks off while he has a page in hand gets it again.
+A page is read from the outcome log when it is durable, and counts as delivered when the next one is
+requested: a loop that ends with a page in hand gets that page again.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ log = logging.getLogger(__name__)
 
 
 class Delivering:
-    """A run whose pages are taken: what both kinds of loop have in common."""
+    """A run whose pages are consumed: the common part of both iterators."""
 
     def __init__(self, plan: Plan):
         self._directory = plan.directory
         self._hatch = Hatch()
         self._seen = 0  # checkpoints
         self._batch: Iterator[tuple[StoredPage | None, int]] = iter(())
-        self._in_hand = -1  # where the page ends that the loop has now
+        self._in_hand = -1  # end offset of the page that the loop has now
         self.run = Background(plan, self._hatch)
 
     def _take(self) -> StoredPage | None:
-        """The next page, or None if there is none yet, or ever."""
+        """The next page; None if there is none at present."""
         if self._in_hand >= 0 and not self._hatch.left:
             self._hatch.delivered(self._in_hand)
             self._in_hand = -1
         while self.run.mistake is None and not self._hatch.left:
-            found = next(self._batch, None)
-            if found is not None:
-                page, reach = found
+            item = next(self._batch, None)
+            if item is not None:
+                page, reach = item
                 if page is not None:
                     self._in_hand = reach
                     return page
@@ -56,21 +56,21 @@ class Delivering:
         unwanted = self.run.mistake is not None or self._hatch.left
         return self._hatch.over and (unwanted or self._hatch.checkpoints == self._seen)
 
-    def _end(self) -> None:
-        """Nothing comes any more: if that has a reason, say it."""
+    def _raise_failure(self) -> None:
+        """Raise the exception that ended the crawl, if any."""
         if self.run.mistake is not None:
             raise self.run.mistake
 
     def __del__(self) -> None:
-        # The usual way out: a loop that was left drops what it went through.
+        # The usual end: a loop that is left drops its iterator.
         if not sys.is_finalizing():
             self.run.stop()
 
 
 def _pages_now(directory: Path, hatch: Hatch) -> Iterator[tuple[StoredPage | None, int]]:
-    """The pages that are there now, and at last how far that goes: what is no page is looked at once.
+    """All pages up to the present checkpoint, then None with its offset, so that other rows are read once.
 
-    No method: a loop that is left must not be kept alive by what it goes through.
+    Not a method: the iterator must not keep an abandoned loop alive.
     """
     end = hatch.end
     yield from ReadingRoom(directory).pages_from(hatch.reach)
@@ -78,7 +78,7 @@ def _pages_now(directory: Path, hatch: Hatch) -> Iterator[tuple[StoredPage | Non
 
 
 class Pages(Delivering):
-    """For `for`. A loop that is left, however, stops the crawl in good order before anything else happens."""
+    """Iterator for `for`. Leaving the loop in any way stops the crawl before anything else happens."""
 
     def __iter__(self) -> Pages:
         return self
@@ -87,7 +87,7 @@ class Pages(Delivering):
         try:
             while (page := self._take()) is None:
                 if self._is_over():
-                    self._end()
+                    self._raise_failure()
                     raise StopIteration
                 self._hatch.wait(self._seen)
             return page
@@ -96,7 +96,7 @@ class Pages(Delivering):
             raise
 
     def close(self) -> None:
-        """Stop, and wait until all is safe."""
+        """Stop, and wait until all is stored."""
         self.run.stop()
         self.run.wait()
 
@@ -105,12 +105,12 @@ class Pages(Delivering):
             return
         self.close()
         if self.run.mistake is not None:
-            # Python lets nothing out of here, and whoever left the loop may never ask for the summary.
+            # Exceptions in `__del__` are lost, and the caller may never ask for the summary.
             log.error("the crawl in `%s` ended badly: %s", self._directory, self.run.mistake)
 
 
 class AsyncPages(Delivering):
-    """For `async for`. A loop that is left asks the crawl to stop; `async with` also waits for that."""
+    """Iterator for `async for`. Leaving the loop asks the crawl to stop; `async with` also waits for that."""
 
     def __init__(self, plan: Plan):
         super().__init__(plan)
@@ -123,10 +123,10 @@ class AsyncPages(Delivering):
     async def __anext__(self) -> StoredPage:
         while (page := self._take()) is None:
             if self._is_over():
-                self._end()
+                self._raise_failure()
                 raise StopAsyncIteration
             self._news.clear()
-            # Looked at again after clearing: what came before that was told to the event as it was.
+            # Check again after clearing: the event may have been set just before.
             if not self._hatch.is_news(self._seen):
                 await self._news.wait()
         return page

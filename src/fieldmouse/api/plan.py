@@ -1,7 +1,7 @@
-"""What will be done, said before anything is: a new crawl, or one that goes on.
+"""Plan of a crawl, new or resumed, with all checks that are possible before anything is created.
 
-All that can be wrong with what was asked is found while a plan is made, and a plan
-makes nothing on the disk. `open` does, and may be called once for each run.
+Making a plan validates its arguments and creates nothing on disk. `open` does, and may be called once per
+run.
 """
 
 from __future__ import annotations
@@ -37,29 +37,24 @@ from fieldmouse.url import Url
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A crawl as it will be run: where, with which settings, from which seeds."""
+    """A crawl to be run: its directory, settings and seeds."""
 
     directory: Path
     settings: Settings
-    seeds: tuple[Url, ...]  # all that are known; those seen before are not visited again
-    new: bool  # the directory is yet to be made
-    added: tuple[Url, ...] = ()  # seeds that the crawl did not know
-    order: Order | None = None  # known pages are polled, whatever the settings say
-    lifted: tuple[str, ...] = ()  # limits that have done their work and hold no more: pages, time
-    boards: tuple[str, ...] = ()  # where agents of a network meet; none for a crawl of its own
-    crawl: str = ""  # what it is called there
-    key_seed: int | None = None  # the secret that its agents share
+    seeds: tuple[Url, ...]  # all seeds; those seen before are not visited again
+    new: bool  # the directory does not exist yet
+    added: tuple[Url, ...] = ()  # seeds that are new to the crawl
+    order: Order | None = None  # poll known pages, whatever the settings say
+    lifted: tuple[str, ...] = ()  # limits that were reached and no longer hold: pages, time
+    boards: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
+    crawl: str = ""  # name of the crawl on the coordinator
+    key_seed: int | None = None  # secret shared by its agents
 
     def open(self) -> CrawlDir:
-        """The crawl's directory, made if it is new, and locked; whoever opens it unlocks it."""
+        """The crawl directory, created if it is new, and locked; the caller unlocks it."""
         if self.new:
-            shards = self.settings.index.shards or len(os.sched_getaffinity(0))
-            text = settings_file.render(self.settings)
             with storing(self.directory):
-                home = CrawlDir.create(
-                    self.directory, shards=shards, settings=text.encode(), key_seed=self.key_seed,
-                    agent=NAMELESS if self.boards else b"", private=bool(self.settings.secrets),
-                )  # fmt: skip
+                home = self._create()
         else:
             home = CrawlDir.open(self.directory)
         with storing(self.directory):
@@ -71,21 +66,29 @@ class Plan:
                 raise
         return home
 
+    def _create(self) -> CrawlDir:
+        shards = self.settings.index.shards or len(os.sched_getaffinity(0))
+        text = settings_file.render(self.settings).encode()
+        agent, private = NAMELESS if self.boards else b"", bool(self.settings.secrets)
+        return CrawlDir.create(
+            self.directory, shards=shards, settings=text, key_seed=self.key_seed, agent=agent, private=private
+        )
+
     def _update_settings(self, home: CrawlDir) -> None:
-        """Add new seeds to the settings file, and close it to others if it holds secrets."""
+        """Add new seeds to the settings file, and make it private if it holds secrets."""
         home.check_files()
-        if self.added:  # before they are visited: their scope must be known to whoever goes on after a kill
+        if self.added:  # before the first visit: a resume after a kill must know their scope
             text = with_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.added)
             write_settings(home.path, text.encode(), private=bool(settings_file.parse(text).secrets))
         elif is_open_to_others(home.path) and settings_file.load(home / "fieldmouse.toml").secrets:
-            with suppress(PermissionError):  # a file of somebody else's; the doctor tells of it
+            with suppress(PermissionError):  # a file of another user; doctor reports it
                 (home / "fieldmouse.toml").chmod(OWNER_ONLY)
 
 
 def plan(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
 ) -> Plan:
-    """A crawl that goes on where there is one, and is new where there is none."""
+    """Plan to resume the crawl in `directory` if there is one, otherwise a new crawl."""
     make = plan_to_resume if (directory / "crawl.json").exists() else plan_anew
     return make(directory, words, changes, seeds)
 
@@ -97,7 +100,7 @@ def plan_anew(
     seeds: Iterable[str] = (),
     config: Path | None = None,
 ) -> Plan:
-    """A crawl in a directory that has none yet; its settings begin with those of `config`."""
+    """Plan a new crawl; settings start from those of `config`. Raises `CrawlExists` if there is a crawl."""
     if (directory / "crawl.json").exists():
         raise CrawlExists(directory)
     ready = directory / "fieldmouse.toml"
@@ -105,10 +108,10 @@ def plan_anew(
         config = ready
     base = settings_file.load(config) if config is not None else Settings()
     settings = asking.applied(base, words, changes)
-    wanted = tuple(asking.seeds_of([*settings.crawl.seeds, *_listed(seeds)]))
+    wanted = tuple(asking.seeds_of([*settings.crawl.seeds, *_seed_list(seeds)]))
     if not wanted:
         raise UsageError(
-            "no seed is given, and so there is nowhere to begin",
+            "no seed is given",
             f"name a URL: `fieldmouse crawl {typed(directory)} --seed https://...`,"
             " or `seeds=[...]` in Python",
         )
@@ -121,48 +124,48 @@ def plan_anew(
 def plan_to_resume(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
 ) -> Plan:
-    """A crawl that goes on. What is asked for holds for this run; new seeds stay.
+    """Plan to resume a crawl. Changed settings hold for this run; new seeds stay.
 
-    A limit that was reached has done its work: unless there is a new one the crawl goes on to its end.
+    A limit that was reached no longer holds: without a new one the crawl runs to its end.
     """
     from fieldmouse.frontier import sealed_frontier
 
     home = CrawlDir.open(directory)
     if (directory / AGENT_FILE).exists():
         raise UsageError(
-            f"the crawl in `{directory}` is an agent of a network",
+            f"the crawl in `{directory}` is an agent of a cluster",
             f"continue it with `fieldmouse agent {typed(directory)} --board URL`",
         )
     kept = settings_file.load(home / "fieldmouse.toml")
-    known = asking.seeds_of(kept.crawl.seeds)
-    if not known:
+    old_seeds = asking.seeds_of(kept.crawl.seeds)
+    if not old_seeds:
         raise Damaged(home / "fieldmouse.toml", "it names no seeds, and every crawl has some")
     last, lifted = read_checkpoint(home), []
 
-    def said(limit: str) -> bool:
+    def is_given(limit: str) -> bool:
         return words.get(limit) is not None or f"crawl.{limit}" in changes
 
     if last is not None:
         waiting = bool(sealed_frontier(last).waiting)
         if 0 < kept.crawl.pages <= sealed_tally(last).discovered_pages:
             kept = kept.override({"crawl.pages": 0})
-            lifted += ["pages"] if waiting and not said("pages") else []
+            lifted += ["pages"] if waiting and not is_given("pages") else []
         if kept.crawl.time and last.stopped_by is StoppedBy.TIME:
             kept = kept.override({"crawl.time": "0s"})
-            lifted += ["time"] if waiting and not said("time") else []
+            lifted += ["time"] if waiting and not is_given("time") else []
     settings = asking.applied(kept, words, changes)
-    wanted = tuple(asking.seeds_of([*known, *settings.crawl.seeds, *_listed(seeds)]))
+    wanted = tuple(asking.seeds_of([*old_seeds, *settings.crawl.seeds, *_seed_list(seeds)]))
     settings = settings.override({"crawl.seeds": wanted})
     check(settings, directory)
-    added = tuple(seed for seed in wanted if seed not in set(known))
+    added = tuple(seed for seed in wanted if seed not in set(old_seeds))
     return Plan(directory, settings, wanted, new=False, added=added, lifted=tuple(lifted))
 
 
 def check(settings: Settings, directory: Path) -> None:
-    """What settings cannot know of themselves: is what they name there, and what we take it for?"""
+    """Check that the things named in the settings exist and are of the right kind."""
     strategy(settings.frontier.policy)
     if settings.refresh.policy not in POLLING:
-        from fieldmouse.policy.polling import lookup  # slow to load, and rarely wanted
+        from fieldmouse.policy.polling import lookup  # slow to import, and rarely needed
 
         lookup.policy(settings.refresh.policy)
     PluginNames.of(settings.plugins).check()
@@ -180,7 +183,7 @@ def check(settings: Settings, directory: Path) -> None:
         outfit.check(directory, settings)
 
 
-def _listed(seeds: Iterable[str]) -> list[str]:
+def _seed_list(seeds: Iterable[str]) -> list[str]:
     if isinstance(seeds, str):
         return [seeds]
     if not isinstance(seeds, Iterable):

@@ -1,4 +1,4 @@
-"""`refresh`: known pages asked for again, planned and run like any crawl."""
+"""Refresh of a crawl: known pages are polled, planned and run like any crawl."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from fieldmouse.settings.order import Order
 def plan_to_refresh(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], *, once: bool, rest: bool
 ) -> Plan:
-    """Polls of a crawl that has pages. Its own limits do not bind them; `time` among the words does.
+    """Plan polls of a crawl that has pages. Its own limits do not hold for them; `time` among the words does.
 
-    `rest` fetches what still waits, too.
+    `rest` also fetches the URLs that still wait.
     """
     timed = words.get("time") not in (None, 0, "0", "0s")
     if once and timed:
         raise UsageError(
             "a refresh ends after one round or after some time, not both",
-            "say --once or --for, or neither to go on until it is stopped",
+            "say --once or --for, or neither to refresh until it is stopped",
         )
     home = CrawlDir.open(directory)
     tally = sealed_tally(read_checkpoint(home))
@@ -36,8 +36,8 @@ def plan_to_refresh(
             f"the crawl in `{directory}` has no page yet, so there is nothing to refresh",
             f"`fieldmouse resume {typed(directory)}` goes on with it",
         )
-    mine = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
-    plan = plan_to_resume(directory, mine, changes)
+    words = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
+    plan = plan_to_resume(directory, words, changes)
     return replace(plan, order=Order(once, hold=not rest, only=True))
 
 
@@ -56,24 +56,24 @@ def refresh(
     resolve: Iterable[str] | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Summary:
-    """Poll the known pages of the crawl in `directory`, and say how it went.
+    """Poll the known pages of the crawl in `directory`, and return the summary.
 
-    budget: polls, as a rate such as "500/h"; None is what `fieldmouse.toml` says, "none" for as many as
+    budget: polls, as a rate such as "500/h"; None takes the value of `fieldmouse.toml`, "none" polls as
+    fast as
         politeness allows.
     policy: how the budget is spread: "learned", "uniform", ...; or "package.module:Class".
-    once: end when every known page was polled once, and what that discovered is fetched.
-    time: end after so many seconds, or text such as "1d". Without it and without `once` this
-        goes on until Ctrl-C.
-    rest: fetch the URLs, too, that were still waiting when the crawl was stopped.
+    once: end when every known page was polled once and the pages discovered by that are fetched.
+    time: end after this number of seconds, or text such as "1d". Without `time` and `once` the refresh
+    runs
+        until Ctrl-C.
+    rest: also fetch the URLs that were still waiting when the crawl was stopped.
 
-    The others are those of `Crawl`. `summary.refreshed` has what the polls of this run showed.
+    The other arguments are those of `Crawl`. `summary.refreshed` has the results of this run's polls.
     """
-    words: dict[str, object] = {
-        "time": time, "delay": delay, "robots": robots, "contact": contact, "allow_private": allow_private,
-        "resolve": resolve,
-    }  # fmt: skip
-    asked = {"refresh.budget": budget, "refresh.policy": policy}
-    changes = {name: value for name, value in asked.items() if value is not None} | dict(settings or {})
+    words: dict[str, object] = {"time": time, "delay": delay, "robots": robots, "contact": contact}
+    words |= {"allow_private": allow_private, "resolve": resolve}
+    given = {"refresh.budget": budget, "refresh.policy": policy}
+    changes = {name: value for name, value in given.items() if value is not None} | dict(settings or {})
     hatch = Hatch()
     hatch.leave()
     plan = plan_to_refresh(Path(directory).absolute(), words, changes, once=once, rest=rest)

@@ -1,9 +1,10 @@
-"""A plan carried out, in this thread and in an event loop of its own."""
+"""Execution of a plan, in the calling thread and a new event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fieldmouse.api.plan import Plan
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LoopRunner(Protocol):
-    """`asyncio.run`, or another that makes a loop, runs one coroutine in it, and puts it away."""
+    """`asyncio.run`, or another function that runs one coroutine in a new event loop."""
 
     def __call__(self, main: Coroutine[Any, Any, Summary], /) -> Summary: ...
 
@@ -33,23 +34,21 @@ def run(
     parts: Sequence[OpenPart] = (),
     audience: Audience | None = None,
 ) -> Summary:
-    """Crawl as planned, until done, stopped by a limit, or interrupted.
+    """Crawl as planned until done, stopped by a limit, or interrupted.
 
-    `on_open` is called in the loop when all has opened. Signals are not listened to, and
-    nothing of the process is changed: that is the caller's, who may have other plans.
+    `on_open` is called in the loop when everything is open. Signal handlers and other state of the process
+    are left to the caller.
     """
-    from fieldmouse.agent import Life  # the whole house: loaded once we know that we crawl
+    from fieldmouse.agent import Life  # imports the whole crawler
 
     home = plan.open()
     try:
         listeners = [on_reading] if on_reading else []
-        life = Life(
-            home, plan.settings, plan.seeds, listeners=listeners, on_open=on_open, mercy=mercy, parts=parts,
-            audience=audience, order=plan.order, joining=_joining(plan),
-        )  # fmt: skip
+        make = partial(Life, home, plan.settings, plan.seeds, order=plan.order, joining=_joining(plan))
+        life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
         summary = runner(life.run())
     except StoppedAtOnce:
-        # Threads may still write: the lock is theirs, too, until the process ends.
+        # Threads may still write: keep the lock until the process ends.
         raise
     except BaseException as mistake:
         home.unlock()

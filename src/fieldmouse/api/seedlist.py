@@ -1,7 +1,7 @@
-"""Seeds that are added to a `fieldmouse.toml`, which otherwise stays as its owner left it.
+"""Insertion of seeds into a `fieldmouse.toml`, with the rest of the file unchanged.
 
-The file is edited by people between runs and holds their comments, so it is not written
-anew: only the value of `seeds` changes. What comes out is read back and compared.
+People edit the file between runs and write comments, so it is not rendered anew: only the value of `seeds`
+changes. The result is parsed and compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def with_seeds(text: str, added: Sequence[str]) -> str:
             return edited
     except tomllib.TOMLDecodeError:
         pass
-    return settings_file.render(wanted)  # written in a way that we cannot follow: right comes before kept
+    return settings_file.render(wanted)  # unusual syntax: correct settings matter more than the layout
 
 
 def _edited(text: str, value: str) -> str:
@@ -48,7 +48,7 @@ def _edited(text: str, value: str) -> str:
 
 
 def _end_of_list(text: str, start: int) -> int:
-    """Where the list that begins at `start` ends: behind the first bracket that makes it one."""
+    """End of the list that begins at `start`: after the first bracket that makes it valid TOML."""
     end = start
     while (end := text.find("]", end) + 1) > 0:
         try:

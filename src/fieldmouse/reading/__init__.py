@@ -1,13 +1,12 @@
-"""The reading room: all that looks at a crawl and changes nothing.
+"""Read access to crawl directories, without a lock and without changing anything.
 
-A crawl directory is written by one process, which holds its lock. Whoever only reads
-takes no lock, may come while the crawl runs, and sees the newest checkpoint
-(`moment.py`): what lies behind it may yet be undone by a kill. Follow one stored page:
-the outcome log has its row (`crawldir/outcomes.py`), the row says in which WARC file and
-where its answer lies (`indexer/library.py`), and the answer is read as the crawler read
-it (`page.py`). `ReadingRoom` is the door; the command line and other front ends show what it returns.
-`ReadingRooms` is the same door to several crawls at once, such as those of a network's agents.
-No plug-in and no part of the crawler is loaded for any of this.
+One process writes a crawl directory and holds its lock. Readers take no lock, may run beside the crawl,
+and see the newest checkpoint (`moment.py`): a kill may undo anything written after it. The path of one
+stored page: the outcome log holds its row (`crawldir/outcomes.py`), the row names the WARC file and offset
+of its response (`indexer/library.py`), and the response is parsed as the crawler parsed it (`page.py`).
+`ReadingRoom` is the entry point; the command line and other front ends show what it returns.
+`ReadingRooms` reads several crawls as one, for example those of the agents of a cluster. No plug-in and no
+part of the crawler is loaded for this.
 """
 
 from __future__ import annotations

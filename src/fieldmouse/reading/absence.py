@@ -1,7 +1,7 @@
-"""Why a URL that somebody asks for was never taken: rules, limits, and what the archive tells.
+"""Reasons why a requested URL was never taken: rules, limits, and links in the archive.
 
-A robots.txt is never taken, either, and is in the archive all the same: it is asked for
-before the first page of a host, and nobody has to link to it.
+A robots.txt is never taken either, but is in the archive: the crawler fetches it before the first page of
+a host, without a link to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of, traps_
 from fieldmouse.url import Url, path_of
 
 EXCLUSION = "robots.txt"
-"""The place of a URL that is a host's robots.txt."""
+"""`Explanation.place` of a host's robots.txt."""
 
 
 def is_exclusion(url: Url) -> bool:
@@ -29,7 +29,7 @@ def is_exclusion(url: Url) -> bool:
 
 
 def of_exclusion(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
-    """A robots.txt has no outcome; that it was fetched, the archive's lines tell."""
+    """Sentences about a robots.txt. It has no outcome, so its fetches are read from the CDXJ lines."""
     yield "it is asked for before the host's pages, and counts neither as a page nor as seen"
     entries = list(Library(home / "archive", sealed_shards(last)).lines_of(url))
     for stamp, entry in entries:
@@ -41,37 +41,36 @@ def of_exclusion(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
 
 
 def reasons(home: CrawlDir, url: Url, found: Whereabouts, last: Checkpoint, now: float) -> list[str]:
-    """What kept it from being taken; the archive is read only if no rule did."""
-    asked = settings_file.load(home / "fieldmouse.toml")
-    told = [*_scope(asked, url, last, now), *_dropped(asked, found, sealed_tally(last).left_out)]
-    return told or list(_mentioned(home, asked, url, last))
+    """Sentences that say why the URL was not taken; the archive is read only if no rule applies."""
+    settings = settings_file.load(home / "fieldmouse.toml")
+    rules = [*_scope(settings, url, last, now), *_dropped(settings, found, sealed_tally(last).left_out)]
+    return rules or list(_mentioned(home, settings, url, last))
 
 
-def _scope(asked: Settings, url: Url, last: Checkpoint, now: float) -> Iterator[str]:
-    """Whether it would have been taken, had it been seen."""
+def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> Iterator[str]:
+    """The scope rule or trap that excludes the URL."""
     joined = sealed_scope(last).joined
-    seeds = seeds_of(asked)
-    rule = scope_of(asked, seeds).joined(joined).refused_by(url)
+    seeds = seeds_of(settings)
+    rule = scope_of(settings, seeds).joined(joined).refused_by(url)
     seeds += joined
     if rule and rule != "scope.mode":
         yield f"it is left out by `{rule}`"
         return
     if rule:
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
-        yield f'it is out of scope, which is "{asked.scope.mode}" around {around}'
+        yield f'it is out of scope, which is "{settings.scope.mode}" around {around}'
         return
-    trap = trap_of(url, traps_of(asked), now)
+    trap = trap_of(url, traps_of(settings), now)
     if trap:
         yield f"it is left out as a trap: {trap}"
 
 
-def _dropped(asked: Settings, found: Whereabouts, left_out: int) -> Iterator[str]:
-    """Whether a link to it would have been dropped, as its site and its crawl stand now."""
+def _dropped(settings: Settings, found: Whereabouts, left_out: int) -> Iterator[str]:
+    """Limits that drop links to the URL, given the present size of its site and the crawl."""
     rule = None
     if found.site:
-        rule = site_limits_of(asked).refused(
-            found.site_hosts, found.site_urls, new_host=found.host is None
-        )  # fmt: skip
+        limits = site_limits_of(settings)
+        rule = limits.refused(found.site_hosts, found.site_urls, new_host=found.host is None)
     if rule is not None:
         has = counted(found.site_urls, "URL")
         if rule is DropRule.HOSTS:
@@ -86,23 +85,23 @@ def _dropped(asked: Settings, found: Whereabouts, left_out: int) -> Iterator[str
         )
 
 
-def _mentioned(home: CrawlDir, asked: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
-    """Who links to it and why that was not followed, as the archive tells."""
+def _mentioned(home: CrawlDir, settings: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
+    """Archived pages that link to the URL, and why each link was not followed."""
     from fieldmouse.indexer.mentions import mentions_of
 
     search = mentions_of(home / "archive", sealed_shards(last), url)
-    deepest = asked.crawl.max_depth
+    deepest = settings.crawl.max_depth
     for mention in search.mentions:
         why = mention.rule
         rows = outcomes.rows_of(home, mention.page, length=sealed_outcomes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = counted(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
-        if not why and asked.plugins.admit:
-            why = f"`{asked.plugins.admit}` (`plugins.admit`) may not have wanted it"
-        why = why or "nothing speaks against it; it may have been taken since the last checkpoint"
+        if not why and settings.plugins.admit:
+            why = f"`{settings.plugins.admit}` (`plugins.admit`) may have rejected it"
+        why = why or "no rule excludes it; it may have been taken since the last checkpoint"
         yield f"{mention.page} links to it: {why}"
     if not search.mentions:
         read = "the stored pages" if search.complete else "the pages that were looked through (not all)"
         unread = "; documents that only your `plugins.readers` understand were not looked into"
-        yield f"none of {read} has a link to it{unread if asked.plugins.readers else ''}"
+        yield f"none of {read} has a link to it{unread if settings.plugins.readers else ''}"

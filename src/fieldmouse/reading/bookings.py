@@ -1,9 +1,8 @@
-"""Outcomes that an agent of a network has, and that another one had booked before it.
+"""Outcomes of a cluster agent that the coordinator rejected because another agent's came first.
 
-Two agents may fetch one URL when the lease of the first ran out in its hands. The board takes the
-outcome that comes first; the other agent keeps its copy, and notes that it did not count in
-`unbooked.log`, as URL and the moment at which it heard so. Readers show the newest copy all the
-same: only an explanation says so.
+Two agents may fetch one URL if the lease of the first expires during the fetch. The coordinator accepts
+the first outcome; the other agent keeps its copy and notes the rejection in `unbooked.log`, as URL and
+time. Readers still show the newest copy; only an explanation mentions the rejection.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ UNBOOKED = "unbooked.log"
 
 
 class Unbooked(msgspec.Struct, frozen=True, array_like=True):
-    """A row of `unbooked.log`: an outcome of this URL, before then, did not count."""
+    """Row of `unbooked.log`: outcomes of this URL up to this time (epoch seconds) did not count."""
 
     url: str
     at: float
@@ -26,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(Unbooked).decode
 
 
 def unbooked(home: CrawlDir, url: str) -> float:
-    """Until when outcomes of a URL did not count; 0 if all did."""
+    """Time up to which outcomes of a URL did not count; 0 if all of them count."""
     path, name = home / UNBOOKED, url.encode()
     if not path.exists():
         return 0.0

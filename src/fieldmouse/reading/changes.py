@@ -1,11 +1,11 @@
-"""The list of what changed: the logs' own words, less what was withdrawn and what the user's rules ignore.
+"""List of page changes from the outcome logs, without withdrawn changes and without noise.
 
-A log is read twice: what was told early may be withdrawn late. Rules of `[noise]` work on the
-past, too: wherever one is about a page that changed, its two stored versions are compared again,
-and what no longer differs was no change.
+Each log is read twice, because a later row may withdraw an earlier change. Rules in `[noise]` also apply
+to the past: where a rule matches a changed page, its two stored versions are compared again, and the
+change is dropped if they no longer differ.
 
-Of several crawls read as one, each may tell what another told before: a page is new only if
-none had it, and what a second crawl finds as the first told it is told once.
+When several crawls are read as one, two of them may report the same change. A page is new only if no other
+crawl had it, and a change that a second crawl finds again is listed once.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from fieldmouse.records import OutcomeKind, OutcomeRow
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 Placed = tuple[OutcomeRow, Volume]
-"""A row, and where it stands."""
+"""A row and the crawl it is from."""
 
 
 def list_changes(
     volumes: Sequence[Volume], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
 ) -> Iterator[tuple[Change, Volume]]:
-    """Every change that counts, oldest first within each crawl, and which of them saw it first."""
+    """Every change that counts, oldest first within each crawl, with the crawl that saw it first."""
     baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
 
-    def told(row: OutcomeRow, volume: Volume, offset: int) -> list[Change]:
+    def changes_of(row: OutcomeRow, volume: Volume, offset: int) -> list[Change]:
         if row.at < since or (is_wanted is not None and not is_wanted(row.url)):
             return []
         return changes_in(row, offset, baselines[volume])
 
     withdrawn, followed = set[str](), set[str]()
     for row, volume, offset in _rows(volumes):
-        for change in told(row, volume, offset):
+        for change in changes_of(row, volume, offset):
             if change.kind is ChangeKind.WITHDRAWN:
                 withdrawn.add(change.withdraws)
             elif change.kind is not ChangeKind.NEW or len(volumes) > 1:
                 followed.add(change.url)
-    copies: dict[str, Placed] = {}  # the version before, of pages with something to tell
-    known: dict[str, Placed] = {}  # what was told of them last
+    copies: dict[str, Placed] = {}  # previous version of each page that has changes
+    reported: dict[str, Placed] = {}  # last row reported for each page
     for row, volume, offset in _rows(volumes):
-        for change in told(row, volume, offset):
+        for change in changes_of(row, volume, offset):
             if change.kind is ChangeKind.WITHDRAWN or change.id in withdrawn:
                 continue
             before = copies.get(change.url)
-            if _is_old((row, volume), before, known.get(change.url)):
+            if _is_old((row, volume), before, reported.get(change.url)):
                 continue
-            known[change.url] = row, volume
+            reported[change.url] = row, volume
             counted = _counted(change, before, (row, volume), rules)
             if counted is not None:
                 yield counted, volume
@@ -63,21 +63,21 @@ def list_changes(
             copies[row.url] = row, volume
 
 
-def _is_old(now: Placed, before: Placed | None, told: Placed | None) -> bool:
-    """Whether another crawl had a page that is called new here, or told already what is told here."""
+def _is_old(now: Placed, before: Placed | None, reported: Placed | None) -> bool:
+    """Whether another crawl already had this "new" page, or already reported this change."""
     row, volume = now
     if not row.polled:
         return before is not None and before[1] is not volume
-    return told is not None and told[1] is not volume and _state(told[0]) == _state(row)
+    return reported is not None and reported[1] is not volume and _state(reported[0]) == _state(row)
 
 
 def _state(row: OutcomeRow) -> tuple[OutcomeKind, str]:
-    """What a page became."""
+    """State of a page that makes two reports the same."""
     return row.kind, row.digest if row.kind is OutcomeKind.PAGE else row.target
 
 
 def _counted(change: Change, before: Placed | None, now: Placed, rules: NoiseRules) -> Change | None:
-    """A change as it is listed; None if nothing is left of it."""
+    """The change as listed; None if the noise rules leave nothing of it."""
     if before is None or change.kind is ChangeKind.NEW:
         return change
     if change.kind is not ChangeKind.CHANGED:
@@ -88,7 +88,7 @@ def _counted(change: Change, before: Placed | None, now: Placed, rules: NoiseRul
 
 
 def _rows(volumes: Sequence[Volume]) -> Iterator[tuple[OutcomeRow, Volume, int]]:
-    """The rows of all logs by their time, as far as each log goes by it; with the byte where each begins."""
+    """The rows of all logs merged by time, with their offsets; rows of one log keep their order."""
     return heapq.merge(*map(_rows_of, volumes), key=lambda placed: placed[0].at)
 
 

@@ -1,4 +1,4 @@
-"""Moments as people name them: how long ago, a day, a time of day."""
+"""Points in time as people write them: an age, a day, a time of day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fieldmouse.settings import units
 
 
 def moment_of(since: float | datetime | timedelta | None) -> float:
-    """Epoch seconds; a stretch of time ends now, and a datetime without a zone is UTC."""
+    """Epoch seconds. A timedelta counts back from now, a datetime without a zone is UTC, None is 0."""
     if since is None:
         return 0.0
     if isinstance(since, timedelta):
@@ -22,9 +22,10 @@ def moment_of(since: float | datetime | timedelta | None) -> float:
 
 
 def read_moment(text: str, now: float) -> float:
-    """A moment as somebody types it: how long ago, a day or a time of day, in UTC unless it says otherwise.
+    """Parse an age ("1d"), a day or a time of day into epoch seconds. UTC unless the text names a zone.
 
-    >>> read_moment("1d", 86400.0), read_moment("1970-01-02", 0.0), read_moment("1970-01-01T00:00:05Z", 0.0)
+    >>> read_moment("1d", 86400.0), read_moment("1970-01-02", 0.0), read_moment("1970-01-01T00:00:05Z",
+    0.0)
     (0.0, 86400.0, 5.0)
     """
     text = text.strip()

@@ -1,8 +1,7 @@
-"""Why a crawl got nothing, for the person who expected something.
+"""Explanation of a crawl that stored no page.
 
-A crawl whose every URL was refused or failed has done its work and is of no use. The
-outcomes say why; here the commonest reason becomes a sentence about one URL, and the
-hint that fits it.
+If every URL was refused or failed, the crawl ends normally and is of no use. The most common reason in the
+outcome log becomes a sentence about one URL, with the hint that fits it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fieldmouse.reading.moment import read_checkpoint, sealed_outcomes
 from fieldmouse.records import OutcomeRow, Reason
 from fieldmouse.url import host_of, name_of
 
-_LOOK = 10_000  # outcomes: what they have in common shows in these
+_LOOK = 10_000  # outcomes; enough to show the common reason
 _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify failed")
 
 
@@ -47,7 +46,7 @@ def _moved(row: OutcomeRow, directory: Path) -> tuple[str, str]:
 
 
 def _untrusted(detail: str) -> bool:
-    """Whether a certificate was the trouble, also when it was met on the way to robots.txt."""
+    """Whether the failure was a certificate error, also during the fetch of robots.txt."""
     return any(word in detail.lower() for word in _CERTIFICATE)
 
 

@@ -1,4 +1,4 @@
-"""What happened to one URL, and why its host waits: in sentences, and in the records they are made from."""
+"""Explanation of one URL: its outcomes, why it waits, and the state of its host, in sentences and records."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_
 from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
 
-ELSEWHERE = "this agent of a network has no outcome of it: the board knows whether it waits or another has it"
+ELSEWHERE = "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """All that is known of one URL. `print` it, or take its parts."""
+    """Everything a crawl has recorded about one URL. `print` it, or use its fields."""
 
     url: Url
-    place: str  # where it is now, in a phrase
+    place: str  # where it is now, as a phrase
     says: list[str]  # sentences
     outcomes: list[OutcomeRow] = []  # all of them, oldest first
     waiting: Link | None = None
     host: HostState | None = None
-    due: DueDate | None = None  # when it is polled again; None in a crawl that was never refreshed
-    moved_here: list[Url] = []  # pages that have moved to it for good
+    due: DueDate | None = None  # next poll; None in a crawl that was never refreshed
+    moved_here: list[Url] = []  # pages that moved to it permanently
 
     def __str__(self) -> str:
         return "\n  ".join([self.url, *self.says])
 
 
 def explain(home: CrawlDir, url: Url, now: float | None = None, *, absent: bool = True) -> Explanation:
-    """As of the newest checkpoint; may be asked while the crawl runs. `now` is epoch seconds.
+    """Explain a URL as of the newest checkpoint; works while the crawl runs. `now` is epoch seconds.
 
-    Why a URL was never taken is looked for in the archive, which takes time, unless `absent` is False.
+    For a URL that was never taken the archive is searched for the reason, which takes time; `absent=False`
+    skips that.
     """
     moment = time.time() if now is None else now
     nothing = Explanation(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
@@ -79,7 +80,7 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
     due = due_date(home, url, last)
     if due is not None:
         says.append(told_of_due(due, now))
-    if found.host is not None or not home.is_agents:  # how an agent's hosts stand is on the board
+    if found.host is not None or not home.is_agents:  # the state of an agent's hosts is on the coordinator
         says += _host(url, found.host, now)
     return Explanation(url, place, says, rows, found.link, found.host, due, [row.url for row in moves])
 
@@ -93,22 +94,22 @@ def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
 
 
 def _fates(rows: list[OutcomeRow], unbooked: float = 0.0) -> Iterator[str]:
-    """What happened, in order; of polls the newest that found something, of others how many."""
+    """Outcomes in order; of polls the newest ones that findings something, and a count of the others."""
 
-    def told(row: OutcomeRow) -> Iterator[str]:
+    def sentences(row: OutcomeRow) -> Iterator[str]:
         yield from _fate(row)
         if row.at <= unbooked:
             yield "another agent's outcome was booked before this one, which does not count for the crawl"
 
-    first = [row for row in rows if not row.polled]
-    found = [row for row in rows if row.polled and not is_dull(row)]
-    for row in first:
-        yield from told(row)
+    initial = [row for row in rows if not row.polled]
+    findings = [row for row in rows if row.polled and not is_dull(row)]
+    for row in initial:
+        yield from sentences(row)
     yield from told_of_polls(rows)
-    if len(found) > MOST:
-        yield f"the newest {MOST} of {len(found)} polls that found something:"
-    for row in found[-MOST:]:
-        yield from told(row)
+    if len(findings) > MOST:
+        yield f"the newest {MOST} of {len(findings)} polls that found something:"
+    for row in findings[-MOST:]:
+        yield from sentences(row)
 
 
 def _fate(row: OutcomeRow) -> Iterator[str]:
@@ -143,7 +144,7 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
 
 
 def _wait(found: Whereabouts, link: Link, now: float) -> Iterator[str]:
-    """Why it waits. How long its host rests is said once, with the host."""
+    """Why the URL waits. The rest time of its host is stated once, with the host."""
     where, ahead = found.place.value, found.ahead
     if found.place is Place.ONLINE and found.host is not None and _rests_until(found.host) > now:
         where = "until its host has rested"
@@ -166,10 +167,10 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
         yield f"its robots.txt asks for {duration(host.crawl_delay)} between requests"
     if host.put_off:
         times = counted(host.put_off, "time")
-        yield f"trouble of our own network or DNS kept us from asking it {times} in a row"
+        yield f"failures of the local network or DNS prevented requests to it {times} in a row"
     failed = f"the host failed {counted(host.failures, 'time')} in a row" if host.failures else ""
     if host.verdict:
-        # It is not asked any more, so there is nothing that it could rest from.
+        # It is no longer asked, so it has no rest time.
         why = f" ({host.detail})" if host.detail else ""
         yield from [failed] if failed else []
         yield f"the host's other URLs are answered without asking: {host.verdict}{why}"
@@ -187,7 +188,7 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
 
 
 def _rests_until(host: HostState) -> float:
-    """Both must have rested: an address is shared by hosts."""
+    """The later of both: hosts share an address, and the address must have rested too."""
     return max(host.ready_at, host.address_ready_at)
 
 

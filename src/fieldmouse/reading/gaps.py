@@ -1,9 +1,10 @@
-"""How long copies were good: the time between two looks at a page, and what is known of it.
+"""Time during which copies were current, from the gaps between two looks at a page.
 
-At each look the copy is right again. In a gap whose second look found nothing new it was right all
-the time. Where a change was found it was right until the first change, whose moment nobody saw: how the
-page changes, as it was learned, says how long that was to be expected. The same goes for the time since
-the last look. So the sum is measured where looks are close, and never claims more than they show.
+At each look the copy is current again. If the second look of a gap finds nothing new, the copy was current
+for the whole gap. If it finds a change, the copy was current until the first change. The time of that
+change is unknown; its expected value follows from the page's learned change rate. The same holds for the
+time since the last look. So the sum is measured where looks are close, and never claims more than they
+show.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ Rows = NDArray[np.int64]
 
 _BATCH = 8192
 _RECENT = 3
-"""Gaps of a page that teach how it changes even if they were before the window. Pages that are polled too
-seldom to have any in it are not like the others: who polls them seldom has seen that they hardly change."""
+"""Gaps of a page that teach its change rate even if they lie before the window. Pages with no gap in the
+window are not like the others: they are polled seldom because they hardly ever change."""
 
 
 class Gaps(NamedTuple):
-    """Times between two looks at a page, a row each; `page` is its number in the ledger."""
+    """Times between two looks at a page, one row each; `page` is its number in the page table."""
 
     page: Rows
     start: Reals
@@ -39,12 +40,12 @@ class Gaps(NamedTuple):
     changed: NDArray[np.bool_]
 
     def where(self, chosen: NDArray[np.bool_]) -> Gaps:
-        """Some of them."""
+        """The selected rows."""
         return Gaps(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
 
 
 class Tenure(NamedTuple):
-    """Page seconds of a window: all of them, those between two looks, and those in which copies were good."""
+    """Page seconds of a window: all of them, those between two looks, and those with a current copy."""
 
     all: float
     between: float
@@ -52,9 +53,9 @@ class Tenure(NamedTuple):
 
 
 def read_gaps(home: CrawlDir, ledger: Ledger, length: int) -> Gaps:
-    """All gaps of the pages in a ledger; reads the outcome log once, and keeps some 40 bytes a row of it."""
+    """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
     keys, at, changed, offsets, unclear, withdrawn = _looks(home, length)
-    order = np.argsort(keys, kind="stable")  # of one page: as they are in the log
+    order = np.argsort(keys, kind="stable")  # of one page: in log order
     keys, at, changed, offsets = keys[order], at[order], changed[order], offsets[order]
     again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
     place = np.empty(len(order), np.int64)
@@ -79,10 +80,10 @@ _Looked = tuple[
 
 
 def _looks(home: CrawlDir, length: int) -> _Looked:
-    """Every look in the log: page, time, whether a change was found, where its row is.
+    """Every look in the log: page, time, whether a change was found, offset of its row.
 
-    Then the numbers of those of which the row does not say what was found, and of those that took back
-    earlier tellings, with how many.
+    Then the indices of looks whose row does not say whether the page changed, and of looks that withdrew
+    earlier changes, with their number.
     """
     builder = BatchBuilder(home.identity.key_seed)
     parts: list[tuple[NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64]]] = []
@@ -94,8 +95,8 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
         nonlocal count
         batch = builder.take()
         looks = batch.said & Said.LOOK != 0
-        found = (batch.said & Said.POLL != 0) & (batch.said & Said.CHANGED != 0)
-        parts.append((batch.keys[looks], batch.at[looks], found[looks], batch.offsets[looks]))
+        changed = (batch.said & Said.POLL != 0) & (batch.said & Said.CHANGED != 0)
+        parts.append((batch.keys[looks], batch.at[looks], changed[looks], batch.offsets[looks]))
         unclear.append(count + np.flatnonzero(batch.said[looks] & Said.ASK_DIGEST))
         taken_back = batch.withdrawn[looks]
         withdrawn.update({count + int(row): int(taken_back[row]) for row in np.flatnonzero(taken_back)})
@@ -115,7 +116,7 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
 
 
 def _differs(ledger: Ledger, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
-    """Whether the bytes of a look are others than those of the newest copy before it."""
+    """Whether the bytes of a look differ from those of the newest copy before it."""
     now = ledger.row_at(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
         look -= 1
@@ -126,21 +127,21 @@ def _differs(ledger: Ledger, keys: NDArray[np.uint64], offsets: NDArray[np.int64
 
 
 def _numbers(ledger: Ledger, keys: NDArray[np.uint64]) -> Rows:
-    """The pages of these keys in the ledger; -1 for what it does not know."""
-    known = ledger.column("key")
-    if not len(known):
+    """Page numbers of these keys in the page table; -1 for unknown keys."""
+    table_keys = ledger.column("key")
+    if not len(table_keys):
         return np.full(len(keys), -1, np.int64)
-    order = np.argsort(known)
-    place = np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)
+    order = np.argsort(table_keys)
+    place = np.minimum(np.searchsorted(table_keys, keys, sorter=order), len(table_keys) - 1)
     rows = order[place].astype(np.int64)
-    return np.where(known[rows] == keys, rows, -1)
+    return np.where(table_keys[rows] == keys, rows, -1)
 
 
 def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
-    """How long copies were there and good between two times; `looked` are the pages' last looks.
+    """How long copies existed and were current between two times; `looked` are the pages' last looks.
 
-    Pages of which `looked` is 0 do not count, and no gap may be of them. How pages change is learned
-    from these gaps anew, all of them counting alike: the ledger's beliefs forget what is old.
+    Pages with `looked` 0 do not count and must have no gap. Change rates are learned anew from these gaps,
+    all with equal weight, because the beliefs in the page table discount old observations.
     """
     gaps = gaps.where(gaps.start < end)
     belief = _beliefs(gaps.where((gaps.end > start) | (_newer(gaps) < _RECENT)), len(looked))
@@ -159,19 +160,19 @@ def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
 
 
 def _newer(gaps: Gaps) -> Rows:
-    """How many gaps of the same page came after each; those of a page must be together and in order."""
+    """Number of later gaps of the same page, for each gap. Gaps of a page must be adjacent and in order."""
     last = np.flatnonzero(np.append(gaps.page[1:] != gaps.page[:-1], True)) if len(gaps.page) else gaps.page
     ends = np.repeat(last, np.diff(last, prepend=-1))
     return np.asarray(ends - np.arange(len(gaps.page)), np.int64)
 
 
 def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
-    """What these gaps teach of each page."""
+    """Beliefs learned from these gaps, per page."""
     belief = change.begin(pages)
-    length, found = gaps.end - gaps.start, gaps.changed
-    belief[:, STILL] = np.bincount(gaps.page[~found], length[~found], pages)
-    belief[:, UNDATED] = np.bincount(gaps.page[found], minlength=pages)
-    belief[:, BLIND] = np.bincount(gaps.page[found], length[found], pages)
+    length, changed = gaps.end - gaps.start, gaps.changed
+    belief[:, STILL] = np.bincount(gaps.page[~changed], length[~changed], pages)
+    belief[:, UNDATED] = np.bincount(gaps.page[changed], minlength=pages)
+    belief[:, BLIND] = np.bincount(gaps.page[changed], length[changed], pages)
     return belief
 
 
@@ -189,7 +190,7 @@ def _sum(
 
 
 def _until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
-    """Good time after `before` in a gap with a change: the mean of the part of an exponential time beyond it.
+    """Current time after `before` in a gap with a change: mean of the part of an exponential time beyond it.
 
     >>> _until_change(np.array([1e-6, 1.0, 1e6]), np.zeros(1), np.full(1, 2.0)).round(3).tolist()
     [1.0, 0.687, 0.0]
@@ -197,7 +198,7 @@ def _until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
     [0.25]
     """
     rest = gap - before
-    # A rate too low to matter: the change is anywhere in the gap alike.
+    # A negligible rate: the change is uniform over the gap.
     low = rate * gap < 1e-3
     rate = np.where(low, 1.0 / gap, rate)
     part = np.exp(-rate * before) * (-np.expm1(-rate * rest) / rate - rest * np.exp(-rate * rest))
@@ -205,6 +206,6 @@ def _until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
 
 
 def _while_unseen(rate: Reals, before: Reals, since: Reals) -> Reals:
-    """Good time after `before` of a copy at which nobody looked again."""
+    """Current time after `before` of a copy with no later look."""
     rest = since - before
     return np.asarray(np.exp(-rate * before) * rest * change.fresh_share(rate * rest))

@@ -1,8 +1,8 @@
-"""The newest checkpoint of a crawl, and how to read its files while the crawl goes on.
+"""Reading the files of the newest checkpoint while the crawl runs.
 
-A running crawl deletes a file soon after a checkpoint that no longer names it. An onlooker
-who finds a file gone reads the newer checkpoint and looks again; if there is no
-newer one, the file is missing. That is done here and nowhere else.
+A running crawl deletes a file soon after a checkpoint that no longer names it. A reader that misses a file
+reads the newer checkpoint and tries again; if there is no newer one, the file is missing. Only this module
+does that.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = [
 
 
 class TooFast(CrawlDirError):
-    """Every time we looked, the crawl had gone on."""
+    """A newer checkpoint replaced the one being read at every attempt."""
 
     def __init__(self, home: CrawlDir):
         super().__init__(f"`{home.path}` is crawled faster than it can be read", "ask again")
 
 
 def look(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
-    """What `at` makes of the newest checkpoint whose files are all there; `before` if there is none yet.
+    """Result of `at` for the newest checkpoint whose files all exist; `before` if there is no checkpoint yet.
 
-    `at` raises `FileNotFoundError` or `Missing` for a file that is gone. If that happens at the newest
-    checkpoint, it is not the crawl that took it, and the error goes up.
+    `at` raises `FileNotFoundError` or `Missing` for a missing file. If that happens at the newest
+    checkpoint, the crawl did not delete the file, and the error is raised.
     """
 
     def attempt(last: Checkpoint) -> T | _Gone:
@@ -52,28 +52,28 @@ def look(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
         except (FileNotFoundError, Missing) as trouble:
             return _Gone(last, trouble)
 
-    found = look_until(home, attempt, lambda found: not isinstance(found, _Gone))
-    if found is None:
+    result = look_until(home, attempt, lambda result: not isinstance(result, _Gone))
+    if result is None:
         return before
-    if isinstance(found, _Gone):
-        raise found.trouble if _is_newest(home, found.last) else TooFast(home) from found.trouble
-    return found
+    if isinstance(result, _Gone):
+        raise result.trouble if _is_newest(home, result.last) else TooFast(home) from result.trouble
+    return result
 
 
 def look_until(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]) -> T | None:
-    """What `at` finds at the newest checkpoint, whole or not; None if there is none yet.
+    """Result of `at` for the newest checkpoint, whole or not; None if there is no checkpoint yet.
 
-    It looks again as long as what it found is not whole and the crawl has gone on meanwhile.
+    Tries again while the result is not whole and a newer checkpoint exists.
     """
-    last, found = read_checkpoint(home), None
+    last, result = read_checkpoint(home), None
     for _ in range(_LOOKS):
         if last is None:
             break
-        found = at(last)
-        if is_whole(found) or _is_newest(home, last):
+        result = at(last)
+        if is_whole(result) or _is_newest(home, last):
             break
         last = read_checkpoint(home)
-    return found
+    return result
 
 
 class _Gone(NamedTuple):

@@ -1,4 +1,4 @@
-"""URLs and hosts as people name them."""
+"""Parsing of URLs and hosts given by users."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fieldmouse.url import Url
 
 
 def url_of(text: str) -> Url:
-    known = urls.parse(text)
-    if known is None:
+    url = urls.parse(text)
+    if url is None:
         raise UsageError(f"`{text}` is no URL", "it begins with http:// or https://")
-    return known
+    return url
 
 
 def names_of(text: str) -> list[Url]:
-    """The names under which a page that somebody asks for may be stored, the likeliest first."""
-    known = url_of(text)
-    return list(dict.fromkeys((known, without_session(known))))
+    """URLs under which the page may be stored (as given, and without a session id), most likely first."""
+    url = url_of(text)
+    return list(dict.fromkeys((url, without_session(url))))
 
 
 def living_at(host: str) -> Callable[[str], bool]:
-    """Whether a URL is one of `host` or of a host below it."""
+    """Predicate: whether a URL belongs to `host` or one of its subdomains."""
     from fieldmouse.indexer.query import authority_of, bare_host, names
 
     wanted = bare_host(host)

@@ -1,4 +1,4 @@
-"""Sites of a crawl with the polls that are planned for them, and the plan that packed them last."""
+"""Packing of a crawl's sites onto nodes, by the polls planned for each site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAN = "pack.json"
 
 
 class NothingPolled(FieldmouseError):
-    """Sites have a weight once their pages are polled."""
+    """No page was ever polled, so no site has a weight."""
 
     def __init__(self, home: CrawlDir):
         super().__init__(
@@ -31,15 +31,15 @@ class NothingPolled(FieldmouseError):
 def pack(
     home: CrawlDir, capacity: float, now: float, *, others: Sequence[CrawlDir] = (), anew: bool = False
 ) -> PackingPlan:
-    """The plan for the sites as they stand, from the last one unless `anew`. Nothing is written.
+    """Packing plan for the present sites, starting from the last plan unless `anew`. Nothing is written.
 
-    With `others` the sites of all these crawls are packed; the plan before is that of the first.
+    With `others`, the sites of all these crawls are packed; the last plan is that of `home`.
     """
     return planned(site_weights([home, *others]), capacity, now, None if anew else last_plan(home))
 
 
 def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
-    """Polls an hour of each registered domain by the present plan, heaviest first."""
+    """Polls an hour of each registered domain in the present plan, heaviest first."""
     with shelves(homes) as opened:
         opened = [shelf for shelf in opened if LEDGER in shelf.last.parts]
         planner = Planner(opened) if opened else None
@@ -47,7 +47,7 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
             raise NothingPolled(homes[0])
         hosts, rows = planner.host, planner.rows
         polls, pages = np.bincount(hosts, 3600 * planner.present()), np.bincount(hosts)
-        found: dict[str, list[HostWeight]] = {}
+        sites: dict[str, list[HostWeight]] = {}
         seen: set[int] = set()
         ends = np.cumsum([len(some) for some in rows])
         for shelf, its, some in zip(opened, np.split(hosts, ends[:-1]), rows, strict=True):
@@ -57,16 +57,16 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
                     seen.add(number)
                     host = host_of(row.url)
                     weight = HostWeight(host, float(polls[number]), int(pages[number]))
-                    found.setdefault(site_of(name_of(host)), []).append(weight)
+                    sites.setdefault(site_of(name_of(host)), []).append(weight)
     weights = [
         SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
-        for site, hosts in found.items()
+        for site, hosts in sites.items()
     ]
     return sorted(weights, key=lambda weight: (-weight.polls, weight.site))
 
 
 def last_plan(home: CrawlDir) -> PackingPlan | None:
-    """The plan that was kept in the crawl's directory; None if there is none."""
+    """The plan stored in the crawl directory; None if there is none."""
     path = home / PLAN
     try:
         return msgspec.json.decode(path.read_bytes(), type=PackingPlan)

@@ -1,8 +1,8 @@
-"""One stored page: what its row says at once, and what its archive record says when asked.
+"""Stored page: fields of its outcome row, and the archived response on demand.
 
-A row of the outcome log has the small things (status, title, MIME type, language), so
-they cost nothing. Headers and body lie in a WARC file, text and links in the body; each
-is read when it is asked for, and kept as long as the page is.
+A row of the outcome log holds the small fields (status, title, MIME type, language), which cost nothing.
+Headers and body are in a WARC file, text and links in the body; each is read on first use and kept as long
+as the page object.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from fieldmouse.indexer.library import Library
 
 _MOST = IndexerConfig().decoded_limit
-_ANY_RATIO = 1 << 40  # it was no bomb when it was stored
+_ANY_RATIO = 1 << 40  # it passed the ratio limit when it was stored
 _AS_IT_IS = IndexerConfig(scope=Scope(), traps=OFF, ratio_limit=_ANY_RATIO)
-"""How a stored page is read: no link of it is out of scope, and none is a trap."""
+"""Configuration for parsing a stored page: no link is out of scope, and none is a trap."""
 
 
 class AnswerHeaders(Mapping[str, str]):
-    """The headers of an answer, whatever the case of their names; of several the first counts.
+    """Response headers with case-insensitive names; indexing returns the first value.
 
-    >>> headers = AnswerHeaders([("content-type", "text/html"), ("set-cookie", "a=1"), ("set-cookie", "b=2")])
+    >>> headers = AnswerHeaders([("content-type", "text/html"), ("set-cookie", "a=1"), ("set-cookie",
+    "b=2")])
     >>> headers["Content-Type"], headers.all("Set-Cookie"), headers.get("etag")
     ('text/html', ['a=1', 'b=2'], None)
     """
@@ -57,7 +58,7 @@ class AnswerHeaders(Mapping[str, str]):
         return len({name for name, _ in self._pairs})
 
     def all(self, name: str) -> list[str]:
-        """Every header of that name, in the order they came."""
+        """Every header of that name, in the order received."""
         return [value for known, value in self._pairs if known == name.lower()]
 
     def __repr__(self) -> str:
@@ -65,19 +66,19 @@ class AnswerHeaders(Mapping[str, str]):
 
 
 class StoredPage:
-    """A stored answer with a 2xx status, as `export` lists it.
+    """A stored response with a 2xx status, as `export` lists it.
 
     `headers` and `body` read one record of the archive, 0.1 to 0.3 ms; `text` and `links` parse the body
-    again, 2 ms for a page of 30 KB. What was read is kept as long as the page is, so that
-    asking twice costs once; a list of many pages whose bodies were asked for holds all of them.
+    again, 2 ms for a page of 30 KB. Results are kept as long as the page object, so a second access is
+    free; a list of many pages whose bodies were read holds all bodies in memory.
     """
 
     def __init__(self, row: OutcomeRow, library: Library):
         self.row = row
-        """The row of the outcome log, with all that `export` writes."""
+        """The row of the outcome log, with all fields that `export` writes."""
         self._library = library
 
-    # -- what the row says
+    # -- from the outcome row
 
     @property
     def url(self) -> str:
@@ -89,12 +90,12 @@ class StoredPage:
 
     @property
     def title(self) -> str:
-        """Its title, or "" if it has none."""
+        """The title; "" if there is none."""
         return self.row.title
 
     @property
     def mime(self) -> str:
-        """The MIME type that the server named, in lower case, without parameters; "" if it named none."""
+        """The MIME type sent by the server, in lower case, without parameters; "" if it sent none."""
         return self.row.mime
 
     @property
@@ -109,12 +110,12 @@ class StoredPage:
 
     @property
     def via(self) -> str:
-        """The page on which it was found; "" for a seed."""
+        """The page that linked to it; "" for a seed."""
         return self.row.via
 
     @property
     def found_as(self) -> str:
-        """How it was found, and so how it was read: page, seed, redirect, sitemap or feed."""
+        """How it was found, which decides how it is parsed: page, seed, redirect, sitemap or feed."""
         return self.row.found_as
 
     @property
@@ -129,45 +130,45 @@ class StoredPage:
 
     @property
     def fetched_at(self) -> datetime:
-        """When the answer was complete, in UTC."""
+        """Time at which the response was complete, in UTC."""
         return datetime.fromtimestamp(self.row.at, UTC)
 
     @property
     def directory(self) -> Path:
-        """The crawl in whose archive it lies."""
+        """Directory of the crawl that stored it."""
         return self._library.directory.parent
 
-    # -- what the archive says
+    # -- from the archive
 
     @cached_property
     def headers(self) -> AnswerHeaders:
-        """The headers of the answer as the archive has them: `X-Crawler-` marks what did not hold there."""
+        """The archived response headers; `X-Crawler-` marks those that do not fit the stored body."""
         return AnswerHeaders(self._answer.headers)
 
     @cached_property
     def body(self) -> bytes:
-        """The body, unpacked. Of a duplicate it is the original's; of one that was cut, what was stored."""
+        """The decoded body. A duplicate has the body of its original, a truncated page the stored part."""
         from fieldmouse.web.encoding import unpack
 
         return unpack(self._answer, limit=max(_MOST, self.row.size), ratio=_ANY_RATIO).body
 
     @cached_property
     def text(self) -> str:
-        """The words a reader sees; "" if it holds no text. The body is parsed again."""
+        """The visible text; "" if there is none. Parses the body again."""
         return self._contents.page.text
 
     @cached_property
     def links(self) -> list[str]:
-        """The URLs it links to and lets robots follow, each once, in scope or not, itself left out.
+        """URLs that the page links to and lets robots follow, each once, in scope or not, without its own.
 
-        Of a sitemap or feed these are the URLs it lists. The body is parsed again.
+        For a sitemap or feed, the URLs it lists. Parses the body again.
         """
         return list(dict.fromkeys(link.url for link in self._contents.links))
 
     def blocks(self, rules: NoiseRules | None = None) -> list[str] | None:
-        """What a reader sees, in blocks, by which versions are compared; None if it holds no text.
+        """The visible text in blocks, the unit of comparison between versions; None if the page has no text.
 
-        `rules` say what of it is compared; without them all is. The body is parsed again.
+        `rules` select the parts to compare; None compares everything. Parses the body again.
         """
         from fieldmouse.indexer.blocks import EVERYTHING, blocks_of
 
@@ -195,17 +196,17 @@ class StoredPage:
         row = self.row
         config = msgspec.structs.replace(_AS_IT_IS, decoded_limit=max(_MOST, row.size))
         link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
-        # Links remember what they told of, from page to page: here each page is told of by itself.
+        # `Links` skips links of earlier pages, so each page gets a new instance.
         return read_contents(link, self._answer, config, Links(config))
 
-    # -- for people
+    # -- display
 
     def __repr__(self) -> str:
         title = f" {self.title!r}" if self.title else ""
         return f"<StoredPage {self.url}{title} {self.status} {self.mime}, {self.size:,} bytes>"
 
     def _repr_html_(self) -> str:
-        """For notebooks. The page's own words are escaped: they were written by strangers."""
+        """For notebooks. Page content is escaped, because it is not trusted."""
         title = escape(self.title or self.url)
         return (
             f"<b>{title}</b><br><code>{escape(self.url)}</code><br>"

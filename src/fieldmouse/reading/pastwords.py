@@ -1,10 +1,9 @@
-"""Words in the versions that pages had before: what `search --versions` finds.
+"""Full-text search in older versions of pages (`search --versions`).
 
-The index of a crawl holds one version of a page, its newest. All of them are in the archive, so who
-looks for what a page said once is answered from there: the older versions are read and parsed again, an
-index is made of them for this one question, and it is asked together with that of the crawl, so that the
-ranks of both compare. Versions that differ in nothing but noise are one. What robots.txt excludes by now, or
-a page that asks not to be indexed, is not found, whatever it said before.
+The index of a crawl holds only the newest version of a page. The archive holds all of them, so the older
+versions are read and parsed again and written to a temporary index. Both indexes are searched together, so
+that scores compare. Versions that differ only in noise count as one. A page that robots.txt now excludes,
+or that asks not to be indexed, is not found in any version.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import structs
+
 from fieldmouse.crawldir import outcomes
 from fieldmouse.indexer.query import understand
 from fieldmouse.indexer.scratch import ScratchDocument, write_scratch
@@ -27,15 +28,15 @@ from fieldmouse.records import News, OutcomeKind, OutcomeRow
 
 Placed = tuple[Volume, OutcomeRow]
 
-_MARK = "#"  # no URL of a page has one
+_MARK = "#"  # never in the URL of a page
 
 
 class VersionHit(Hit, frozen=True):
-    """A version of a page that answers the question."""
+    """A version of a page that matches the query."""
 
-    at: float  # epoch seconds: when it was first seen so
-    version: int  # as `changes --versions` counts them; 1 is the oldest
-    newest: bool  # whether it is what search finds without versions
+    at: float  # epoch seconds: first seen
+    version: int  # number as in `changes --versions`; 1 is the oldest
+    newest: bool  # whether an ordinary search finds it
 
 
 def search_versions(
@@ -52,23 +53,21 @@ def search_versions(
             [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or counts(crawl, url)
         )
     shown = _newest(volumes, {hit.url for hit in hits if hit.directory != scratch})
-    found = list[VersionHit]()
-    for hit in hits:
-        (volume, row), number = shown[hit.url] if hit.directory != scratch else past[hit.url]
-        found.append(
-            VersionHit(
-                row.url, hit.title, hit.snippet, hit.score, volume.home.path, hit.pieces, row.at, number,
-                hit.directory != scratch,
-            )
-        )  # fmt: skip
-    return found
+
+    def version(hit: Hit) -> VersionHit:
+        newest = hit.directory != scratch
+        (volume, row), number = (shown if newest else past)[hit.url]
+        where = {"url": row.url, "directory": volume.home.path}
+        return VersionHit(**structs.asdict(hit) | where, at=row.at, version=number, newest=newest)
+
+    return [version(hit) for hit in hits]
 
 
 @contextmanager
 def _scratch_directory() -> Iterator[Path]:
-    """A directory for an index that is deleted in the end.
+    """Temporary directory for an index, deleted at the end.
 
-    The index looks for news of itself in the background, and may put a lock file there at the last moment.
+    Deletion is retried, because a background thread of the index may still create a lock file.
     """
     path = Path(tempfile.mkdtemp(prefix="fieldmouse-"))
     try:
@@ -81,9 +80,9 @@ def _scratch_directory() -> Iterator[Path]:
 
 
 def _documents(volumes: Sequence[Volume], past: dict[str, tuple[Placed, int]]) -> Iterator[ScratchDocument]:
-    """The older versions, each under a name of its own; `past` says which it is."""
-    for url, told in _histories(volumes, _followed(volumes)).items():
-        for (volume, row), number in older_versions(told):
+    """The older versions, each under a unique name that is a key of `past`."""
+    for url, history in _histories(volumes, _followed(volumes)).items():
+        for (volume, row), number in older_versions(history):
             name = f"{url}{_MARK}{number}"
             past[name] = (volume, row), number
             page = volume.page(row)
@@ -91,7 +90,7 @@ def _documents(volumes: Sequence[Volume], past: dict[str, tuple[Placed, int]]) -
 
 
 def _followed(volumes: Sequence[Volume]) -> set[str]:
-    """The pages of which an older version may be stored."""
+    """Pages that may have an older version in the archive."""
     return {
         row.url
         for volume in volumes
@@ -102,31 +101,32 @@ def _followed(volumes: Sequence[Volume]) -> set[str]:
 
 def _histories(volumes: Sequence[Volume], urls: set[str]) -> dict[str, list[Placed]]:
     """All rows of these pages, by time."""
-    told = defaultdict[str, list[Placed]](list)
+    history = defaultdict[str, list[Placed]](list)
     rows = ([(volume, row) for row in volume.rows() if row.url in urls] for volume in volumes)
     for volume, row in heapq.merge(*rows, key=lambda placed: placed[1].at) if urls else ():
-        told[row.url].append((volume, row))
-    return told
+        history[row.url].append((volume, row))
+    return history
 
 
-def older_versions(told: Sequence[Placed]) -> Iterator[tuple[Placed, int]]:
-    """Of all that happened to a page, its versions but for the one that is shown now, with their numbers."""
-    rows = [row for _, row in told]
+def older_versions(history: Sequence[Placed]) -> Iterator[tuple[Placed, int]]:
+    """Versions of a page except the one shown now, with their numbers."""
+    rows = [row for _, row in history]
     standing = next((row for row in reversed(rows) if outcomes.is_statement(row)), None)
     shown = outcomes.page_of(rows)
     if standing is None or standing.kind is OutcomeKind.REFUSED or (shown is not None and not shown.indexed):
         return
-    places, versions = {id(row): volume for volume, row in told}, told_apart(rows)
+    places, versions = {id(row): volume for volume, row in history}, told_apart(rows)
     for number, row in versions[:-1] if shown is not None else versions:
         if row.indexed:
             yield (places[id(row)], row), number
 
 
 def _newest(volumes: Sequence[Volume], urls: set[str]) -> dict[str, tuple[Placed, int]]:
-    """The version that each of these pages has now, and its number."""
-    found = dict[str, tuple[Placed, int]]()
-    for url, told in _histories(volumes, urls).items():
-        places, versions = {id(row): volume for volume, row in told}, versions_of(row for _, row in told)
+    """The present version of each of these pages, and its number."""
+    newest = dict[str, tuple[Placed, int]]()
+    for url, history in _histories(volumes, urls).items():
+        places = {id(row): volume for volume, row in history}
+        versions = versions_of(row for _, row in history)
         if versions:
-            found[url] = (places[id(versions[-1])], versions[-1]), len(versions)
-    return found
+            newest[url] = (places[id(versions[-1])], versions[-1]), len(versions)
+    return newest

@@ -1,9 +1,9 @@
-"""Rules for `[noise]`, proposed from what differs at every look.
+"""Proposals of `[noise]` rules for page parts that differ at every look.
 
-The stored versions of pages that were polled often enough are compared one after the other. Where the
-same place differed each time, the smallest element around it that has a name of its own is looked
-for in the page; without one, the block itself is described by a regular expression. A rule is proposed
-for a host if it silences such a place on its pages, and is tried on them before.
+The stored versions of frequently polled pages are compared one after the other. Where the same place
+differs each time, the rule selects the smallest element around it that has an id or class; without one, a
+regular expression describes the block. A rule is proposed for a host if it silences such a place; it is
+tested on the pages first.
 """
 
 from __future__ import annotations
@@ -30,49 +30,46 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.rules import noise_of
 from fieldmouse.url import host_of
 
-PAGES = 50  # looked at of one host
-ELEMENTS = 5000  # looked at of one page
-_SELECTABLE = re.compile(
-    r"[A-Za-z][A-Za-z_-]*", re.ASCII
-)  # a name with a number in it may be another tomorrow
+_UrlFilter = Callable[[str], bool] | None
+
+PAGES = 50  # examined per host
+ELEMENTS = 5000  # examined per page
+_SELECTABLE = re.compile(r"[A-Za-z][A-Za-z_-]*", re.ASCII)  # names with digits may change
 
 
 class RuleProposal(msgspec.Struct, frozen=True):
-    """A rule as `[noise]` takes it, and what speaks for it."""
+    """A rule in the syntax of `[noise]`, and its evidence."""
 
     rule: str
-    pages: int  # on which it silences something that differs at every look
-    looked: int  # pages of that host that were polled often enough to tell
-    sample: str  # what differs, on one of them
+    pages: int  # on which it silences a place that differs at every look
+    looked: int  # pages of the host with enough polls
+    sample: str  # the differing text on one of them
 
 
 def propose(
-    home: CrawlDir, last: Checkpoint, library: Library, settings: Settings,
-    is_wanted: Callable[[str], bool] | None,
-) -> list[RuleProposal]:  # fmt: skip
-    """What differs at every look, as rules; those that silence most come first."""
+    home: CrawlDir, last: Checkpoint, library: Library, settings: Settings, is_wanted: _UrlFilter
+) -> list[RuleProposal]:
+    """Rules for places that differ at every look; those that silence most pages first."""
     rules = noise_of(settings)
-    found: dict[str, dict[str, str]] = defaultdict(dict)  # by rule: page and sample
+    samples: dict[str, dict[str, str]] = defaultdict(dict)  # by rule: page and sample
     looked: dict[str, int] = defaultdict(int)
     for rows in _polled_often(home, sealed_outcomes(last), is_wanted):
         host = host_of(rows[-1].url).partition("://")[2]
         looked[host] += 1
         try:
             for what, sample in _noise_of([StoredPage(row, library) for row in rows], rules):
-                found[f"{host} {what}"][rows[-1].url] = sample
+                samples[f"{host} {what}"][rows[-1].url] = sample
         except CrawlDirError:
-            continue  # a damaged archive proposes nothing
+            continue  # skip pages whose archive is damaged
     proposals = [
         RuleProposal(rule, len(pages), looked[rule.split(" ", 1)[0]], next(iter(pages.values())))
-        for rule, pages in found.items()
+        for rule, pages in samples.items()
     ]
-    return sorted(proposals, key=lambda one: (-one.pages, one.rule))
+    return sorted(proposals, key=lambda proposal: (-proposal.pages, proposal.rule))
 
 
-def _polled_often(
-    home: CrawlDir, length: int, is_wanted: Callable[[str], bool] | None
-) -> Iterator[list[OutcomeRow]]:
-    """The newest versions of pages with at least `RUNNING` differences, some of each host."""
+def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterator[list[OutcomeRow]]:
+    """The newest versions of pages with at least `RUNNING` differences, for at most `PAGES` pages a host."""
     rows: dict[str, list[OutcomeRow]] = {}
     hosts: dict[str, int] = defaultdict(int)
     often = {url for url, times in _times(home, length).items() if times > RUNNING}
@@ -84,8 +81,8 @@ def _polled_often(
             if hosts[host_of(row.url)] > PAGES:
                 continue
         rows.setdefault(row.url, []).append(row)
-    for told in rows.values():
-        versions = versions_of(told)[-RUNNING - 1 :]
+    for page_rows in rows.values():
+        versions = versions_of(page_rows)[-RUNNING - 1 :]
         if len(versions) > RUNNING:
             yield versions
 
@@ -99,7 +96,7 @@ def _times(home: CrawlDir, length: int) -> dict[str, int]:
 
 
 def _noise_of(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[str, str]]:
-    """Rules, without where, for places that differ between every two versions, and what is there now."""
+    """Rules, without host, for places that differ between every two versions, each with the present text."""
     seen = _differing(versions, rules)
     if not seen:
         return
@@ -114,23 +111,23 @@ def _noise_of(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[s
 
 
 def _differing(versions: list[StoredPage], rules: NoiseRules) -> list[dict[int, str]]:
-    """Between every two versions, the places that differ and what is there in the newer one."""
+    """For every two adjacent versions, the places that differ and their text in the newer one."""
     blocks = [version.blocks(rules) for version in versions]
-    found = []
+    differences = []
     for old, new in pairwise(blocks):
         if old is None or new is None:
             return []
-        found.append({hunk.place: " ".join(hunk.new) for hunk in hunks(old, new)})
-    return found
+        differences.append({hunk.place: " ".join(hunk.new) for hunk in hunks(old, new)})
+    return differences
 
 
 def _rules_for(page: StoredPage, sample: str) -> Iterator[str]:
-    """Ways to point at a text of a page, the best first."""
+    """Rules that match a text of a page, the best first."""
     if sample and page.mime in ("text/html", "application/xhtml+xml", ""):
         yield from (f"css {selector}" for selector in _selectors(page.body, sample))
     words = re.split(r"0", template(sample))
     pattern = r"[\w\s.,:;/+'()-]+".join(re.escape(part).replace(r"\ ", " ") for part in words)
-    if re.search(r"[^\W\d_]{3}", "".join(words)):  # something of it must stay the same
+    if re.search(r"[^\W\d_]{3}", "".join(words)):  # some part must be constant
         yield f"regex {pattern}"
 
 
@@ -148,9 +145,9 @@ def _selectors(body: bytes, sample: str) -> Iterator[str]:
 
 def _names(node: LexborNode) -> Iterator[str]:
     attributes = node.attributes
-    own = attributes.get("id") or ""
-    if _SELECTABLE.fullmatch(own):
-        yield f"#{own}"
+    name = attributes.get("id") or ""
+    if _SELECTABLE.fullmatch(name):
+        yield f"#{name}"
     classes = [name for name in (attributes.get("class") or "").split() if _SELECTABLE.fullmatch(name)]
     if classes:
         yield f"{node.tag}.{'.'.join(classes)}"

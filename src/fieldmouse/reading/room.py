@@ -1,4 +1,4 @@
-"""One crawl, open for reading: what `fieldmouse.open` returns."""
+"""Reader of one crawl directory; `fieldmouse.open` returns it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 
 class ReadingRoom:
-    """The crawl in a directory, to be read while it is crawled and after. Takes no lock, writes nothing.
+    """Read access to the crawl in a directory, while it runs and after. Takes no lock, writes nothing.
 
-    Each question is answered as of the newest checkpoint when it is asked. A room may be
-    kept open for as long as one likes and be asked from several threads.
+    Each method reads the newest checkpoint at the time of the call. A reader may stay open and be used
+    from several threads.
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
-        """`NotACrawl` if there is no crawl in `directory`."""
+        """Raise `NotACrawl` if there is no crawl in `directory`."""
         self._path = CrawlDir.open(Path(directory)).path
-        self._still: tuple[Checkpoint | None] | None = None  # None: as of the newest
+        self._still: tuple[Checkpoint | None] | None = None  # None: the newest at each call
 
     @property
     def path(self) -> Path:
@@ -51,16 +51,16 @@ class ReadingRoom:
 
     @property
     def way_to_poll(self) -> str:
-        """The command that asks for its pages again."""
+        """The command that polls the crawl's pages."""
         return self._home.way_to_poll()
 
     @property
     def _home(self) -> CrawlDir:
-        """Looked at for each question: the crawl may be gone since the last one, or be another."""
+        """Opened anew for each call: the crawl may have been deleted or replaced."""
         return CrawlDir.open(self._path)
 
     def still(self) -> ReadingRoom:
-        """The same crawl as of now: pages and rows stay the same there, however the crawl goes on."""
+        """A reader fixed at the present checkpoint: pages and rows do not change while the crawl runs."""
         room = ReadingRoom(self.path)
         room._still = (self._newest(),)
         return room
@@ -69,21 +69,21 @@ class ReadingRoom:
         return self._still[0] if self._still else read_checkpoint(self._home)
 
     def volume(self) -> Volume:
-        """The crawl as of its newest checkpoint, or when it stood still, for whoever reads it with others."""
+        """The crawl at its newest checkpoint, or at the one fixed by `still`."""
         return Volume(self._home, self._newest())
 
     def newest_volume(self) -> Volume:
-        """As of now also in a room that is still: an index is only there as it is now."""
+        """The crawl at its newest checkpoint, also after `still`: an index has only its present state."""
         home = self._home
         return Volume(home, read_checkpoint(home))
 
     # -- pages
 
     def pages(self, host: str | None = None) -> Iterator[StoredPage]:
-        """Every stored page, the newest version of each, in the order in which they were stored.
+        """Every stored page in its newest version, in the order of storing.
 
-        With `host` only those of that host or one below it, as `host:` in a search: "example.org" finds
-        docs.example.org, too. The log is read twice, and takes eight bytes of memory a page.
+        `host` selects pages of that host and its subdomains, like `host:` in a search: "example.org"
+        includes docs.example.org. Reads the log twice, with eight bytes of memory a page.
         """
         is_wanted = None if host is None else living_at(host)
         volume = self.volume()
@@ -94,7 +94,7 @@ class ReadingRoom:
     def page(self, url: str) -> StoredPage | None:
         """The newest version of one page; None if it is not stored.
 
-        `url` is normalised as the crawler does it. The log is read through once: for many pages use `pages`.
+        `url` is normalised as in the crawler. Reads the whole log: for many pages use `pages`.
         """
         volume = self.volume()
         for name in names_of(url):
@@ -104,40 +104,44 @@ class ReadingRoom:
         return None
 
     def pages_from(self, start: int) -> Iterator[tuple[StoredPage, int]]:
-        """Every stored page from byte `start` of the outcome log on, each with the offset behind it.
+        """Every stored page from byte `start` of the outcome log, each with the offset after it.
 
-        Ends at the newest checkpoint. Whoever keeps the offset goes on from there, now or after a kill: what
-        a checkpoint holds stays. A page that was fetched again comes again.
+        Ends at the newest checkpoint. A caller that stores the offset can continue from it later, also
+        after a kill, because a checkpoint is never undone. A page that was fetched again is returned
+        again.
         """
         if start < 0:
-            raise UsageError(f"there is no byte {start} of the outcome log", "begin at 0, or where you ended")
+            raise UsageError(
+                f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call"
+            )
         volume = self.volume()
         for row, end in outcomes.pages_from(volume.home, start, length=volume.length):
             yield volume.page(row), end
 
     def rows(self) -> Iterator[OutcomeRow]:
-        """Every outcome, oldest first: also what moved, failed or was refused."""
+        """Every outcome, oldest first, including redirects, failures and refusals."""
         yield from self.volume().rows()
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
-        """The rows that `plugins.extract` made of the pages, as `export --items` writes them.
+        """The rows that `plugins.extract` made from the pages, as `export --items` writes them.
 
-        Of each page's newest version, or with `all` of every version. A row has the `url` of its page and
-        when that was fetched, unless it says so itself.
+        From the newest version of each page, or with `all` from every version. `url` and `fetched_at` of
+        the page are added unless the row has them.
         """
         volume = self.volume()
         for row in volume.rows() if all else volume.pages():
             yield from volume.items_of(row)
 
-    # -- what changed
+    # -- changes
 
     def changes(
         self, since: float | datetime | timedelta | None = None, host: str | None = None
     ) -> Iterator[Change]:
-        """Pages that are new, changed, gone or moved, each time that happened, as it became known.
+        """New, changed, gone and moved pages, one entry for each time it happened.
 
-        `since` is a moment (epoch seconds or a datetime), or how long before now; `host` as in `pages`.
-        Changes that proved to be noise are left out, and so is what the rules in `[noise]` ignore now.
+        `since` is a point in time (epoch seconds or a datetime) or a timedelta before now; `host` as in
+        `pages`. Changes that proved to be noise and changes that the rules in `[noise]` now ignore are
+        left out.
         """
         from fieldmouse.reading.changes import list_changes
         from fieldmouse.reading.dates import moment_of
@@ -147,28 +151,27 @@ class ReadingRoom:
         if volume.last is not None:
             is_wanted = None if host is None else living_at(host)
             rules = noise_of(self.settings())
-            told = list_changes([volume], rules, since=moment_of(since), is_wanted=is_wanted)
-            yield from (change for change, _ in told)
+            changes = list_changes([volume], rules, since=moment_of(since), is_wanted=is_wanted)
+            yield from (change for change, _ in changes)
 
     def versions(self, url: str) -> list[StoredPage]:
-        """Every version of one page that is stored, oldest first, each other than the one before it.
+        """Every stored version of one page, oldest first, each with other bytes than the one before.
 
-        A look that found the same bytes is no version; one that found other bytes is, even if only noise
-        differs (`version.row.news` tells).
+        A version may differ from the one before only in noise; `version.row.news` says so.
         """
         from fieldmouse.reading.versions import versions_of
 
         volume = self.volume()
-        found = (versions_of(volume.rows_of(name)) for name in names_of(url))
-        return [volume.page(row) for row in next(filter(None, found), [])]
+        candidates = (versions_of(volume.rows_of(name)) for name in names_of(url))
+        return [volume.page(row) for row in next(filter(None, candidates), [])]
 
     def difference(
         self, url: str, old: str | int | None = None, new: str | int | None = None
     ) -> VersionDifference:
-        """What a reader would see differ between two versions of a page.
+        """The visible difference between two versions of a page.
 
-        Versions are named by number (1 is the oldest, -1 the newest) or by a moment at which they stood,
-        such as "2026-11-16"; without names it is the newest change and what was there before it.
+        A version is given as a number (1 is the oldest, -1 the newest) or as a time at which it was
+        current, such as "2026-11-16". By default, the newest change and the version before it.
         """
         from fieldmouse.reading.versions import difference_of
         from fieldmouse.settings.rules import noise_of
@@ -176,7 +179,7 @@ class ReadingRoom:
         return difference_of(url_of(url), self.versions(url), noise_of(self.settings()), old, new)
 
     def proposed_rules(self, host: str | None = None) -> list[RuleProposal]:
-        """Rules for `[noise]` that would ignore what differs at every look at pages of this crawl."""
+        """Rules for `[noise]` that would ignore page parts that differ at every look."""
         from fieldmouse.reading.proposals import propose
 
         volume = self.volume()
@@ -185,85 +188,86 @@ class ReadingRoom:
         is_wanted = None if host is None else living_at(host)
         return propose(volume.home, volume.last, volume.library, self.settings(), is_wanted)
 
-    # -- what happened
+    # -- state and history
 
     def explain(self, url: str) -> Explanation:
-        """When `url` was seen, from where, what came of it, and how its host stands."""
+        """When and where `url` was found, its outcomes, and the state of its host."""
         from fieldmouse.reading.explanation import explain
 
         return explain(self._home, url_of(url))
 
     def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
-        """How fresh the copies are, what polls of them brought, and what other budgets would bring.
+        """How fresh the copies are, what their polls found, and what other budgets would achieve.
 
-        `budgets` in polls an hour; by default from a quarter to four times the present one. `window`: how
-        many seconds back to measure, at most; a week by default.
+        `budgets` in polls an hour; by default from a quarter to four times the present one. `window`:
+        seconds to look back, at most; by default a week.
         """
         from fieldmouse.reading.freshness import WINDOW, read_freshness
 
         return read_freshness(self._home, time.time(), budgets=budgets, window=window or WINDOW)
 
     def packing(self, capacity: float, *, anew: bool = False) -> PackingPlan:
-        """How many nodes of `capacity` polls an hour the sites need, and which go to which.
+        """The number of nodes with `capacity` polls an hour that the sites need, and the node of each site.
 
-        From the plan that `fieldmouse pack` kept last, with few sites moved, unless `anew`. Nothing is kept.
+        Starts from the plan that `fieldmouse pack` stored last, with few sites moved, unless `anew`.
+        Stores nothing.
         """
         from fieldmouse.reading.packing import pack
 
         return pack(self._home, capacity, time.time(), anew=anew)
 
     def status(self) -> Status:
-        """How the crawl stands: who crawls, how many pages, what waits. `print` it for a sentence."""
+        """Process, pages and waiting URLs of the crawl. `print` it for a sentence."""
         from fieldmouse.reading.status import read_status
 
         return read_status(self._home)
 
     def doctor(self, *, deep: bool = False) -> list[Finding]:
-        """Is everything in order, and do the books balance? One finding per thing that could be wrong.
+        """Check the crawl directory and its accounts; one finding per check.
 
-        Each says so in `healthy`, and what to do in `advice`. All files are read but for the insides of WARC
-        files, which `deep` reads, too. Nothing is mended: `fieldmouse doctor --repair` does that.
+        Each finding has `healthy` and, if needed, `advice`. All files are read except the contents of WARC
+        files, which `deep` reads too. Nothing is repaired: `fieldmouse doctor --repair` does that.
         """
         from fieldmouse.reading.examination import examine
 
         return list(examine(self._home, deep=deep))
 
     def readings(self) -> Iterator[Reading]:
-        """The crawl's vital signs, about one for each second that it ran, oldest first."""
+        """Statistics of the crawl, about one for each second of running, oldest first."""
         from fieldmouse.reading.status import read_readings
 
         return read_readings(self._home)
 
     def why_nothing(self) -> tuple[str, str]:
-        """Why a crawl without a page has none: a sentence about one URL, and the hint that fits."""
+        """Why the crawl stored no page: a sentence about one URL, and a hint."""
         from fieldmouse.reading.emptiness import why_nothing
 
         return why_nothing(self._home)
 
     def settings(self) -> Settings:
-        """What was asked of the crawl, as its `fieldmouse.toml` has it now."""
+        """The present settings in `fieldmouse.toml`."""
         from fieldmouse import settings
 
         return settings.load(self._home / "fieldmouse.toml")
 
     def chapters(self) -> list[Chapter]:
-        """The rules that governed the robots, oldest first: what was expected of each, and how it went."""
+        """The rules that set the number of fetch workers, oldest first, each with its forecast and result."""
         from fieldmouse.control.controllog import chapters
 
         return chapters(self._home / "control.log")
 
     def trace(self) -> Rows:
-        """The pages that came to the buffer, as far as they were traced: what a model is fitted to."""
+        """The traced pages that reached the buffer, to fit a model to."""
         from fieldmouse.control.pagetrace import read_rows
 
         return read_rows(self._home / "pages.trace")
 
-    # -- words
+    # -- full-text search
 
     def search(self, words: str, limit: int = 10) -> list[Hit]:
         """The best pages for `words`, best first, each with `url`, `title`, `snippet` and `score`.
 
-        The grammar is that of `fieldmouse search`, and found words stand between `**` in the snippet.
+        The syntax is that of `fieldmouse search`; the snippet has matches between `**`.
         """
         from fieldmouse.indexer.search import search
 
@@ -271,9 +275,9 @@ class ReadingRoom:
         return search(self._home.path, words, limit)
 
     def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
-        """The same in all versions of all pages, those that are no longer shown included.
+        """The same in all versions of all pages, including pages that are gone.
 
-        They are read from the archive, about 2 ms for each that was replaced or is gone.
+        Versions not in the index are read from the archive, about 2 ms each.
         """
         from fieldmouse.reading.pastwords import search_versions
 
@@ -281,7 +285,7 @@ class ReadingRoom:
         volume.see_that_its_index_is_there()
         return search_versions([volume], words, limit, lambda crawl, url: True)
 
-    # -- for people
+    # -- display
 
     def __repr__(self) -> str:
         try:

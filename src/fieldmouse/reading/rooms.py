@@ -1,8 +1,8 @@
-"""Several crawls, open for reading as one: what `fieldmouse.open` returns for a list of directories.
+"""Reader of several crawls as one; `fieldmouse.open` returns it for a list of directories.
 
-The agents of a network leave a directory each, and now and then two of them have stored one page.
-Here it is one page: what was fetched last, or nothing, if whoever asked last found it gone. Crawls
-that know nothing of each other may be read together as well.
+Each agent of a cluster has a directory, and sometimes two agents have stored the same page. The reader
+shows it once: the copy fetched last, or none if the page was gone at the last fetch. Unrelated crawls can
+be read together as well.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 
 class ReadingRooms:
-    """Crawls in several directories, read as one. Takes no lock, writes nothing.
+    """Read access to crawls in several directories, as one. Takes no lock, writes nothing.
 
-    Of a URL that several of them know, the newest word counts. Each question is answered as of the
-    newest checkpoint of each crawl. What one crawl has for itself, such as its status, its room knows:
+    For a URL in several crawls, the newest outcome counts. Each method reads the newest checkpoint of each
+    crawl. Facts of a single crawl, such as its status, come from its own reader:
 
         for room in fieldmouse.open(["agent-1", "agent-2"]).rooms:
             print(room.status())
 
-    Where pages are gone through or searched, sixteen bytes of memory a URL of every crawl are needed.
+    Iterating pages and searching take sixteen bytes of memory a URL of every crawl.
     """
 
     def __init__(self, directories: Iterable[str | os.PathLike[str]]):
-        """`NotACrawl` if there is no crawl in one of them; `UsageError` if one is named twice."""
+        """Raise `NotACrawl` if a directory holds no crawl, `UsageError` if one is named twice."""
         self._rooms = tuple(ReadingRoom(directory) for directory in directories)
         if not self._rooms:
             raise UsageError("there is no crawl to read", "name at least one directory")
@@ -60,11 +60,11 @@ class ReadingRooms:
                 same = f"`{path}` is named twice" if first == path else f"`{first}` and `{path}` are the same"
                 raise UsageError(same, "name each crawl once")
         self._reading = Lock()
-        self._known: tuple[Statements, ...] = ()  # what was read last time: logs only grow
+        self._latest: tuple[Statements, ...] = ()  # as of the last read; logs only grow
 
     @property
     def rooms(self) -> tuple[ReadingRoom, ...]:
-        """Each crawl by itself, in the order in which they were named."""
+        """A reader of each crawl, in the order given."""
         return self._rooms
 
     @property
@@ -72,11 +72,11 @@ class ReadingRooms:
         return tuple(room.path for room in self._rooms)
 
     def still(self) -> ReadingRooms:
-        """The same crawls as of now: pages and rows stay the same there, however the crawls go on."""
-        held = ReadingRooms(self.paths)
-        held._rooms = tuple(room.still() for room in self._rooms)
-        held._known = self._known
-        return held
+        """A reader fixed at the present checkpoints: pages and rows do not change while the crawls run."""
+        fixed = ReadingRooms(self.paths)
+        fixed._rooms = tuple(room.still() for room in self._rooms)
+        fixed._latest = self._latest
+        return fixed
 
     def _volumes(self) -> list[Volume]:
         return [room.volume() for room in self._rooms]
@@ -86,19 +86,19 @@ class ReadingRooms:
         from fieldmouse.reading.precedence import Precedence
 
         with self._reading:
-            known = self._known or (NOTHING,) * len(volumes)
-            self._known = tuple(
-                read_statements(volume.home, volume.length, said)
-                for volume, said in zip(volumes, known, strict=True)
+            latest = self._latest or (NOTHING,) * len(volumes)
+            self._latest = tuple(
+                read_statements(volume.home, volume.length, before)
+                for volume, before in zip(volumes, latest, strict=True)
             )
-            return Precedence(self._known)
+            return Precedence(self._latest)
 
     # -- pages
 
     def pages(self, host: str | None = None) -> Iterator[StoredPage]:
-        """Every stored page, the newest version of each, about in the order in which they were stored.
+        """Every stored page in its newest version, roughly in the order of storing.
 
-        Its `directory` says which crawl has it. `host` as in a room. Each log is read three times.
+        Its `directory` names the crawl. `host` as for one crawl. Reads each log three times.
         """
         is_wanted = None if host is None else living_at(host)
         for volume, row in self._newest_rows():
@@ -117,17 +117,16 @@ class ReadingRooms:
         return _by_time(newest(crawl, volume) for crawl, volume in enumerate(volumes))
 
     def page(self, url: str) -> StoredPage | None:
-        """The newest version of one page; None if it is not stored. Each log is read through once."""
+        """The newest version of one page; None if it is not stored. Reads each log once."""
         volumes = self._volumes()
         for name in names_of(url):
-            told = [(volume, volume.rows_of(name)) for volume in volumes]
-            found = _page_of(told)
-            if found is not None:
-                return found
+            page = _page_of([(volume, volume.rows_of(name)) for volume in volumes])
+            if page is not None:
+                return page
         return None
 
     def rows(self) -> Iterator[OutcomeRow]:
-        """Every outcome of every crawl, about by time: also what moved, failed or was refused."""
+        """Every outcome of every crawl, roughly by time, including redirects, failures and refusals."""
         return (row for _, row in self.placed_rows())
 
     def placed_rows(self) -> Iterator[tuple[Path, OutcomeRow]]:
@@ -139,19 +138,19 @@ class ReadingRooms:
         return _by_time(_placed(volume) for volume in self._volumes())
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
-        """The rows that `plugins.extract` made of the pages: as in a room, and with the `directory`."""
+        """The rows that `plugins.extract` made from the pages, as for one crawl, with `directory` added."""
         for volume, row in self._all_rows() if all else self._newest_rows():
             for item in volume.items_of(row):
                 yield {"directory": str(volume.home.path)} | item
 
-    # -- what changed
+    # -- changes
 
     def changes(
         self, since: float | datetime | timedelta | None = None, host: str | None = None
     ) -> Iterator[Change]:
-        """Pages that are new, changed, gone or moved, as in a room; what two crawls saw is told once.
+        """New, changed, gone and moved pages, as for one crawl; a change seen by two crawls is listed once.
 
-        The rules in `[noise]` are those of the crawl that was named first.
+        The rules in `[noise]` are those of the first crawl.
         """
         return (change for _, change in self.placed_changes(since, host))
 
@@ -167,65 +166,65 @@ class ReadingRooms:
         is_wanted = None if host is None else living_at(host)
         if volumes:
             rules = noise_of(self._rooms[0].settings())
-            told = list_changes(volumes, rules, since=moment_of(since), is_wanted=is_wanted)
-            yield from ((volume.home.path, change) for change, volume in told)
+            changes = list_changes(volumes, rules, since=moment_of(since), is_wanted=is_wanted)
+            yield from ((volume.home.path, change) for change, volume in changes)
 
     def versions(self, url: str) -> list[StoredPage]:
-        """Every version of one page that is stored anywhere, oldest first, each other than the one before."""
+        """Every version of one page in all crawls, oldest first, each with other bytes than the last."""
         from fieldmouse.reading.versions import versions_of
 
         volumes = self._volumes()
         for name in names_of(url):
-            told = list(_by_time([(volume, row) for row in volume.rows_of(name)] for volume in volumes))
-            where = {id(row): volume for volume, row in told}
-            found = versions_of(row for _, row in told)
-            if found:
-                return [where[id(row)].page(row) for row in found]
+            placed = list(_by_time([(volume, row) for row in volume.rows_of(name)] for volume in volumes))
+            where = {id(row): volume for volume, row in placed}
+            versions = versions_of(row for _, row in placed)
+            if versions:
+                return [where[id(row)].page(row) for row in versions]
         return []
 
     def difference(
         self, url: str, old: str | int | None = None, new: str | int | None = None
     ) -> VersionDifference:
-        """What a reader would see differ between two versions of a page, as in a room."""
+        """The visible difference between two versions of a page, as for one crawl."""
         from fieldmouse.reading.versions import difference_of
         from fieldmouse.settings.rules import noise_of
 
         rules = noise_of(self._rooms[0].settings())
         return difference_of(url_of(url), self.versions(url), rules, old, new)
 
-    # -- what happened
+    # -- state and history
 
     def explain(self, url: str) -> Explanations:
-        """What each crawl knows of `url`, and which of them has the last word."""
+        """The explanation of `url` by each crawl, and the crawl with the newest outcome."""
         from fieldmouse.reading.explanations import explain_all
 
         return explain_all([volume.home for volume in self._volumes()], url_of(url))
 
     def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
-        """How fresh the copies of all crawls are together, as in a room; budgets are those of all."""
+        """Freshness of all crawls together, as for one crawl; budgets are totals."""
         from fieldmouse.reading.freshness import WINDOW, read_freshness
 
         first, *others = (volume.home for volume in self._volumes())
         return read_freshness(first, time.time(), others=others, budgets=budgets, window=window or WINDOW)
 
     def packing(self, capacity: float, *, anew: bool = False) -> PackingPlan:
-        """The nodes that the sites of all crawls need together, as in a room."""
+        """Packing of the sites of all crawls together, as for one crawl."""
         from fieldmouse.reading.packing import pack
 
         first, *others = (volume.home for volume in self._volumes())
         return pack(first, capacity, time.time(), others=others, anew=anew)
 
-    # -- words
+    # -- full-text search
 
     def search(self, words: str, limit: int = 10) -> list[Hit]:
-        """The best pages of all crawls for `words`, best first, ranked as in one; `hit.directory` has it."""
+        """The best pages of all crawls for `words`, best first; `hit.directory` names the crawl."""
         from fieldmouse.indexer.search import search_all
 
         volumes, counts = self._indexes()
         return search_all([volume.home.path for volume in volumes], words, limit, counts)
 
     def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
-        """The same in all versions of all pages, as in a room."""
+        """The same in all versions of all pages, as for one crawl."""
         from fieldmouse.reading.pastwords import search_versions
 
         volumes, counts = self._indexes()
@@ -235,10 +234,10 @@ class ReadingRooms:
         volumes = [room.newest_volume() for room in self._rooms]
         for volume in volumes:
             volume.see_that_its_index_is_there()
-        # Before the indexes are opened: what a log calls the newest must be in them.
+        # Read the logs before opening the indexes: the newest page of a log must be in its index.
         return volumes, self._precedence(volumes).is_to_be_found
 
-    # -- for people
+    # -- display
 
     def __repr__(self) -> str:
         return f"<ReadingRooms {', '.join(f'`{path}`' for path in self.paths)}>"
@@ -252,19 +251,19 @@ def _placed(volume: Volume) -> Iterator[tuple[Volume, OutcomeRow]]:
 def _by_time(
     crawls: Iterable[Iterable[tuple[Volume, OutcomeRow]]],
 ) -> Iterator[tuple[Volume, OutcomeRow]]:
-    """Rows of several crawls by their time, as far as each log goes by it; those of one stay in order."""
+    """Rows of several crawls merged by time; rows of one crawl keep their order."""
     return heapq.merge(*crawls, key=lambda placed: placed[1].at)
 
 
-def _page_of(told: list[tuple[Volume, list[OutcomeRow]]]) -> StoredPage | None:
-    """The page that a URL is, by all rows that each crawl has of it."""
+def _page_of(crawls: list[tuple[Volume, list[OutcomeRow]]]) -> StoredPage | None:
+    """The stored page of a URL, given its rows in each crawl."""
     last: tuple[float, Volume, list[OutcomeRow]] | None = None
-    for volume, rows in told:
+    for volume, rows in crawls:
         at = max((place for place, row in enumerate(rows) if outcomes.is_statement(row)), default=None)
         if at is not None and (last is None or rows[at].at > last[0]):
             last = rows[at].at, volume, rows
     row = outcomes.page_of(last[2]) if last is not None else None
     if last is None or row is None:
         return None
-    is_unlisted = any(seen.unlisted and seen.at > last[0] for _, rows in told for seen in rows)
+    is_unlisted = any(seen.unlisted and seen.at > last[0] for _, rows in crawls for seen in rows)
     return last[1].page(outcomes.listed_no_more(row) if is_unlisted else row)

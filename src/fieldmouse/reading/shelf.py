@@ -1,4 +1,4 @@
-"""Ledgers of one crawl or several, open side by side for who asks about all of their pages."""
+"""Page tables of one or several crawls, opened together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmouse.refresh.reading import read_ledger
 
 
 class LedgerShelf(NamedTuple):
-    """A crawl, and its ledger as of its newest checkpoint."""
+    """A crawl, its newest checkpoint and its page table as of then."""
 
     home: CrawlDir
     last: Checkpoint
@@ -23,7 +23,7 @@ class LedgerShelf(NamedTuple):
 
 @contextmanager
 def shelves(homes: Sequence[CrawlDir]) -> Iterator[list[LedgerShelf]]:
-    """One for each of these crawls, but for those without a checkpoint."""
+    """Open the page table of each crawl that has a checkpoint."""
     opened: list[LedgerShelf] = []
     try:
         for home in homes:

@@ -1,4 +1,4 @@
-"""How a crawl stands, for whoever looks in from outside."""
+"""Status of a crawl: its process, counts as of the newest checkpoint, and recorded statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _decode = msgspec.msgpack.Decoder(Reading).decode
 
 
 class Standing(Enum):
-    """What can be said of a crawl's process. The values are what people read."""
+    """State of a crawl's process. The values are shown to users."""
 
     CRAWLING = "crawling"
     DONE = "done"
@@ -30,7 +30,7 @@ class Status(msgspec.Struct, frozen=True):
 
     directory: str
     standing: Standing
-    process: int | None  # that crawls now
+    process: int | None  # of the process that crawls now
     at: float | None  # of the checkpoint
     stopped_by: StoppedBy = StoppedBy.NOTHING  # what ended the last run
     pages: int = 0
@@ -40,11 +40,11 @@ class Status(msgspec.Struct, frozen=True):
     refused: int = 0
     failed: int = 0
     unchanged: int = 0
-    giving_hosts: int = 0  # that gave at least one page
+    giving_hosts: int = 0  # with at least one page
     bytes: int = 0
-    seconds: float = 0.0  # of crawling, all runs together
-    reasons: dict[str, int] = {}  # why there is no page, and how often
-    polls: int = 0  # known URLs that were asked again
+    seconds: float = 0.0  # of crawling, in all runs
+    reasons: dict[str, int] = {}  # for the lack of a page, with counts
+    polls: int = 0  # of known URLs
 
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
@@ -63,7 +63,7 @@ def read_status(home: CrawlDir) -> Status:
     tally, frontier = sealed_tally(last), sealed_frontier(last)
     standing = Standing.CRAWLING
     if owner is None:
-        # What waits for an agent is on the board.
+        # The waiting URLs of an agent are on the coordinator.
         left = frontier.waiting or (home.is_agents and last.stopped_by)
         standing = Standing.KILLED if not last.clean else Standing.STOPPED if left else Standing.DONE
     return Status(
@@ -88,7 +88,7 @@ def read_status(home: CrawlDir) -> Status:
 
 
 def read_readings(home: CrawlDir) -> Iterator[Reading]:
-    """The crawl's vital signs, about one for each second that it ran, oldest first; of all runs together."""
+    """Statistics of all runs, about one for each second of running, oldest first."""
     path = home / "readings.log"
     if path.exists():
         for _, record in records(path):

@@ -1,4 +1,4 @@
-"""One crawl as of one checkpoint: the rows that count then, and the archive that they name."""
+"""Crawl as of one checkpoint: the outcome rows that count, and the archive they name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fieldmouse.records import OutcomeRow
 
 
 class Volume:
-    """What a room reads from; several are read as one by `ReadingRooms`."""
+    """Rows, pages and items of one crawl at a fixed checkpoint."""
 
     def __init__(self, home: CrawlDir, last: Checkpoint | None):
-        """Before the first checkpoint (None) there is nothing in it."""
+        """`last` is None before the first checkpoint: the crawl is empty then."""
         self.home, self.last = home, last
         self.length = sealed_outcomes(last)
 
@@ -35,7 +35,7 @@ class Volume:
         return outcomes.rows(self.home, length=self.length)
 
     def rows_of(self, url: str) -> list[OutcomeRow]:
-        """All that happened to one URL, oldest first."""
+        """All rows of one URL, oldest first."""
         return outcomes.rows_of(self.home, url, length=self.length)
 
     def pages(self) -> Iterator[OutcomeRow]:
@@ -43,14 +43,14 @@ class Volume:
         return outcomes.pages(self.home, length=self.length)
 
     def items_of(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
-        """The rows that were extracted from a page, each with its URL and when it was fetched."""
+        """The rows extracted from a page, each with the page's URL and fetch time."""
         from fieldmouse.indexer.items import read_items
 
         for _, item in read_items(self.home / "archive", (row,)):
             yield {"url": row.url, "fetched_at": when(row.at)} | item
 
     def see_that_its_index_is_there(self) -> None:
-        """An index of which a part is gone would find less, and nobody would know."""
+        """Raise `CrawlDirError` if a part of the index is missing: a search would silently find less."""
         for shard, state in enumerate(sealed_shards(self.last)):
             for generation in range(state.generation + bool(state.generation_bytes)):
                 part = self.home / "index" / f"shard-{shard}" / f"{generation:05}"

@@ -1,11 +1,10 @@
-"""Mending what can be made again from the rest of a crawl.
+"""Repair of files that can be rebuilt from the rest of a crawl.
 
-The journal from its newest whole checkpoint, CDXJ lines from the WARC files, the
-digests from the CDXJ, the full-text index from the pages, the keys of seen URLs
-from those that are settled or waiting. Each is written beside
-the old one and put in its place at once, so that a kill leaves the old or the
-new. WARC files and the other logs of the frontier are the crawl itself: what is lost
-there is not in the directory a second time. Needs the lock.
+The journal is rebuilt from its newest whole checkpoint, CDXJ lines from the WARC files, the digests from
+the CDXJ lines, the full-text index from the pages, and the keys of seen URLs from the settled and waiting
+URLs. Each file is written beside the old one and replaces it atomically, so a kill leaves the old or the
+new one. WARC files and the other logs of the frontier exist only once and cannot be rebuilt. Needs the
+lock.
 """
 
 from __future__ import annotations
@@ -31,20 +30,23 @@ __all__ = ["mend", "repair"]
 
 
 def mend(directory: Path) -> Iterator[str]:
-    """As `repair`, of a directory whose `crawl.json` may be lost or damaged, too."""
+    """Like `repair`, for a directory whose `crawl.json` may also be lost or damaged."""
     if (directory / "journal").is_file():
         yield from mend_identity(directory)
     yield from repair(open_for_examination(directory))
 
 
 def repair(home: CrawlDir) -> Iterator[str]:
-    """Mend what is damaged and can be mended, and say what was done. Examine again to see what is left."""
+    """Repair all damage that can be repaired, and yield a sentence for each step.
+
+    Other damage stays: run the checks again to see it.
+    """
     before = presence(home)
     with locked(home):
         try:
             journal, last = open_journal(home)
         except Damaged:
-            return  # without a checkpoint nobody knows what counts
+            return  # without a checkpoint there is nothing to compare with
         try:
             if not journal.report.clean:
                 journal.mend()
@@ -64,7 +66,7 @@ def repair(home: CrawlDir) -> Iterator[str]:
 def _mend(
     home: CrawlDir, journal: Journal, last: Checkpoint, here: Presence, refused: list[CrawlDirError]
 ) -> Iterator[str]:
-    """In the order in which each needs the one before: lines, digests, documents. Keys need none."""
+    """Repair in order of dependency: CDXJ lines, digests, index. The sieve depends on none of them."""
     archive = home / "archive"
     hurt = {finding.subject for finding in examine(home, here=here) if finding.curable}
     for shard, state in enumerate(sealed_shards(last)):
@@ -79,7 +81,7 @@ def _mend(
         yield _sort_lines(archive, last)
     if f"index/{TABLE}" in hurt:
         Copies.forget(home / "index")
-        yield f"`index/{TABLE}` is gone; it is made again from the logs of copies when the crawl goes on"
+        yield f"`index/{TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues"
         hurt |= {finding.subject for finding in examine(home, here=here) if finding.curable}
     without = any(subject.endswith(".copies") for subject in hurt)
     whole = True
@@ -87,7 +89,7 @@ def _mend(
         if without or f"index/shard-{shard}" in hurt:
             try:
                 yield rebuild_index(home, last, shard)
-            except CrawlDirError as trouble:  # the rest can be mended all the same
+            except CrawlDirError as trouble:  # continue with the other repairs
                 refused.append(trouble)
                 whole = False
     if without and whole:

@@ -1,8 +1,7 @@
-"""What the pages in a crawl's archive lead to, read again as their workers read it.
+"""Links of the pages in an archive, extracted again as the workers extracted them.
 
-Links are not kept: they were told to the board, which had them. What a page links to follows from the page,
-its settings and the plug-ins they name; a redirect from its row; sitemaps from the robots.txt files,
-which are archived, too.
+Links are not stored: they were sent to the coordinator. The links of a page follow from the page, its
+settings and their plug-ins; a redirect from its row; sitemaps from the archived robots.txt files.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ class ArchivedCrawl:
         self.settings = settings_file.load(home / "fieldmouse.toml")
         self._scope = scope_of(self.settings, seeds_of(self.settings)).joined(sealed_scope(last).joined)
         self._library = Library(home / "archive", sealed_shards(last))
-        self.unreadable = 0  # answers that count and cannot be had, so far
+        self.unreadable = 0  # archived responses that could not be read so far
 
     def rows(self) -> Iterator[OutcomeRow]:
-        """Every URL whose fate is known, oldest first; one that was fetched again comes again."""
+        """Every outcome, oldest first; a URL that was fetched again occurs again."""
         return outcomes.rows(self.home, length=sealed_outcomes(self.last))
 
     def links(self) -> Iterator[list[Link]]:
         """The links of each page and each redirect."""
         config = indexer_config(self.home, self.settings, self._scope)
-        # Rows were extracted once, and nobody needs a plug-in that is gone since.
+        # Rows are not extracted again, so a missing extract plug-in does no harm.
         guests = Guests(msgspec.structs.replace(config.plugins, extract=""))
         links = Links(config, guests.admission)
         for row in self.rows():
@@ -68,7 +67,7 @@ class ArchivedCrawl:
                 yield read_contents(link, answer, config, links, guests.readers).links
 
     def sitemaps(self, host: Host, rules: Exclusion, now: float) -> list[Link]:
-        """The sitemaps that a robots.txt names, as links."""
+        """Requests for the sitemaps that a robots.txt names."""
         if not self.settings.index.sitemaps:
             return []
         base = Url(host + "/robots.txt")
@@ -82,24 +81,24 @@ class ArchivedCrawl:
     # -- robots.txt
 
     def robots_txts(self) -> Iterator[tuple[Host, str, Exclusion]]:
-        """Each robots.txt that was read: whose it is, when it came, and what it says."""
+        """Host, timestamp and rules of each archived robots.txt."""
         product = self.settings.crawl.product.partition("/")[0]
-        wanted: dict[Url, set[Host]] = {}  # where redirects lead, and for whom
+        wanted: dict[Url, set[Host]] = {}  # redirect targets, and the hosts that redirect there
         for url, stamp, entry in self._robots_lines():
-            found = self._judged(entry, url, product)
-            if isinstance(found, Redirect):
-                wanted.setdefault(found.target, set()).add(host_of(url))
-            elif isinstance(found, Exclusion):
-                yield host_of(url), stamp, found
+            rules = self._judged(entry, url, product)
+            if isinstance(rules, Redirect):
+                wanted.setdefault(rules.target, set()).add(host_of(url))
+            elif isinstance(rules, Exclusion):
+                yield host_of(url), stamp, rules
         for hops in range(1, HOPS + 1):
             further: dict[Url, set[Host]] = {}
             for url, hosts in wanted.items():
                 for stamp, entry in self._library.lines_of(url):
-                    found = self._judged(entry, url, product, hops)
-                    if isinstance(found, Redirect):
-                        further.setdefault(found.target, set()).update(hosts)
-                    elif isinstance(found, Exclusion):
-                        yield from ((host, stamp, found) for host in hosts)
+                    rules = self._judged(entry, url, product, hops)
+                    if isinstance(rules, Redirect):
+                        further.setdefault(rules.target, set()).update(hosts)
+                    elif isinstance(rules, Exclusion):
+                        yield from ((host, stamp, rules) for host in hosts)
             wanted = further
 
     def _robots_lines(self) -> Iterator[tuple[Url, str, cdxj.Entry]]:

@@ -1,9 +1,9 @@
-"""Making the board of a crawl again from the directories of its agents.
+"""Rebuild of a crawl's shared state on the coordinator from the directories of its agents.
 
-What was settled is in their outcome logs. What waits are the links of all pages that have no outcome: they
-are read again from the archives, as are the sitemaps that robots.txt files name. How a host stands follows
-from its last outcome and its robots.txt. The crawl appears on the board when all of it is there; whoever
-is killed half-way begins anew, and nothing counts twice.
+Settled URLs are in the outcome logs. Waiting URLs are the links of all pages that have no outcome: they
+are extracted again from the archives, and so are the sitemaps that robots.txt files name. The state of a
+host follows from its last outcome and its robots.txt. The crawl becomes visible on the coordinator when it
+is complete; a rebuild that is killed starts over, and nothing counts twice.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from fieldmouse.url import Host, host_of, key_of
 
 T = TypeVar("T")
 
-_URLS = 1000  # restored at once
-_HOSTS = 200  # settled at once
-_LINKS = 1000  # offered at once
+_URLS = 1000  # outcomes per call
+_HOSTS = 200  # hosts per call
+_LINKS = 1000  # links per call
 
 
 class RebuiltBoard(msgspec.Struct, frozen=True):
-    """What came of it: `seen = booked + waiting`."""
+    """Totals of a rebuilt crawl: `seen = booked + waiting`."""
 
     crawl: str
     directories: int
@@ -55,14 +55,14 @@ class RebuiltBoard(msgspec.Struct, frozen=True):
     booked: int
     waiting: int
     hosts: int
-    unreadable: int  # pages and robots.txt files that an archive should have, and cannot give
+    unreadable: int  # pages and robots.txt files that could not be read from an archive
 
 
 @dataclass(slots=True)
 class _HostFacts:
-    """What the directories know of a host."""
+    """State of a host according to the directories."""
 
-    last_at: float = 0.0  # when it was asked last
+    last_at: float = 0.0  # time of the last request
     pages: int = 0
     robots_txt_at: str = ""
     crawl_delay: float = 0.0
@@ -81,17 +81,17 @@ class AgentDirectory:
 
     @property
     def since(self) -> Heard:
-        """What a board has heard that is as new as this directory."""
+        """The heartbeat mark of a coordinator that is as recent as this directory."""
         return sealed_tellings(self.crawl.last).since
 
     @property
     def told(self) -> int:
-        """The number of the last that it has told, or has to tell."""
+        """Number of the last outbox entry that it has sent or still has to send."""
         return sealed_tellings(self.crawl.last).done
 
     @property
     def begun_at(self) -> float:
-        """When it was made, or what it has was first fetched: the first of a crawl is as old as that."""
+        """Time of creation or of the first outcome, if that is earlier; the crawl began with the oldest."""
         first = next(iter(self.crawl.rows()), None)
         made_at = self.crawl.home.identity.created_at
         return made_at if first is None else min(made_at, first.at)
@@ -103,7 +103,7 @@ def rebuild_board(
     directories: Sequence[Path],
     tell: Callable[[str], None] = lambda _: None,
 ) -> RebuiltBoard:
-    """Make the crawl of that name again on a board that has lost it; `tell` hears how it goes on."""
+    """Rebuild a crawl on a coordinator that has lost it; `tell` receives progress messages."""
     members = [open_agent(path, crawl) for path in directories]
     _agree(members)
 
@@ -118,26 +118,26 @@ def rebuild_board(
 
 
 def open_agent(path: Path, crawl: str) -> AgentDirectory:
-    """The directory of an agent of that crawl, in which nobody crawls now."""
+    """Open the directory of an agent of that crawl; raises if it is not one, or if it is locked."""
     home = CrawlDir.open(path)
-    known = read_origin(path)
-    if known is None:
+    origin = read_origin(path)
+    if origin is None:
         raise UsageError(
-            f"the crawl in `{path}` is one of its own, and no agent of a network",
+            f"the crawl in `{path}` is not an agent of a cluster",
             "name the directories of the agents, all of them",
         )
-    if known.agent and known.crawl != crawl:  # one that never joined has nothing
+    if origin.agent and origin.crawl != crawl:  # an agent that never joined has no outcomes
         raise UsageError(
-            f"the agent in `{path}` belongs to the crawl `{known.crawl}`",
-            f"name it with `--crawl {typed(known.crawl)}`, or leave the directory out",
+            f"the agent in `{path}` belongs to the crawl `{origin.crawl}`",
+            f"name it with `--crawl {typed(origin.crawl)}`, or leave the directory out",
         )
     if (owner := home.owner()) is not None:
         raise CrawlLocked(path, owner)
     last = read_checkpoint(home)
-    name = Name(known.agent, known.incarnation)
-    if not known.agent:  # its file is damaged: the checkpoint knows by which name it spoke last
-        told = sealed_tellings(last)
-        name = Name(told.agent, told.incarnation)
+    name = Name(origin.agent, origin.incarnation)
+    if not origin.agent:  # its identity file is damaged: the checkpoint has the last name it used
+        outbox = sealed_tellings(last)
+        name = Name(outbox.agent, outbox.incarnation)
     return AgentDirectory(name, ArchivedCrawl(home, last))
 
 
@@ -156,22 +156,22 @@ def _agree(members: Sequence[AgentDirectory]) -> None:
         for section in Settings.__struct_fields__:
             ours, theirs = getattr(first.crawl.settings, section), getattr(member.crawl.settings, section)
             for key in ours.__struct_fields__:
-                own = decider(section, key) in (Decider.MACHINE, Decider.RUN, Decider.LONGER)
-                if not own and getattr(ours, key) != getattr(theirs, key):
+                may_differ = decider(section, key) in (Decider.MACHINE, Decider.RUN, Decider.LONGER)
+                if not may_differ and getattr(ours, key) != getattr(theirs, key):
                     here, there = (written(each.crawl.settings, section, key) for each in (first, member))
                     raise UsageError(
                         f"`{section}.{key}` is {here} in `{first.path}`, and {there} in `{member.path}`",
-                        "their fieldmouse.toml files must agree in all that is the crawl's",
+                        "their fieldmouse.toml files must agree in all settings of the crawl",
                     )
 
 
-def _the_crawls(members: Sequence[Settings]) -> Settings:
-    """The settings that the crawl began with: of delays, which agents may lengthen, the shortest."""
+def _initial_settings(members: Sequence[Settings]) -> Settings:
+    """The initial settings of the crawl: agents may lengthen delays, so each delay is the shortest."""
     settings = members[0]
     for section in Settings.__struct_fields__:
         for key in getattr(settings, section).__struct_fields__:
             if decider(section, key) is Decider.LONGER:
-                values = [getattr(getattr(its, section), key) for its in members]
+                values = [getattr(getattr(member, section), key) for member in members]
                 shortest = None if None in values else min(values)
                 table = msgspec.structs.replace(getattr(settings, section), **{key: shortest})
                 settings = msgspec.structs.replace(settings, **{section: table})
@@ -179,28 +179,31 @@ def _the_crawls(members: Sequence[Settings]) -> Settings:
 
 
 async def rebuild_with(
-    builder: BoardBuilder, members: Sequence[AgentDirectory], crawl: str, now: float,
+    builder: BoardBuilder,
+    members: Sequence[AgentDirectory],
+    crawl: str,
+    now: float,
     tell: Callable[[str], None] = lambda _: None,
-) -> RebuiltBoard:  # fmt: skip
-    """The same with a board at hand, and agents that were opened; `now` is the time."""
-    first = members[0].crawl
-    settings, seed = _the_crawls([member.crawl.settings for member in members]), first.home.identity.key_seed
+) -> RebuiltBoard:
+    """Rebuild with an open connection and opened agents; `now` is epoch seconds."""
+    seed = members[0].crawl.home.identity.key_seed
+    settings = _initial_settings([member.crawl.settings for member in members])
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
     charter = Charter(seed, published(settings), tuple(map(str, seeds)), made_by)
     if await builder.clear(seed, [member.since for member in members]):
-        tell("the board had an old copy of the crawl, which is cleared")
+        tell("the coordinator had an old copy of the crawl, which was cleared")
     if (await builder.hide(charter)).key_seed != seed:
         raise BoardError(
-            f"half of another crawl `{crawl}` lies on this board: it was to be made again, too",
-            "make that one again first, or name another board",
+            f"half of another crawl `{crawl}` is on this coordinator: its rebuild was not finished",
+            "finish that rebuild first, or name another coordinator",
         )
     hosts: dict[Host, _HostFacts] = {}
     begun_at = now
     for member in members:
         urls = await _restore(builder, member, seed, hosts)
         await builder.note_restored(member.name, member.told)
-        if member.since.agent:  # of a directory that was copied: all that the original told by then
+        if member.since.agent:  # copied directory: the entries that the original had sent by then
             await builder.note_restored(Name(member.since.agent, member.since.incarnation), 0)
         begun_at = min(begun_at, member.begun_at)
         tell(f"`{member.path}` has outcomes of {counted(urls, 'URL')} that no other has")
@@ -216,7 +219,7 @@ async def rebuild_with(
     await offering.offer([[Link(url, kind=Kind.SEED, seen_at=now) for url in seeds], named])
     for member in members:
         before = offering.new
-        await offering.tell(member)
+        await offering.offer_outbox(member)
         await offering.offer(member.crawl.links())
         tell(f"`{member.path}` leads to {offering.new - before:,} more")
     politeness = politeness_of(settings)
@@ -232,7 +235,7 @@ async def rebuild_with(
 async def _restore(
     builder: BoardBuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]
 ) -> int:
-    """All that has an outcome is seen and settled; notes what that says of hosts."""
+    """Restore all URLs with an outcome as seen and settled, and update the state of their hosts."""
     settings, new = member.crawl.settings, 0
     limits = site_limits_of(settings)
     for rows in _batches(member.crawl.rows(), _URLS):
@@ -244,10 +247,10 @@ async def _restore(
             facts.last_at = max(facts.last_at, row.at)
             facts.pages += row.kind == "page" and not row.polled
         restored = [
-            RestoredHost(host, limited_site(host), list(its), [row.kind.value for row in its.values()])
-            for host, its in by_host.items()
+            RestoredHost(host, limited_site(host), list(keyed), [row.kind.value for row in keyed.values()])
+            for host, keyed in by_host.items()
         ]
-        urls = [str(row.url) for its in by_host.values() for row in its.values()]
+        urls = [str(row.url) for keyed in by_host.values() for row in keyed.values()]
         packed = pack_urls(urls) if settings.board.keep_booked else b""
         new += await builder.restore(member.name, restored, packed, bounded=bool(limits.hosts or limits.urls))
     return new
@@ -257,9 +260,9 @@ async def _settle_hosts(
     builder: BoardBuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float
 ) -> None:
     politeness = politeness_of(settings)
-    for some in _batches(hosts.items(), _HOSTS):
+    for batch in _batches(hosts.items(), _HOSTS):
         luggage = {}
-        for host, facts in some:
+        for host, facts in batch:
             state = HostState(crawl_delay=facts.crawl_delay, pages=facts.pages)
             delay = politeness.host_delay(state)
             rest = min(delay, max(0.0, facts.last_at + delay - now))
@@ -268,7 +271,7 @@ async def _settle_hosts(
 
 
 class _Offering:
-    """Offers links to the board, many at once."""
+    """Offers links to the coordinator in batches."""
 
     def __init__(self, builder: BoardBuilder, settings: Settings, seed: int, now: float):
         limits = site_limits_of(settings)
@@ -276,26 +279,26 @@ class _Offering:
         self._seed, self._now = seed, now
         self.new = 0
 
-    async def offer(self, found: Iterable[list[Link]]) -> None:
-        for some in _batches(chain.from_iterable(found), _LINKS):
+    async def offer(self, links: Iterable[list[Link]]) -> None:
+        for batch in _batches(chain.from_iterable(links), _LINKS):
             rows: dict[Host, list[Row]] = {}
-            for link in some:
+            for link in batch:
                 host = host_of(link.url)
                 row = to_row(link, host, self._now)
                 rows.setdefault(host, []).append((key_of(link.url, self._seed), row))
             await self._put(rows)
 
-    async def tell(self, member: AgentDirectory) -> None:
-        """What the agent itself had to tell, or had told lately."""
-        for told in found_links(member.path / PART, member.crawl.last):
-            await self._put({told.host: told.links})
+    async def offer_outbox(self, member: AgentDirectory) -> None:
+        """Offer the links in the agent's outbox, including those sent recently."""
+        for entry in found_links(member.path / PART, member.crawl.last):
+            await self._put({entry.host: entry.links})
 
     async def _put(self, rows: Mapping[Host, Sequence[Row]]) -> None:
-        offers = [Offer(host, limited_site(host), its) for host, its in rows.items()]
+        offers = [Offer(host, limited_site(host), host_rows) for host, host_rows in rows.items()]
         self.new += (await self._builder.offer(offers, self._bounds)).new
 
 
 def _batches(things: Iterable[T], most: int) -> Iterator[list[T]]:
     rest = iter(things)
-    while some := list(islice(rest, most)):
-        yield some
+    while batch := list(islice(rest, most)):
+        yield batch

@@ -1,4 +1,4 @@
-"""Writing `crawl.json` again: the journal remembers what it said."""
+"""Repair of `crawl.json` from the copy in the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmouse.errors import FieldmouseError
 
 @contextmanager
 def locked(home: CrawlDir) -> Iterator[None]:
-    """Hold the lock; afterwards it still tells whether the last crawl was killed."""
+    """Hold the lock; releasing it keeps the mark that the last crawl was killed."""
     home.lock()
     try:
         yield
@@ -21,13 +21,13 @@ def locked(home: CrawlDir) -> Iterator[None]:
 
 
 def mend_identity(directory: Path) -> list[str]:
-    """Write `crawl.json` as the journal knows it, if it says something else or nothing; says so."""
-    known = identity_in_journal(directory)
-    if known is None:
+    """Write `crawl.json` from the journal if it is missing, damaged or different, and say so."""
+    identity = identity_in_journal(directory)
+    if identity is None:
         return []
     with suppress(FieldmouseError):
-        if not is_changed(CrawlDir.open(directory).identity, known):
+        if not is_changed(CrawlDir.open(directory).identity, identity):
             return []
-    with locked(CrawlDir(directory, known)):
-        write_identity(directory, known)
-    return ["`crawl.json` was written again, as the journal knows it"]
+    with locked(CrawlDir(directory, identity)):
+        write_identity(directory, identity)
+    return ["`crawl.json` was written again from the journal"]

@@ -1,8 +1,7 @@
-"""Building the full-text index of a shard again, from the pages in its WARC files.
+"""Rebuild of a shard's full-text index from the pages in its WARC files.
 
-Which pages belong into it, the outcome log says; what they hold, the archive; and
-both are read by the code that read them the first time. The new index stands
-beside the old until it is whole, and then changes places with it.
+The outcome log says which pages belong in the index, the archive has their contents, and both are read by
+the code of the workers. The new index is built beside the old one and then exchanged with it.
 """
 
 from __future__ import annotations
@@ -40,9 +39,10 @@ _HERE = -100  # AT_FDCWD
 
 
 def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
-    """Make the index of a shard again, as of the checkpoint; says what came of it.
+    """Rebuild the index of a shard as of the checkpoint, and return a sentence about the result.
 
-    `CrawlDirError` if the damaged one holds more pages than the archive can give: it stays.
+    Raises `CrawlDirError`, and keeps the damaged index, if that holds more pages than the archive can
+    give.
     """
     beside, target = home / "index" / _BESIDE, home / "index" / f"shard-{shard}"
     shutil.rmtree(beside, ignore_errors=True)
@@ -60,14 +60,14 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     sync_directory(home / "index")
-    told = f"`index/shard-{shard}` was built again: {count:,} pages"
-    return told + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
+    says = f"`index/shard-{shard}` was built again: {count:,} pages"
+    return says + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
 
 
 def forget_copies(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpoint:
-    """All indexes were built again, and hold each page once: what was noted of older copies goes.
+    """Delete the records of older copies, after all indexes were rebuilt with each page once.
 
-    The journal first: a log that it does not count is cut by whoever opens it.
+    The journal is written first: a log that it does not name is cut when it is opened.
     """
     shards = [msgspec.structs.replace(state, copies=0) for state in sealed_shards(last)]
     home.begin()
@@ -81,11 +81,11 @@ def forget_copies(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpo
 
 
 def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
-    """Write the index of a shard into `beside`; how many pages it holds, and how many could not be read."""
+    """Write the index of a shard into `beside`; returns the number of pages and of unreadable pages."""
     settings = settings_file.load(home / "fieldmouse.toml")
     config = indexer_config(home, settings, scope_of(settings, seeds_of(settings)))
     full, state = config.generation, sealed_shards(last)[shard]
-    # The checkpoint says which generations there are: no more may be made, and no fewer.
+    # The number of generations must be that of the checkpoint.
     config = msgspec.structs.replace(config, generation=sys.maxsize)
     generations = _generations(state)
     index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
@@ -105,11 +105,10 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
             index.commit()
             index.begin_generation()
         page = read.page
-        # Any batch that counts will do: it only tells what came after the checkpoint.
-        index.add(
-            url=row.url, key=key_of(row.url, config.key_seed), title=page.title, text=page.text,
-            batch=state.batch, canonical=page.canonical if page.canonical != row.url else "",
-        )  # fmt: skip
+        # Any batch up to the checkpoint will do: the number only marks later documents.
+        canonical = page.canonical if page.canonical != row.url else ""
+        document = {"url": row.url, "title": page.title, "text": page.text, "canonical": canonical}
+        index.add(key=key_of(row.url, config.key_seed), batch=state.batch, **document)
         count += 1
     index.commit()
     while index.generation < generations - 1:
@@ -119,25 +118,25 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
 
 
 def _generations(state: ShardState) -> int:
-    """How many a shard must have: one that holds nothing yet is begun anew when it is opened."""
+    """Number of generations that a shard must have; an empty last one is recreated when it is opened."""
     return state.generation + bool(state.generation_bytes)
 
 
 def _still_held(shard: Path, state: ShardState) -> int:
-    """How many pages a damaged index gives all the same."""
+    """Number of pages that a damaged index still holds."""
     paths = [str(shard / f"{number:05}") for number in range(_generations(state))]
     asked = [IndexAsked(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
     return sum(report.count for report in probe(asked))
 
 
 def remains(home: Path) -> list[Path]:
-    """Files of an index that a killed repair left unfinished."""
+    """Unfinished index files of a killed repair."""
     beside = home / "index" / _BESIDE
     return sorted(path for path in beside.rglob("*") if path.is_file())
 
 
 def _put_in_place(fresh: Path, target: Path) -> None:
-    """Let two directories change places at once: whoever looks sees the old one or the new one."""
+    """Exchange two directories atomically: a reader sees the old one or the new one."""
     for directory in (*fresh.iterdir(), fresh, fresh.parent):
         if directory.is_dir():
             sync_directory(directory)

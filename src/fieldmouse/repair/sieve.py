@@ -1,8 +1,7 @@
-"""Making the set of seen URLs again: every URL that was seen is settled, or waits.
+"""Rebuild of the sieve's keys: every seen URL is settled or waiting.
 
-The keys of both are sifted into new files beside the frontier's, which get their
-names before the journal names them and count only when it does. Whatever no
-checkpoint names is deleted by the next start.
+The keys of both are written into new files beside those of the frontier. The files get their names before
+the journal names them, and count only when it does. The next start deletes files that no checkpoint names.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ from fieldmouse.frontier.inspection import waiting_keys
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.url import key_of
 
-_SOME = 4096  # keys sifted at once
+_BATCH = 4096  # keys per batch
 _NUMBER = re.compile(r"(?:run|keys)-(\d+)\.")
 
 
 def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
-    """Write all keys anew and commit that; says what came of it."""
-    frontier, known = home / "frontier", sealed_frontier(last)
+    """Write all keys anew, commit the checkpoint, and return a sentence about the result."""
+    frontier, before = home / "frontier", sealed_frontier(last)
     beside = frontier / "rebuilt"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
-    serial = max([known.sieve.serial, *_numbers(frontier)]) + 1
+    serial = max([before.sieve.serial, *_numbers(frontier)]) + 1
     sieve: DiskSieve[int] = DiskSieve(beside, SieveState(log=f"keys-{serial}.log", serial=serial + 1))
     try:
         keys = _keys(home, last)
-        while some := list(islice(keys, _SOME)):
-            sieve.offer(some, some)
+        while batch := list(islice(keys, _BATCH)):
+            sieve.offer(batch, batch)
             sieve.sift()
         state, paths = sieve.seal()
     finally:
         sieve.close()
-    seen = known.sieve.seen
+    seen = before.sieve.seen
     if state.seen != seen:
         shutil.rmtree(beside)
         raise CrawlDirError(
@@ -57,11 +56,11 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     sync_directory(frontier)
     shutil.rmtree(beside)
     home.begin()
-    mended = msgspec.structs.replace(known, sieve=state)
+    rebuilt = msgspec.structs.replace(before, sieve=state)
     files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
-    last = last.replaced("frontier", mended, files)
+    last = last.replaced("frontier", rebuilt, files)
     journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))
-    return f"the keys of {state.seen:,} seen URLs were written again, as the books have them"
+    return f"the keys of {state.seen:,} seen URLs were written again"
 
 
 def _keys(home: CrawlDir, last: Checkpoint) -> Iterator[int]:
@@ -73,8 +72,8 @@ def _keys(home: CrawlDir, last: Checkpoint) -> Iterator[int]:
 
 def _numbers(frontier: Path) -> Iterator[int]:
     for path in frontier.iterdir():
-        if found := _NUMBER.match(path.name):
-            yield int(found[1])
+        if match := _NUMBER.match(path.name):
+            yield int(match[1])
 
 
 def _sync(path: Path) -> None:

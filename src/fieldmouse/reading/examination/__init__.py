@@ -1,9 +1,9 @@
-"""Looking a crawl directory over without touching it: one finding per thing that could be wrong.
+"""Read-only check of a crawl directory, with one finding per check.
 
-The journal's newest checkpoint says how long every file should be. Whatever is
-shorter, does not match its checksum, or does not agree with the rest is damage;
-whatever is longer is work that a resume will do again. All files are read but for
-the insides of WARC files, which `deep` reads too. It is safe to run beside a crawl.
+The newest checkpoint in the journal says how long every file should be. A file that is shorter, does not
+match its checksum, or contradicts the others is damaged; a longer one holds work that a resume will do
+again. All files are read except the contents of WARC files, which `deep` reads too. Checks may run beside
+a crawl.
 """
 
 from __future__ import annotations
@@ -31,29 +31,30 @@ _ANEW = (
 
 
 def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None) -> Iterator[Finding]:
-    """All findings, good and bad. Who holds the lock himself says how it was before."""
+    """All findings, good and bad. A caller that holds the lock passes the `presence` from before."""
     here = here or presence(home)
     owner = here.owner
     if owner == 0:
-        says = (
-            "a process crawls here now, and its number is not known: the file `lock` was deleted or emptied"
-        )
+        says = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
         yield good("lock", says)
     else:
-        yield good("lock", "nobody crawls here now" if owner is None else f"process {owner} crawls here now")
-    asked = Settings()
+        yield good(
+            "lock", "no process crawls here now" if owner is None else f"process {owner} crawls here now"
+        )
+    settings = Settings()
     try:
-        asked = settings_file.load(home / "fieldmouse.toml")
-        if asked.crawl.seeds and asked.secrets and is_open_to_others(home.path):
-            names = " and ".join(f"`{name}`" for name in asked.secrets)
+        settings = settings_file.load(home / "fieldmouse.toml")
+        if settings.crawl.seeds and settings.secrets and is_open_to_others(home.path):
+            names = " and ".join(f"`{name}`" for name in settings.secrets)
             yield bad(
                 "settings",
-                f"everybody on this machine may read `fieldmouse.toml`, in which {names} may hold a secret",
+                f"all users of this machine can read `fieldmouse.toml`, and {names} may hold a secret",
                 f"close it with `chmod 600 {typed(home / 'fieldmouse.toml')}`; the next resume does it, too",
             )
-        elif asked.crawl.seeds:
+        elif settings.crawl.seeds:
             yield good("settings", "fieldmouse.toml is understood")
-        else:  # cut short or emptied, it is still valid, and means a crawl of nothing by default manners
+        # a truncated or empty file is valid TOML, and means a crawl without seeds and with all defaults
+        else:
             yield bad("settings", "`fieldmouse.toml` names no seeds, and every crawl has some", _ANEW)
     except (FieldmouseError, OSError, UnicodeDecodeError) as trouble:
         if (home / "fieldmouse.toml").exists():
@@ -61,7 +62,7 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
             yield bad("settings", f"`fieldmouse.toml`: {trouble}", hint)
         else:
             yield bad("settings", "`fieldmouse.toml` is missing", _ANEW, "fieldmouse.toml")
-    yield _disk(home, asked)
+    yield _disk(home, settings)
     try:
         with snapshot(home) as shot:
             yield look_at_journal(home, shot.checkpoint if shot else None, here)
@@ -69,14 +70,14 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
                 return
             last = shot.checkpoint
             if last.born is not None and is_changed(home.identity, last.born):
-                yield _papers(home, "`crawl.json` does not say what the journal knows")
+                yield _identity(home, "`crawl.json` contradicts the journal")
             finding, counts = look_at_outcomes(home, last, owner)
             yield finding
             yield from look_at_frontier(home, shot, counts, owner)
             yield from look_at_parts(home)
     except Damaged as trouble:
         if trouble.path.name == "crawl.json":
-            yield _papers(home, str(trouble))
+            yield _identity(home, str(trouble))
         else:
             yield bad("journal", str(trouble), COPY)
         return
@@ -85,16 +86,16 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
     yield from look_at_index(home, last, wanted, here)
 
 
-def _disk(home: CrawlDir, asked: Settings) -> Finding:
+def _disk(home: CrawlDir, settings: Settings) -> Finding:
     free = home.free_bytes()
     says = f"{size(free)} are free"
-    if free < asked.storage.min_free:
+    if free < settings.storage.min_free:
         return bad("disk", f"{says}, less than `storage.min_free`", "make room: a resume would stop at once")
     return good("disk", says)
 
 
-def _papers(home: CrawlDir, says: str) -> Finding:
+def _identity(home: CrawlDir, says: str) -> Finding:
     if identity_in_journal(home.path) is None:
         return bad("identity", says, COPY, "crawl.json")
-    advice = f"`fieldmouse doctor {typed(home.path)} --repair` writes it again, as the journal knows it"
+    advice = f"`fieldmouse doctor {typed(home.path)} --repair` writes it again from the journal"
     return curable("identity", says, advice, "crawl.json")

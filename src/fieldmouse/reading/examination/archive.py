@@ -1,4 +1,4 @@
-"""WARC files, the CDXJ beside them, and the digests by which doubles are known."""
+"""Checks of WARC files, their CDXJ lines, and the digests of duplicate detection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fieldmouse.indexer.probe import DigestsAsked, probe
 from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.reading.examination.finding import Finding, Presence, bad, curable, good
 
-_SHOWN = 5  # URLs, or places in files
+_SHOWN = 5  # URLs, or positions in files
 
 
 def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: bool) -> Iterator[Finding]:
@@ -41,27 +41,23 @@ def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: b
     broken = [shard for shard, report in enumerate(reports) if report.cdxj]
     for shard in broken:
         says = f"`archive/shard-{shard}.cdxj` is damaged: {reports[shard].cdxj}"
-        advice = (
-            repair
-            if not reports[shard].wounds
-            else "restore the WARC file first; then `--repair` writes it again"
-        )
-        yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", not reports[shard].wounds)
+        whole = not reports[shard].wounds
+        advice = repair if whole else "restore the WARC file first; then `--repair` writes it again"
+        yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
     if not broken:
         yield look_at_merged(home, last, here)
         yield look_at_digests(home, last, here)
 
 
 def _wounds(report: ShardAudit) -> Finding:
-    told = [
+    places = [
         f"`archive/{wound.file}` is damaged at byte {wound.offset}: {wound.what}"
         if wound.offset >= 0
         else f"`archive/{wound.file}`: {wound.what}"
         for wound in report.wounds
     ]
-    says = "; ".join(told[:_SHOWN]) + (
-        f"; and at {len(told) - _SHOWN} places more" if len(told) > _SHOWN else ""
-    )
+    more = f"; and at {len(places) - _SHOWN} more places" if len(places) > _SHOWN else ""
+    says = "; ".join(places[:_SHOWN]) + more
     if report.unreadable:
         urls = ", ".join(report.unreadable[:_SHOWN]) + (", ..." if len(report.unreadable) > _SHOWN else "")
         says += f"; {len(report.unreadable):,} answers cannot be read: {urls}"
@@ -81,7 +77,8 @@ def _extra(directory: Path, last: Checkpoint) -> int:
 
 
 def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
-    """`index.cdxj` holds nothing but lines of the logs, in order; all of them after an orderly end."""
+    """Check that `index.cdxj` holds only lines of the logs, sorted, and all of them if the crawl ended
+    normally."""
     path = home / "archive" / "index.cdxj"
     ended = here.ended and last.clean
     lines = sum(state.cdxj_length for state in sealed_shards(last))
@@ -92,34 +89,34 @@ def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
         if ended and lines:
             return curable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
         return good("cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends")
-    known, found, counted = array("Q"), array("Q"), 0
+    logged, merged, expected = array("Q"), array("Q"), 0
     for shard, state in enumerate(sealed_shards(last)):
-        # Lines past the checkpoint too: a journal that lost its newest record knows less than was sorted.
+        # Lines past the checkpoint too: `index.cdxj` may be newer than a journal that lost its newest record.
         log = log_path(home / "archive", shard)
         at = 0
         for line in log_lines(log, log.stat().st_size if log.exists() else 0):
-            known.append(xxhash.xxh3_64_intdigest(line))
-            counted += at < state.cdxj_length
+            logged.append(xxhash.xxh3_64_intdigest(line))
+            expected += at < state.cdxj_length
             at += len(line)
     before, what = b"", ""
     with path.open("rb") as file:
         for line in file:
-            found.append(xxhash.xxh3_64_intdigest(line))
+            merged.append(xxhash.xxh3_64_intdigest(line))
             if line < before:
-                what = f"line {len(found):,} is out of order"
+                what = f"line {len(merged):,} is out of order"
                 break
             before = line
-    strange = np.flatnonzero(~np.isin(_numbers(found), _numbers(known)))
+    strange = np.flatnonzero(~np.isin(_numbers(merged), _numbers(logged)))
     if not what and strange.size:
         what = f"line {int(strange[0]) + 1:,} is in no shard's log"
-    if not what and ended and len(found) != counted:
-        what = f"it holds {len(found):,} lines of {counted:,}"
+    if not what and ended and len(merged) != expected:
+        what = f"it holds {len(merged):,} lines of {expected:,}"
     if what:
         says = f"`archive/index.cdxj` is damaged: {what}"
         return curable("cdxj", says, advice, "archive/index.cdxj")
-    if len(found) != counted:
+    if len(merged) != expected:
         return good("cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends")
-    return good("cdxj", f"{len(found):,} lines, and each agrees with its record")
+    return good("cdxj", f"{len(merged):,} lines, and each agrees with its record")
 
 
 def _numbers(marks: array[int]) -> NDArray[np.uint64]:
@@ -140,6 +137,6 @@ def look_at_digests(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding
         return curable("digests", says, advice, "archive/digests.lmdb")
     says = f"{report.count:,} payloads are known by their digest"
     if report.stale:
-        # Believed only if the line agrees, so nothing is lost: the page would be stored once more.
-        says += f"; {report.stale:,} of them are out of date and not believed"
+        # A stale digest is used only if the CDXJ line agrees, so the only cost is a page stored twice.
+        says += f"; {report.stale:,} of them are out of date and not used"
     return good("digests", says)

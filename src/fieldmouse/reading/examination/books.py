@@ -1,4 +1,4 @@
-"""Journal, outcomes and frontier: what is known of every URL, and whether it adds up."""
+"""Checks of journal, outcome log and frontier, and of the accounts: seen = settled + waiting."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ from fieldmouse.reading.examination.snapshot import Snapshot
 from fieldmouse.url import key_of
 
 BUG = "this is a bug in fieldmouse: please report it"
+_COUNTED = [OutcomeKind[name] for name in "PAGE UNCHANGED MOVED FAILED REFUSED".split()]
 
 
 class OutcomeCounts(msgspec.Struct):
-    """What the outcome log adds up to."""
+    """Totals of the outcome log."""
 
-    kinds: Counter[str]  # of URLs, by the newest outcome that stands
+    kinds: Counter[str]  # of URLs, by their latest outcome
     rows: int
     polls: int
     keys: KeySum
-    indexed: Counter[int]  # pages that belong into the full-text index, by shard
+    indexed: Counter[int]  # pages that must be in the full-text index, by shard
 
 
 def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
-    """One pass over the outcome log; memory is eight bytes a page."""
+    """Count the outcomes in one pass over the log, with eight bytes of memory a page."""
     counts = OutcomeCounts(Counter(), 0, 0, KeySum(), Counter())
     seed, pages = home.identity.key_seed, array("Q")
     for row in outcomes.rows(home, length=sealed_outcomes(last)):
@@ -64,7 +65,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
             counts.indexed[shard_of(row.warc)] += row.indexed
     ordered = np.sort(np.array(pages, np.uint64))
     if counts.polls or bool((ordered[1:] == ordered[:-1]).any()):
-        # Pages that were fetched again: only the newest of each is in the index, and none that is gone.
+        # Of pages fetched again, the index holds only the newest version, and no page that is gone.
         newest = outcomes.pages(home, length=sealed_outcomes(last))
         counts.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
     return counts
@@ -78,20 +79,20 @@ def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> 
         more = f", and {len(report.bad) - 3} more" if len(report.bad) > 3 else ""
         cost = "a whole one follows, so nothing is lost by it"
         if report.overtaken:
-            cost = "the checkpoint before it counts, and what was done since will be done again"
+            cost = "the checkpoint before it counts, and later work will be done again"
         return curable(
             "journal",
             f"`journal` is damaged: {spans}{more}; {cost}",
-            f"`fieldmouse doctor {typed(home.path)} --repair` mends it, and so does a resume",
+            f"`fieldmouse doctor {typed(home.path)} --repair` repairs it, and so does a resume",
             "journal",
         )
     if report.torn and here.ended:
         says = "`journal` is damaged: its last record was cut after the crawl had ended"
-        return bad("journal", says, f"{COPY}; else a resume goes on from the checkpoint before it")
+        return bad("journal", says, f"{COPY}; otherwise a resume continues from the checkpoint before it")
     if last is None:
         return good("journal", "no checkpoint yet", "" if here.owner else resume)
     says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
-    if last.clean and home.is_agents:  # what waits is on the board
+    if last.clean and home.is_agents:  # waiting URLs are on the coordinator
         if not last.stopped_by:
             return good("journal", f"{says}; the crawl is done")
         return good("journal", f"{says}; this agent was stopped ({last.stopped_by})", resume)
@@ -115,11 +116,8 @@ def look_at_outcomes(
         says = str(trouble) if isinstance(trouble, FieldmouseError) else f"`outcomes.log`: {trouble}"
         return bad("outcomes", says, COPY, "outcomes.log"), None
     tally = sealed_tally(last)
-    told = {
-        OutcomeKind.PAGE: tally.pages, OutcomeKind.UNCHANGED: tally.unchanged,
-        OutcomeKind.MOVED: tally.moved, OutcomeKind.FAILED: tally.failed, OutcomeKind.REFUSED: tally.refused,
-    }  # fmt: skip
-    for kind, count in told.items():
+    totals = (tally.pages, tally.unchanged, tally.moved, tally.failed, tally.refused)
+    for kind, count in zip(_COUNTED, totals, strict=True):
         if counts.kinds[kind] != count:
             says = f"{counts.kinds[kind]:,} rows say {kind}, the journal counts {count:,}"
             return bad("outcomes", says, BUG), counts
@@ -137,32 +135,30 @@ def look_at_outcomes(
 def look_at_frontier(
     home: CrawlDir, shot: Snapshot, counts: OutcomeCounts | None, owner: int | None
 ) -> Iterator[Finding]:
-    """Every file the checkpoint names, and then the books: counted, not subtracted."""
+    """Check every file that the checkpoint names, then the accounts, from counts of each side."""
     state = sealed_frontier(shot.checkpoint)
     injuries = [Injury(name, "it is missing") for name in shot.missing]
     if injuries and owner is not None and shot.checkpoint != read_checkpoint(home):
-        yield good("frontier", "not read: the crawl goes on faster than we can look")
+        yield good("frontier", "not checked: the crawl changes its files faster than they can be read")
         return
     report = inspect_frontier(shot.frontier, state, home.identity.key_seed)
     injuries += [injury for injury in report.injuries if injury.file not in shot.missing]
     if injuries:
         sieve = {*state.sieve.runs, state.sieve.log}
-        known = counts is not None and all(injury.file in sieve for injury in injuries)
+        can_rebuild = counts is not None and all(injury.file in sieve for injury in injuries)
         for injury in injuries:
             says = f"`frontier/{injury.file}` is damaged: {injury.what}"
-            advice = _keys_again(home.path) if known else _what_is_left(home.path)
-            yield Finding("frontier", False, says, advice, f"frontier/{injury.file}", known)
+            advice = _rewrite_keys(home.path) if can_rebuild else _restore_frontier(home.path)
+            yield Finding("frontier", False, says, advice, f"frontier/{injury.file}", can_rebuild)
         yield bad("accounts", "not balanced: files of the frontier cannot be read")
         return
     yield good("frontier", "all files whole")
     if counts is not None:
-        yield _accounts(home, shot.checkpoint, counts, report.waiting, report.seen)
+        yield _accounts(home, shot.checkpoint, counts.keys, report.waiting, report.seen)
 
 
-def _accounts(
-    home: CrawlDir, last: Checkpoint, counts: OutcomeCounts, waiting: KeySum, held: KeySum
-) -> Finding:  # fmt: skip
-    """Every URL the sieve let through is settled, or waits; and the sieve knows just those."""
+def _accounts(home: CrawlDir, last: Checkpoint, counted: KeySum, waiting: KeySum, held: KeySum) -> Finding:
+    """Check that every URL in the sieve is settled or waiting, and that all of these are in the sieve."""
     frontier, settled = sealed_frontier(last), sealed_tally(last).settled
     seen = frontier.sieve.seen
     if frontier.shipments is not None:
@@ -170,23 +166,25 @@ def _accounts(
     if seen != settled + waiting.count or frontier.done != settled:
         says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
         return bad("accounts", says, BUG)
-    accounted = KeySum(counts.keys.count, counts.keys.total)
+    accounted = KeySum(counted.count, counted.total)
     accounted.merge(waiting)
     if held != accounted:
         says = "the URLs that count as seen are not those that are settled or waiting"
         if held.count != seen:
             says = f"{seen:,} URLs were seen, but the sieve holds {held.count:,} keys"
         files = ", ".join(f"`frontier/{name}`" for name in (*frontier.sieve.runs, frontier.sieve.log))
-        return curable("accounts", f"{says}: {files} is damaged", _keys_again(home.path), "frontier")
+        return curable("accounts", f"{says}: {files} is damaged", _rewrite_keys(home.path), "frontier")
     return good("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")
 
 
-def _keys_again(path: Path) -> str:
-    return f"`fieldmouse doctor {typed(path)} --repair` writes the keys again, as the books have them"
-
-
-def _what_is_left(path: Path) -> str:
+def _rewrite_keys(path: Path) -> str:
     return (
-        f"{COPY}; without one this crawl cannot go on, but `fieldmouse export {typed(path)}` and"
+        f"`fieldmouse doctor {typed(path)} --repair` writes the keys again, from the settled and waiting URLs"
+    )
+
+
+def _restore_frontier(path: Path) -> str:
+    return (
+        f"{COPY}; without one this crawl cannot continue, but `fieldmouse export {typed(path)}` and"
         f" `fieldmouse search {typed(path)}` still work"
     )

@@ -1,4 +1,4 @@
-"""One thing looked at, and what to do about it."""
+"""Result of one check, with advice."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ COPY = "restore it from a copy of the directory"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`healthy` is False only for what needs mending; `curable` says that `doctor --repair` can do it."""
+    """Result of one check. `healthy` is False only if a repair is needed; `curable`: `doctor --repair` can do
+    it."""
 
     what: str
     healthy: bool
     says: str
     advice: str = ""
-    subject: str = ""  # the file or directory that is damaged, as seen from the crawl's
+    subject: str = ""  # the damaged file or directory, relative to the crawl directory
     curable: bool = False
 
 
@@ -33,14 +34,14 @@ def curable(what: str, says: str, advice: str, subject: str) -> Finding:
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """Who is in the directory, or how the last one left it."""
+    """The process that crawls in the directory, or how the last one ended."""
 
-    owner: int | None  # the process that crawls now
-    killed: bool  # the last one had no time to wipe its number from the lock
+    owner: int | None  # process id of the running crawl; 0 if unknown
+    killed: bool  # the last process did not remove its id from the lock
 
     @property
     def ended(self) -> bool:
-        """Nobody is here, and the last one left in order: whatever is unfinished is damage."""
+        """Whether no process runs and the last one ended normally: unfinished files are damage then."""
         return self.owner is None and not self.killed
 
 

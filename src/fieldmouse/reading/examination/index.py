@@ -1,4 +1,4 @@
-"""The full-text index: every file by its checksum, every counted page by its batch."""
+"""Check of the full-text index: checksums of its files, and page counts per shard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fieldmouse.reading.examination.finding import Finding, Presence, curable, g
 def look_at_index(
     home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence
 ) -> Iterator[Finding]:
-    """`wanted` is how many pages each shard must hold; None if that is not known."""
+    """Check the index. `wanted` is the number of pages that each shard must hold; None if unknown."""
     busy, shards = here.owner is not None, sealed_shards(last)
     copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
     for shard, length in enumerate(copies):
@@ -31,15 +31,13 @@ def look_at_index(
             yield curable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
     if flaw := flaw_of_table(home / "index", copies, busy=busy):
-        advice = (
-            f"`fieldmouse doctor {typed(home.path)} --repair` takes it away; it is made again from the logs"
-        )
+        advice = f"`fieldmouse doctor {typed(home.path)} --repair` deletes it; it is rebuilt from the logs"
         yield curable("index", f"`index/{TABLE}` is damaged: {flaw}", advice, f"index/{TABLE}")
         return
     places: list[tuple[int, Path]] = []
     questions: list[IndexAsked | DigestsAsked] = []
     for shard, state in enumerate(shards):
-        # A generation without a page is begun anew when the shard is opened.
+        # A generation without a page is recreated when the shard is opened.
         for number in range(state.generation + bool(state.generation_bytes)):
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
             live = not busy and (number < state.generation or here.ended)
@@ -60,7 +58,7 @@ def look_at_index(
     for shard in range(len(shards)):
         if wanted is None or shard in hurt or held[shard] == wanted[shard]:
             continue
-        # A running crawl may have gone on to its next batch, and merged a page out of this one.
+        # A running crawl may have started its next batch and merged a page out of this one.
         if held[shard] < wanted[shard] or here.owner is None:
             hurt.add(shard)
             says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
@@ -70,7 +68,8 @@ def look_at_index(
             if shard in hurt:
                 continue
             try:
-                verify(home / "index", shard, state)  # as a resume does: it must find what we say
+                # the check of a resume, whose result must agree with ours
+                verify(home / "index", shard, state)
             except Damaged as trouble:
                 hurt.add(shard)
                 yield _curable(home, shard, str(trouble))

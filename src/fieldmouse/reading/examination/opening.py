@@ -1,4 +1,4 @@
-"""Opening a directory that may hold a damaged crawl, or none: with the sentence that helps most."""
+"""Opening of a directory that may hold a damaged crawl or none, with specific error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PIECES = ("journal", "outcomes.log", "archive", "frontier")
 
 
 def open_for_examination(directory: Path) -> CrawlDir:
-    """The crawl, or a sentence about why there is none that helps more than `resume` could."""
+    """The crawl in a directory. Raises `CrawlDirError` with a more specific hint than `resume` gives."""
     try:
         return CrawlDir.open(directory)
     except NotACrawl:
@@ -20,16 +20,16 @@ def open_for_examination(directory: Path) -> CrawlDir:
             raise
         raise CrawlDirError(*_no_crawl(directory)) from None
     except (Damaged, WrongFormat) as trouble:
-        hint = _papers_hint(directory)
+        hint = _identity_hint(directory)
         if isinstance(trouble, WrongFormat) and hint == _COPY:
             raise
         raise CrawlDirError(str(trouble), hint) from trouble
 
 
-def _papers_hint(directory: Path) -> str:
-    """What to do about a `crawl.json` that is lost or damaged."""
+def _identity_hint(directory: Path) -> str:
+    """Hint for a lost or damaged `crawl.json`."""
     if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
-        return f"`fieldmouse doctor {typed(directory)} --repair` writes it again, as the journal knows it"
+        return f"`fieldmouse doctor {typed(directory)} --repair` writes it again from the journal"
     return _COPY
 
 
@@ -39,7 +39,7 @@ def _no_crawl(directory: Path) -> tuple[str, str]:
     pieces = [name for name in _PIECES if (directory / name).exists()]
     if len(pieces) > 1:
         says = f"`{directory / 'crawl.json'}` is missing, though the rest of a crawl is there"
-        return says, _papers_hint(directory)
+        return says, _identity_hint(directory)
     for above in directory.resolve().parents:
         if (above / "crawl.json").is_file():
             return (

@@ -1,6 +1,6 @@
-"""Parts that doctor knows little of: the files noted for each are there, and long enough; logs are read.
+"""Checks of the remaining checkpoint parts: their files exist and are long enough; logs are read.
 
-Of the ledger of known pages it knows more: all of it follows from the outcome log, so damage costs nothing.
+The page table is checked further. It is derived from the outcome log, so damage to it costs nothing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fieldmouse.reading.moment import look_until
 from fieldmouse.refresh.reading import LEDGER, check_ledger
 
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
-"""Each of their records is read elsewhere, by its checksum."""
+"""Parts whose records are read and verified by other checks."""
 _LOGS = {"board", "unbooked", "held"}
-_UNTOLD = (
-    f"{COPY}, or begin another one with `fieldmouse agent`: what this agent had not booked is fetched by"
-    " others, and its pages can be read where they are"
+_NEW_AGENT = (
+    f"{COPY}, or begin another one with `fieldmouse agent`: other agents fetch the URLs that"
+    " this one had not acknowledged, and its pages can be read where they are"
 )
-_REMEDIES = {"board": _UNTOLD}
+_REMEDIES = {"board": _NEW_AGENT}
 
 
 def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
-    """As of the newest checkpoint; none is told of before the first one."""
+    """Check the parts of the newest checkpoint; no findings if there is none."""
     seen = look_until(home, lambda last: (last, dict(_wounds(home, last))), lambda seen: not seen[1])
     if seen is None:
         return
@@ -40,8 +40,8 @@ def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
             yield bad(name, f"`{file}` is damaged: {says}", _REMEDIES.get(name, COPY), file)
         if not hurt:
             files = counted(len(last.parts[name].files), "file")
-            known = "every record whole" if _is_read(name, last) else "as long as the journal knows them"
-            yield good(name, f"{files}, {known}")
+            checked = "every record whole" if _is_read(name, last) else "of the length in the journal"
+            yield good(name, f"{files}, {checked}")
 
 
 def _ledger(home: CrawlDir, last: Checkpoint) -> Finding:
@@ -69,12 +69,12 @@ def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str],
 
 
 def _is_read(name: str, last: Checkpoint) -> bool:
-    """Whether it is a log that a resume reads: held links are read while any may be followed."""
+    """Whether it is a log that a resume reads; held links are read only while the scope may still grow."""
     return name in _LOGS and (name != "held" or sealed_scope(last).open)
 
 
 def _torn(path: Path, length: int) -> str:
-    """What is wrong with a log, if anything is."""
+    """Description of the damage to a log; "" if it is whole."""
     try:
         for _ in records(path, length=length):
             pass

@@ -1,8 +1,7 @@
-"""The frontier's files as one checkpoint names them, held open so that none can go while we look.
+"""Frontier files of one checkpoint, held open while they are read.
 
-A running crawl deletes a file soon after a checkpoint that no longer names it. So
-all files are opened at once, and again if a newer checkpoint came in the meantime
-(`moment.py`). What is missing then is missing.
+A running crawl deletes a file soon after a checkpoint that no longer names it. So all files are opened at
+once, and again if a newer checkpoint appears (`moment.py`). Files that cannot be opened then are missing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fieldmouse.reading.moment import look_until
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A checkpoint, and a directory in which its frontier can be read at leisure."""
+    """A checkpoint, and a directory from which its frontier can be read."""
 
     checkpoint: Checkpoint
     frontier: Path
@@ -36,11 +35,11 @@ def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
     """The newest checkpoint with its files; None if there is none yet."""
     with ExitStack() as held:
         held.enter_context(_many_files())
-        room = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
+        directory = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
         serial = count()
 
         def hold(last: Checkpoint) -> Snapshot:
-            place = room / str(next(serial))
+            place = directory / str(next(serial))
             place.mkdir()
             return Snapshot(last, place, _hold(home / "frontier", place, last, held))
 
@@ -48,7 +47,7 @@ def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
 
 
 def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:
-    """Open every file, and put links to the open files into `place`; returns those that are missing."""
+    """Open every file and create links to the open files in `place`; returns the names of missing files."""
     missing = []
     named = named_files(sealed_frontier(last))
     promises = {path.name: 0 for path in directory.glob("hosts-*.log")}
@@ -56,7 +55,7 @@ def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> li
         try:
             handle = os.open(directory / name, os.O_RDONLY)
         except FileNotFoundError:
-            if name in named and length:  # an empty log is made when it is needed
+            if name in named and length:  # an empty log is created on first use
                 missing.append(name)
             continue
         held.callback(os.close, handle)
@@ -66,7 +65,7 @@ def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> li
 
 @contextmanager
 def _many_files() -> Iterator[None]:
-    """As many as we may have, for as long as we look: the process may be somebody's who only asked us."""
+    """Raise the limit of open files, and restore it: the process may belong to the caller."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
