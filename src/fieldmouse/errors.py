@@ -44,9 +44,9 @@ class FieldmouseError(Exception):
         """Let the hint name this command, where it names the one that goes on with a crawl.
 
         >>> full = FieldmouseError("the disk is full", "make room, then `fieldmouse resume atlas`")
-        >>> full.continued_by("agent", " --board URL")
+        >>> full.continued_by("agent", " --coordinator URL")
         >>> full.hint
-        'make room, then `fieldmouse agent atlas --board URL`'
+        'make room, then `fieldmouse agent atlas --coordinator URL`'
         """
         self.hint = re.sub(
             r"`fieldmouse resume\b([^`]*)", lambda found: f"`fieldmouse {verb}{found[1]}{options}", self.hint

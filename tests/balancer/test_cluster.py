@@ -46,7 +46,7 @@ def agents_in(status: dict[str, object]) -> list[dict[str, object]]:
 def test_two_agents_crawl_a_meadow_and_the_board_says_so(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    where = ("--board", server.url, "--crawl", "pair")
+    where = ("--coordinator", server.url, "--crawl", "pair")
     with running_meadow(hosts=6, pages=60, seed=2, page_kb=1.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "20ms", "--allow-private", "--json")
@@ -99,26 +99,27 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
 
     hosts = [Host(f"http://{n}.e.test") for n in range(7)]
     asyncio.run(strand(hosts))
-    status = asked(capfd, "cluster", "status", "--board", server.url)
+    status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert status["stranded"] == 7
     assert set(status["stranded_hosts"]) < set(hosts)  # type: ignore[call-overload]
-    assert cli.run(["cluster", "status", "--board", server.url]) == 0
+    assert cli.run(["cluster", "status", "--coordinator", server.url]) == 0
     line = capfd.readouterr().out.splitlines()[1]
     assert line.startswith(
         "fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, "
     )
     asyncio.run(lease())
-    status = asked(capfd, "cluster", "status", "--board", server.url)
+    status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert (status["stranded"], status["repaired"]) == (0, 7)
 
 
 def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
-    nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
+    nobody = asked(capfd, "cluster", "status", "--coordinator", server.url, "--crawl", "none", expect=1)
     assert nobody["error"] == "the board knows no crawl `none`"
-    assert "no board" in str(asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"])
-    silent = asked(capfd, "cluster", "status", "--board", f"unix://{tmp_path}/nobody", expect=1)
+    strange = asked(capfd, "cluster", "status", "--coordinator", "http://x", expect=2)
+    assert "no board" in str(strange["error"])
+    silent = asked(capfd, "cluster", "status", "--coordinator", f"unix://{tmp_path}/nobody", expect=1)
     assert "does not answer" in str(silent["error"])
-    bad = asked(capfd, "agent", tmp_path / "a", "--board", server.url, "--crawl", "a b", expect=2)
+    bad = asked(capfd, "agent", tmp_path / "a", "--coordinator", server.url, "--crawl", "a b", expect=2)
     assert "no name of a crawl" in str(bad["error"])
     assert not (tmp_path / "a").exists()
 
@@ -126,10 +127,10 @@ def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd
 def test_an_option_that_contradicts_the_crawl_is_refused(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    where = ("--board", server.url, "--crawl", "strict")
+    where = ("--coordinator", server.url, "--crawl", "strict")
     nothing = asked(
         capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s",
-        "--set", "robots.count=3", expect=1,
+        "--set", "fetch.concurrency=3", expect=1,
     )  # fmt: skip
     assert "private address" in str(nothing["error"])
     assert "`--allow-private`" in str(nothing["hint"])
@@ -145,14 +146,14 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     fresh = ("--set", "refresh.on=true", "--set", "refresh.budget=1/s", "--time", "1s")
     assert asked(capfd, "agent", tmp_path / "c", *where, *fresh, expect=3)["stopped_by"] == "time"
     # What belongs to a machine each says for itself, and who joins a finished crawl ends well.
-    asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
+    asked(capfd, "agent", tmp_path / "b", *where, "--set", "fetch.concurrency=7")
 
 
 def test_agents_crawl_on_two_servers_of_which_one_is_killed(
     server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    both = ("--board", server.url, "--board", other_server.url, "--crawl", "spread")
-    turned = ("--board", other_server.url, "--board", server.url, "--crawl", "spread")
+    both = ("--coordinator", server.url, "--coordinator", other_server.url, "--crawl", "spread")
+    turned = ("--coordinator", other_server.url, "--coordinator", server.url, "--crawl", "spread")
     with running_meadow(hosts=12, pages=120, seed=4, page_kb=1.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "100ms", "--allow-private", "--json")
@@ -176,9 +177,9 @@ def test_agents_crawl_on_two_servers_of_which_one_is_killed(
 
     # The one that began has booked something, however late the other came.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
-    few = asked(capfd, "cluster", "forget", lost, "--board", server.url, "--crawl", "spread", expect=2)
+    few = asked(capfd, "cluster", "forget", lost, "--coordinator", server.url, "--crawl", "spread", expect=2)
     assert "lies on 2 servers" in str(few["error"])
-    late = asked(capfd, "agent", tmp_path / "c", "--board", server.url, "--crawl", "spread", expect=2)
+    late = asked(capfd, "agent", tmp_path / "c", "--coordinator", server.url, "--crawl", "spread", expect=2)
     assert "lies on 2 servers" in str(late["error"])
     again = asked(capfd, "cluster", "forget", lost, "--again", *both)["again"]
     assert asked(capfd, "cluster", "status", *both)["waiting"] == again > 0
@@ -196,7 +197,7 @@ def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long
     tmp_path: Path, capfd: Said
 ) -> None:
     with a_server() as server:
-        where = ("--board", server.url)
+        where = ("--coordinator", server.url)
         seed = ("--seed", "http://127.0.0.1:9/")
         asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # not one page
         server.kill()
@@ -236,18 +237,18 @@ def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
 ) -> None:
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
-    words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "robots": "3", "pages": "70"}
+    words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "concurrency": "3", "pages": "70"}
     first = joining.plan_to_join(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
     first.open().unlock()
     again = joining.plan_to_join(home, *where, {}, {}).settings
     assert again.network.resolve == ("a.test=127.0.0.9",)
-    assert (again.robots.count, again.storage.checkpoint) == (3, 1.0)
-    said = joining.plan_to_join(home, *where, {"robots": "5"}, {}).settings
-    assert (said.robots.count, said.storage.checkpoint) == (5, 1.0)
+    assert (again.fetch.concurrency, again.storage.checkpoint) == (3, 1.0)
+    said = joining.plan_to_join(home, *where, {"concurrency": "5"}, {}).settings
+    assert (said.fetch.concurrency, said.storage.checkpoint) == (5, 1.0)
     other = tmp_path / "other.toml"
-    other.write_text("[robots]\ncount = 7\n")
+    other.write_text("[fetch]\nconcurrency = 7\n")
     instead = joining.plan_to_join(home, *where, {}, {}, config=other).settings
-    assert (instead.robots.count, instead.network.resolve) == (7, ())
+    assert (instead.fetch.concurrency, instead.network.resolve) == (7, ())
     # What is the crawl's is as it stands on the board, whatever a file of one agent says.
     # Delays may be longer.
     file = home / "fieldmouse.toml"
@@ -256,7 +257,7 @@ def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
         edited = text.replace("pages = 70", "pages = 9").replace('delay = "1s"', f'delay = "{delay}"')
         file.write_text(edited.replace('lease = "15s"', 'lease = "99s"'))
         strange = joining.plan_to_join(home, *where, {}, {}).settings
-        assert (strange.crawl.pages, strange.politeness.delay, strange.board.lease) == (70, kept, 15.0)
+        assert (strange.crawl.pages, strange.politeness.delay, strange.cluster.lease) == (70, kept, 15.0)
 
 
 def test_an_agent_of_another_crawl_is_not_told_that_its_board_lost_everything(
@@ -284,13 +285,13 @@ def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     """The server is emptied in the middle of a crawl of three agents; the rebuild is killed once."""
-    where, names = ("--board", server.url, "--crawl", "lost"), "abc"
+    where, names = ("--coordinator", server.url, "--crawl", "lost"), "abc"
     homes = [tmp_path / name for name in names]
     client, meta, hidden = server.client(), "fm:{lost}:meta", "fm:{lost}:hidden"
     with running_meadow(hosts=8, pages=240, seed=9, page_kb=1.0, sitemaps=0.6, sitemap_only=0.2) as meadow:
         first = [word for seed in meadow.seeds for word in ("--seed", seed)]
         first += ["--scope", "web", "--delay", "100ms"]
-        first += ["--set", "board.lease=2s", "--set", "board.heartbeat=500ms"]
+        first += ["--set", "cluster.lease=2s", "--set", "cluster.heartbeat=500ms"]
         own = ("--set", "storage.checkpoint=500ms", "--allow-private", "--json")
         agents = [
             crawling.start("agent", home, *where, *(() if number else first), *own)
@@ -333,7 +334,7 @@ def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
 
 
 def test_only_agents_of_one_crawl_make_a_board(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
-    where = ("--board", server.url, "--crawl", "mixed")
+    where = ("--coordinator", server.url, "--crawl", "mixed")
     for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
         CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
         if crawl:
@@ -369,7 +370,7 @@ def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
     server: ServerProcess, tmp_path: Path, number: signal.Signals
 ) -> None:
     waiting = subprocess.Popen(
-        crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet"),
+        crawling.command("agent", tmp_path / "a", "--coordinator", server.url, "--crawl", "not-yet"),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
@@ -385,7 +386,7 @@ def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
 @needs_server
 def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
-        where = ("--board", server.url)
+        where = ("--coordinator", server.url)
         none = asked(capfd, "cluster", "status", *where, expect=1)
         assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
         assert not asked(capfd, "cluster", "list", *where)
@@ -410,7 +411,7 @@ def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path,
 def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
     server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    both = ("--board", server.url, "--board", other_server.url)
+    both = ("--coordinator", server.url, "--coordinator", other_server.url)
     before = {each: set(each.client().keys("*:meta")) for each in (server, other_server)}
     seed = ("--seed", "http://127.0.0.1:9/")
     asked(capfd, "agent", tmp_path / "a", *both, "--crawl", "stray", *seed, expect=1)
@@ -441,7 +442,7 @@ def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
 @needs_server
 def test_one_url_is_told_as_one(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
-        where = ("--board", server.url)
+        where = ("--coordinator", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)
         assert cli.run(["cluster", "status", *where]) == 0
         assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 booked, done;" in capfd.readouterr().out

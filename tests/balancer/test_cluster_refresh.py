@@ -51,7 +51,7 @@ def polled(paths: Sequence[Path]) -> Counter[str]:
 def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
     server: ServerProcess, tmp_path: Path
 ) -> None:
-    where = ("--board", server.url, "--crawl", "fieldmouse")
+    where = ("--coordinator", server.url, "--crawl", "fieldmouse")
     homes = [tmp_path / "a", tmp_path / "b"]
     server.client().flushall()
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "busy": 0.0, "noindex": 0.0}
@@ -59,8 +59,8 @@ def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
         words = [word for seed in meadow.seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", f"{DELAY}s"]
         settled = (
-            "refresh.on=true", "refresh.budget=10/s", "refresh.policy=uniform", "board.lease=3s",
-            "board.heartbeat=500ms",
+            "refresh.on=true", "refresh.budget=10/s", "refresh.policy=uniform", "cluster.lease=3s",
+            "cluster.heartbeat=500ms",
         )  # fmt: skip
         words += [word for value in settled for word in ("--set", value)]
         mine = ("--set", "storage.checkpoint=500ms", "--allow-private")

@@ -103,7 +103,7 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[limits]\nbody = "lots"', "limits.body", "64MiB"),
         ("[limits]\nredirects = -1", "limits.redirects", "0 or more"),
         ("[limits]\nredirects = true", "true", "whole number"),
-        ("[robots]\ncount = 0", "robots.count", "1 or more"),
+        ("[fetch]\nconcurrency = 0", "fetch.concurrency", "1 or more"),
         ('[scope]\nmode = "planet"', "planet", '"web"'),
         ('[scope]\ninclude_regex = ["("]', "scope.include_regex", "backslash"),
         ('[network]\nresolve = ["a.example"]', "network.resolve", "www.example.org=192.0.2.7"),
@@ -128,7 +128,7 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[control]\nmode = "thresholds"\nrobots = [2, 8]\nlimits = [5]', "rise", "must not wake more"),
         ('[control]\nmode = "thresholds"\nrobots = [4, 2, 1]\nlimits = [5, 4]', "fall", "ascending"),
         ('[control]\nmode = "thresholds"\nrobots = [0]', "no robot", "above 0"),
-        ('[control]\nmode = "thresholds"\nrobots = [200]', "200 robots", "robots.count"),
+        ('[control]\nmode = "thresholds"\nrobots = [200]', "200 robots", "fetch.concurrency"),
         ("[control]\nmodes = [0, 1]", "control.modes", "from 1 on"),
         ("[control]\nmodes = 4", "control.modes", "[8, 2]"),
         ("crawl = 3", "`crawl` is a section", "[crawl]"),
@@ -182,10 +182,10 @@ def test_a_difference_between_settings_is_shown_without_secrets() -> None:
 def test_a_rule_that_is_not_in_force_keeps_nobody_from_fewer_robots() -> None:
     ruled = {"control.mode": "thresholds", "control.robots": [32, 4], "control.limits": [60]}
     asked = Settings().override({**ruled, "control.modes": [8, 32]})
-    assert asked.override({"control.mode": "fixed", "robots.count": 2}).robots.count == 2
+    assert asked.override({"control.mode": "fixed", "fetch.concurrency": 2}).fetch.concurrency == 2
     for mode, name in (("thresholds", "`control.robots`"), ("auto", "`control.modes`")):
         with pytest.raises(SettingsError, match=name):
-            asked.override({"control.mode": mode, "robots.count": 2})
+            asked.override({"control.mode": mode, "fetch.concurrency": 2})
 
 
 @given(st.lists(st.integers(1, 128), max_size=5).map(tuple))

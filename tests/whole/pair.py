@@ -45,7 +45,7 @@ class Pair:
         self.path, self.clock, self.dead, self.meadow = path, clock, dead, Meadow(meadow)
         asked = {
             "crawl.seeds": list(self.meadow.seeds), "politeness.delay": f"{delay:g}s", "scope.mode": "web",
-            "network.allow_private": True, **CALM, "storage.checkpoint": "3s", "board.policy": policy,
+            "network.allow_private": True, **CALM, "storage.checkpoint": "3s", "cluster.policy": policy,
         }  # fmt: skip
         self.settings = Settings().override(asked)
         self.servers = [MemoryServer(clock) for _ in range(servers)]

@@ -1,4 +1,4 @@
-"""`resume --forgive`: verdicts that were wrong are taken back, all or none, and the books stay exact."""
+"""`resume --retry-failed`: verdicts that were wrong are taken back, all or none, and the books stay exact."""
 
 from __future__ import annotations
 
@@ -213,19 +213,23 @@ def test_a_crawl_that_reached_nobody_is_forgiven_and_complete_through_any_kill(t
         assert (failed["pages"], failed["failed"], failed["waiting"]) == (0, len(meadow.seeds), 0)
         right = [word for entry in meadow.resolve for word in ("--resolve", entry)]
         for _ in range(3):
-            process = start("resume", home, "--forgive", *quick, *right, "--set", "storage.checkpoint=100ms")
+            process = start(
+                "resume", home, "--retry-failed", *quick, *right, "--set", "storage.checkpoint=100ms"
+            )
             while process.poll() is None and not (home / "lock").read_text():
                 time.sleep(0.01)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(rng.uniform(0.0, 1.0))
             end(process)
-        last = run("resume", home, "--forgive", *quick, *right)
+        last = run("resume", home, "--retry-failed", *quick, *right)
         stored = sorted(row["url"] for row in exported(home))
         assert stored == sorted(meadow.pages())
     assert last["lost"] == last["waiting"] == 0
     assert last["pages"] == len(stored)
     assert run("doctor", home)["healthy"]
-    said = subprocess.run(command("resume", home, "--forgive"), capture_output=True, text=True, timeout=60)
+    said = subprocess.run(
+        command("resume", home, "--retry-failed"), capture_output=True, text=True, timeout=60
+    )
     assert "there was nothing to forgive" in said.stderr
 
 

@@ -49,7 +49,7 @@ def policy_options(settings: Settings, policy: str | None = None) -> dict[str, o
     """What a policy wants to know beyond its defaults; the one chosen, if none is named."""
     wishes: dict[str, dict[str, object]] = {
         "mice-and-elephants": {"delta": settings.frontier.delta},
-        "index": {"depth": settings.robots.errand_links},
+        "index": {"depth": settings.fetch.urls_per_visit},
     }
     return wishes.get(policy or settings.frontier.policy, {})
 

@@ -1,4 +1,4 @@
-"""Taking back verdicts that were wrong: `resume --forgive`.
+"""Taking back verdicts that were wrong: `resume --retry-failed`.
 
 A crawl that met an outage it did not understand has given up hosts that are well. All hosts
 that were given up for failing lose their verdict and their failures, and every URL that was answered for
@@ -8,7 +8,8 @@ such addresses by now. Such a URL is known to the sieve, so it enters behind it.
 The outcome log is never changed: a row of the kind `forgiven` takes the URL's last one back, and
 whoever reads the log (`outcomes.py`) passes over both. All of this is part of one
 checkpoint, the first of the run: a kill before it leaves everything as it was. An agent of a network takes
-its own outcomes back in the same way, and tells the board of it behind that checkpoint (`agent --forgive`).
+its own outcomes back in the same way (`agent --retry-failed`), and tells the coordinator of it behind that
+checkpoint.
 """
 
 from __future__ import annotations

@@ -84,9 +84,9 @@ class NetworkStage:
         limits = site_limits_of(settings)
         self._tellings = Tellings(home / "board", last, joining.now)
         self._unbooked = DurableLog("unbooked", home / "unbooked.log", last)
-        self._lease = LeaseClock(settings.board.lease, joining.now)
+        self._lease = LeaseClock(settings.cluster.lease, joining.now)
         rng = np.random.default_rng()
-        self._chooser = Chooser(balancer.lookup(settings.board.policy)(rng))
+        self._chooser = Chooser(balancer.lookup(settings.cluster.policy)(rng))
         self.colleagues = Colleagues(clock, rng, socket.gethostname())
         self._settled_kinds = SettledKinds(home)
         luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
@@ -104,18 +104,18 @@ class NetworkStage:
             ),
             landlord=self._mailbox, clock=clock,
             rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
-            errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
+            errand_links=settings.fetch.urls_per_visit, state=state, share=settings.refresh.share,
             forgiven=forgiven_keys(home, last), turn=self._turn, rests=self._rests,
         )  # fmt: skip
         self.allowance = PageAllowance(
-            settings.crawl.pages, tellings=self._tellings, clock=clock, every=settings.board.heartbeat,
+            settings.crawl.pages, tellings=self._tellings, clock=clock, every=settings.cluster.heartbeat,
             hosts=lambda: self.frontier.holds if meter.allowed else 0, on_hunger=self._mailbox.post,
         )  # fmt: skip
         self._fetcher: LeasedFetcher | None = None
         self._messenger = Messenger(
             joining.board,
             terms=Terms(
-                seed, settings.board.lease, settings.board.heartbeat, settings.board.keep_booked,
+                seed, settings.cluster.lease, settings.cluster.heartbeat, settings.cluster.keep_acked,
                 SiteBounds(limits.hosts, limits.urls),
             ),
             mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
@@ -200,7 +200,7 @@ class NetworkStage:
 
     def settled_since(self, found_at: float) -> bool:
         """Whether what was found then has an outcome, with whomever: later nothing waited anywhere."""
-        return self._idle_at >= found_at + 3 * self._settings.board.heartbeat
+        return self._idle_at >= found_at + 3 * self._settings.cluster.heartbeat
 
     def share(self) -> float:
         return self._share  # of the crawl's budget of polls: that of the pages that we have
@@ -208,7 +208,7 @@ class NetworkStage:
     def _turn(self) -> float:
         """Seconds that a host stays with us when others may have known pages of it, as some say they do."""
         polled = self._settings.refresh.on or self._wanted_elsewhere
-        return self._settings.board.lease if polled else math.inf
+        return self._settings.cluster.lease if polled else math.inf
 
     def _rests(self) -> bool:
         """Whether our network is gone, and others may reach what we cannot."""
@@ -227,7 +227,7 @@ class NetworkStage:
         robots = max(1, self._meter.allowed)
         # Hosts that robots without an errand are about to take wait for nobody.
         now = self._clock.now()
-        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:  # who is idle is heard more often
+        if now >= self._priced_at + 0.5 * self._settings.cluster.heartbeat:  # who is idle is heard more often
             due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
             self._priced_at = now
             self._backlog = self._chooser.backlog(due, robots, self._meter.behind)

@@ -29,12 +29,12 @@ from fieldmouse.balancer.opening import charter_of, crawls_of, open_board
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.figures import listed
-from fieldmouse.settings import Settings
+from fieldmouse.settings import Settings, spellings
 from fieldmouse.settings.deciders import Decider, decider, published
 from fieldmouse.settings.reading import written
 
-BOARD_VARIABLE = "FIELDMOUSE_BOARD"
-"""Where `--board` may stand instead: a password there is not shown by `ps`."""
+COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
+"""Where `--coordinator` may stand instead: a password there is not shown by `ps`."""
 _LOOK_EVERY = 0.5
 _NEW_PATIENCE = 5.0
 """Seconds that a new agent waits for a board that is silent: as long as a server may take to restart."""
@@ -67,6 +67,7 @@ def plan_to_join(
     if config is None and not known and ready.is_file():
         config = ready
     base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
+    changes = spellings.renamed(changes)
     own = asking.applied(base, words, changes)
     listed = asking.seeds_of([*own.crawl.seeds, *listed])
     charter = asyncio.run(_charter(boards, crawl, own, listed, directory, known=known, on_waiting=on_waiting))

@@ -14,6 +14,7 @@ from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally
 from fieldmouse.errors import UsageError, typed
 from fieldmouse.records import Summary
 from fieldmouse.settings.order import Order
+from fieldmouse.settings.spellings import old_arguments
 
 
 def plan_to_refresh(
@@ -41,6 +42,7 @@ def plan_to_refresh(
     return replace(plan, order=Order(once, hold=not rest, only=True))
 
 
+@old_arguments
 def refresh(
     directory: str | os.PathLike[str],
     *,
@@ -50,7 +52,7 @@ def refresh(
     time: float | str | None = None,
     rest: bool = False,
     delay: float | str | None = None,
-    robots: int | None = None,
+    concurrency: int | None = None,
     contact: str | None = None,
     allow_private: bool | None = None,
     resolve: Iterable[str] | None = None,
@@ -69,8 +71,8 @@ def refresh(
     The others are those of `Crawl`. `summary.refreshed` has what the polls of this run showed.
     """
     words: dict[str, object] = {
-        "time": time, "delay": delay, "robots": robots, "contact": contact, "allow_private": allow_private,
-        "resolve": resolve,
+        "time": time, "delay": delay, "concurrency": concurrency, "contact": contact,
+        "allow_private": allow_private, "resolve": resolve,
     }  # fmt: skip
     asked = {"refresh.budget": budget, "refresh.policy": policy}
     changes = {name: value for name, value in asked.items() if value is not None} | dict(settings or {})

@@ -70,7 +70,7 @@ def command_of(directory: Path) -> str:
     """What lets the agent in this directory go on, for people."""
     known = read_origin(directory) or _NOBODY
     crawl = f" --crawl {typed(known.crawl)}" if known.crawl not in ("", DEFAULT_CRAWL) else ""
-    return f"fieldmouse agent {typed(directory)} --board URL{crawl}"
+    return f"fieldmouse agent {typed(directory)} --coordinator URL{crawl}"
 
 
 def last_start(directory: Path) -> Name:

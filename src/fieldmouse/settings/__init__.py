@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.errors import SettingsError, typed
-from fieldmouse.settings import reading
-from fieldmouse.settings.board import BoardSection
+from fieldmouse.settings import reading, spellings
+from fieldmouse.settings.board import ClusterSection
 from fieldmouse.settings.control import ControlSection, CostSection
 from fieldmouse.settings.deciders import is_of_a_machine
 from fieldmouse.settings.freshness import RefreshSection
@@ -30,11 +30,11 @@ from fieldmouse.settings.notify import NotifySection
 from fieldmouse.settings.sections import (
     BufferSection,
     CrawlSection,
+    FetchSection,
     FrontierSection,
     LimitsSection,
     NetworkSection,
     PolitenessSection,
-    RobotsSection,
     ScopeSection,
 )
 
@@ -47,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True):
     crawl: CrawlSection = CrawlSection()
     scope: ScopeSection = ScopeSection()
     politeness: PolitenessSection = PolitenessSection()
-    robots: RobotsSection = RobotsSection()
+    fetch: FetchSection = FetchSection()
     limits: LimitsSection = LimitsSection()
     network: NetworkSection = NetworkSection()
     frontier: FrontierSection = FrontierSection()
@@ -61,7 +61,7 @@ class Settings(msgspec.Struct, frozen=True):
     storage: StorageSection = StorageSection()
     refresh: RefreshSection = RefreshSection()
     noise: NoiseSection = NoiseSection()
-    board: BoardSection = BoardSection()
+    cluster: ClusterSection = ClusterSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
         """These settings with some values replaced, named as `section.key`.
@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
         500
         """
         changed = self
-        for name, value in dotted.items():
+        for name, value in spellings.renamed(dotted).items():
             section, key = reading.split(Settings, name)
             table = reading.replace(getattr(changed, section), section, {key: value}, words=True)
             changed = msgspec.structs.replace(changed, **{section: table})
@@ -95,9 +95,9 @@ class Settings(msgspec.Struct, frozen=True):
                 f" `frontier.front_max` ({self.frontier.front_max})",
                 "raise the one or lower the other",
             )
-        self.control.check(most=self.robots.count)
+        self.control.check(most=self.fetch.concurrency)
         self.notify.check()
-        self.board.check()
+        self.cluster.check()
         return self
 
 
@@ -122,13 +122,14 @@ def parse_published(text: str, where: str) -> Settings:
     return _read(kept, where)
 
 
-def _tables(text: str, where: str) -> dict[str, object]:
+def _tables(text: str, where: str) -> Mapping[str, object]:
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except RecursionError:
         raise SettingsError(f"`{where}` is nested too deeply", "a section has keys, and no more") from None
     except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
         raise SettingsError(f"`{where}` is not TOML: {trouble}", "mend that line") from trouble
+    return spellings.renamed_tables(tables, where)
 
 
 def _read(tables: Mapping[str, object], where: str) -> Settings:

@@ -20,7 +20,7 @@ class ControlSection(Section, frozen=True):
         str,
         About(
             kinds.one_of("fixed", "thresholds", "auto"),
-            "always `robots.count`, or fewer as the buffer fills: by your limits, or by fitted ones",
+            "always `fetch.concurrency`, or fewer as the buffer fills: by your limits, or by fitted ones",
         ),
     ] = "fixed"
     robots: Annotated[
@@ -32,7 +32,9 @@ class ControlSection(Section, frozen=True):
     ] = ()
     modes: Annotated[
         tuple[int, ...],
-        About(kinds.COUNTS, "auto: numbers of robots to choose from; none for a few up to `robots.count`"),
+        About(
+            kinds.COUNTS, "auto: numbers of robots to choose from; none for a few up to `fetch.concurrency`"
+        ),
     ] = ()
     every: Annotated[float, About(kinds.DURATION, "auto: time between two decisions")] = 60.0
     pages: Annotated[int, About(kinds.POSITIVE, "auto: fewest pages seen between two decisions")] = 200
@@ -52,7 +54,7 @@ class ControlSection(Section, frozen=True):
         return self.mode != "fixed"
 
     def candidates(self, most: int) -> tuple[int, ...]:
-        """The numbers of robots that `auto` chooses from, ascending; `most` is `robots.count`.
+        """The numbers of robots that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
 
         >>> ControlSection().candidates(128), ControlSection(modes=(3, 1)).candidates(128)
         ((2, 8, 32, 128), (1, 3))
@@ -65,7 +67,7 @@ class ControlSection(Section, frozen=True):
         return tuple(found)
 
     def check(self, most: int) -> None:
-        """Say what is wrong with the rule, if anything is; `most` is `robots.count`."""
+        """Say what is wrong with the rule, if anything is; `most` is `fetch.concurrency`."""
         if self.mode == "thresholds":
             check_rule(self.robots, self.limits, "control.")
             if self.robots[0] == 0:
@@ -74,8 +76,8 @@ class ControlSection(Section, frozen=True):
         for mode, name, wanted in (("thresholds", "robots", self.robots), ("auto", "modes", self.modes)):
             if mode == self.mode and wanted and max(wanted) > most:
                 raise SettingsError(
-                    f"`control.{name}` asks for {max(wanted)} robots, and `robots.count` is {most}",
-                    "raise `robots.count`, or ask for fewer",
+                    f"`control.{name}` asks for {max(wanted)} robots, and `fetch.concurrency` is {most}",
+                    "raise `fetch.concurrency`, or ask for fewer",
                 )
         if self.modes and not all(self.modes):
             raise SettingsError("`control.modes` has a 0", "name numbers of robots from 1 on")

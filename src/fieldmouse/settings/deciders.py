@@ -48,7 +48,7 @@ _BY_SECTION: dict[str, Decider | dict[str, Decider]] = {
         "delay": _L, "address_delay": _L, "obey_robots_txt": _P, "crawl_delay_cap": _L, "retry_after_cap": _L,
         "backoff": _L, "backoff_cap": _L, "patience": _L,
     },
-    "robots": _M,
+    "fetch": _M,
     "limits": {
         "body": _T, "decoded": _T, "ratio": _T, "headers": _T, "robots_txt": _T,
         "connect": _C, "first_byte": _C, "total": _C, "idle": _C, "min_speed": _C, "grace": _C,
@@ -73,7 +73,7 @@ _BY_SECTION: dict[str, Decider | dict[str, Decider]] = {
     "storage": _M,
     "refresh": {"on": _R, "budget": _R, "policy": Decider.CODE, "share": _C, "retry": _C, "revisits": _C},
     "noise": _C,
-    "board": {"policy": _C, "lease": _C, "heartbeat": _C, "keep_booked": _C},
+    "cluster": {"policy": _C, "lease": _C, "heartbeat": _C, "keep_acked": _C},
 }  # fmt: skip
 """By section, or by key where those of a section differ."""
 

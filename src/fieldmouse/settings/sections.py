@@ -119,11 +119,13 @@ class PolitenessSection(Section, frozen=True):
         return self.delay if self.address_delay is None else self.address_delay
 
 
-class RobotsSection(Section, frozen=True):
+class FetchSection(Section, frozen=True):
     """The fetchers."""
 
-    count: Annotated[int, About(kinds.POSITIVE, "fetches at the same time, each to another address")] = 128
-    errand_links: Annotated[int, About(kinds.POSITIVE, "URLs a robot takes along for one host")] = 16
+    concurrency: Annotated[
+        int, About(kinds.POSITIVE, "fetches at the same time, each to another address")
+    ] = 128
+    urls_per_visit: Annotated[int, About(kinds.POSITIVE, "URLs a robot takes along for one host")] = 16
     keep_alive: Annotated[
         float, About(kinds.DURATION, "how long an idle connection is kept for the next request")
     ] = 5.0

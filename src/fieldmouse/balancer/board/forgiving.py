@@ -1,8 +1,8 @@
 """Failures that are taken back: URLs that were booked wait again, and are settled no longer.
 
-An agent says so of what it has booked itself (`agent --forgive`), in parts that are numbered. A part counts
-once, however often it is told; and what was taken back is not sent out once more should its agent be lost
-(`forget`).
+An agent says so of what it has booked itself (`agent --retry-failed`), in parts that are numbered. A part
+counts once, however often it is told; and what was taken back is not sent out once more should its agent be
+lost (`forget`).
 """
 
 from __future__ import annotations

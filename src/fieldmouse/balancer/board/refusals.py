@@ -10,7 +10,7 @@ from fieldmouse.figures import listed
 
 REMEDY = (
     "give the server its data back (its append-only file), or make the board again from the directories"
-    " of all agents: `fieldmouse cluster rebuild DIR... --board URL`, with the same `--crawl`"
+    " of all agents: `fieldmouse cluster rebuild DIR... --coordinator URL`, with the same `--crawl`"
 )
 """What helps whose board was lost."""
 
@@ -53,7 +53,7 @@ def outdated(agent: str) -> BoardError:
     return BoardError(
         f"the directory of agent `{agent}` is an old copy: the board knows of more than it has",
         "bring its newest state back; if that is lost, begin in another directory, and have all that it had"
-        f" fetched again: `fieldmouse cluster forget {agent} --again --board URL`",
+        f" fetched again: `fieldmouse cluster forget {agent} --again --coordinator URL`",
     )
 
 
