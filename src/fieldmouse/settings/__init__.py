@@ -1,9 +1,8 @@
-"""What was asked of a crawl: `fieldmouse.toml`, read into typed values.
+"""Settings of a crawl: `fieldmouse.toml`, read into typed values.
 
-A setting enters as text with units ("10s", "64MiB") and is a checked number
-afterwards. Nothing unknown is passed over in silence: a misspelt key is an error
-that names the key and the likely meaning, since a crawl that quietly ignores
-`dealy = "10s"` is rude for days before anybody notices.
+A setting is written as text with units ("10s", "64MiB") and read into a checked number. Unknown keys are
+errors that name the key and the likely meaning: a crawl that ignored `dealy = "10s"` would be impolite for
+days before its owner noticed.
 
     settings = load(Path("atlas/fieldmouse.toml"))
     settings.politeness.delay          # seconds
@@ -64,9 +63,9 @@ class Settings(msgspec.Struct, frozen=True):
     cluster: ClusterSection = ClusterSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
-        """These settings with some values replaced, named as `section.key`.
+        """Copy of these settings with some values replaced, named as `section.key`.
 
-        A value is what TOML would hold, or a word from the command line.
+        A value is what TOML would hold, or text from the command line.
 
         >>> Settings().override({"politeness.delay": "250ms", "crawl.pages": "500"}).crawl.pages
         500
@@ -80,7 +79,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> list[str]:
-        """Names of the settings that hold secrets: a file with these values is for its owner alone.
+        """Names of the settings that hold secrets. Only the owner may read a file with these values.
 
         >>> Settings().override({"network.headers": {"Cookie": "id=1", "DNT": "1"}}).secrets
         ['network.headers']
@@ -88,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
         return reading.secrets_in(self)
 
     def checked(self) -> Settings:
-        """Itself, if no two settings contradict each other."""
+        """Return these settings; raise `SettingsError` if two of them contradict each other."""
         if self.frontier.front_min > self.frontier.front_max:
             raise SettingsError(
                 f"`frontier.front_min` ({self.frontier.front_min}) is more than"
@@ -102,16 +101,17 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def parse(text: str, where: str = "fieldmouse.toml") -> Settings:
-    """Settings out of TOML; what is not said keeps its default.
+    r"""Read settings from TOML; missing keys have their defaults.
 
-    >>> parse('[politeness]\\ndelay = "10s"').politeness.delay
+    >>> parse('[politeness]\ndelay = "10s"').politeness.delay
     10.0
     """
     return _read(_tables(text, where), where)
 
 
 def parse_published(text: str, where: str) -> Settings:
-    """The settings of a crawl as they stand on a server; what is a machine's own is ignored there."""
+    """Read the settings of a crawl from a coordinator; keys that each machine decides for itself are ignored.
+    """
     kept: dict[str, object] = {}
     for section, table in _tables(text, where).items():
         reading.check_section(Settings, section, table, where)
@@ -143,7 +143,7 @@ def _read(tables: Mapping[str, object], where: str) -> Settings:
 
 
 def load(path: Path) -> Settings:
-    """Settings out of a file."""
+    """Read settings from a file."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as trouble:
@@ -160,5 +160,5 @@ def load(path: Path) -> Settings:
 
 
 def render(settings: Settings) -> str:
-    """A commented `fieldmouse.toml` that reads back as the same settings."""
+    """Write a commented `fieldmouse.toml` that reads back as the same settings."""
     return reading.render(settings)

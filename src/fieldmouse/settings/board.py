@@ -1,4 +1,4 @@
-"""The section `[cluster]`: how agents on many machines share a crawl."""
+"""Section `[cluster]`: settings of a crawl that agents on many machines share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BALANCERS = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choic
 
 
 class ClusterSection(Section, frozen=True):
-    """Agents that meet on a board (see docs/network.md); a crawl on one machine needs none of it."""
+    """Agents that share a crawl through a coordinator (see docs/network.md); unused on one machine."""
 
     policy: Annotated[
         str, About(kinds.one_of(*BALANCERS), "which agent visits a host next (see docs/network.md)")
@@ -27,7 +27,8 @@ class ClusterSection(Section, frozen=True):
     ] = True
 
     def check(self) -> None:
-        """An agent that is late once must not lose what it holds: two signs of life fit into a lease."""
+        """Raise unless two heartbeats fit into a lease: an agent that is late once must not lose its hosts.
+        """
         if self.heartbeat > 0.4 * self.lease:
             raise SettingsError(
                 f"`cluster.heartbeat` ({self.heartbeat:g} s) is too long for"

@@ -1,4 +1,4 @@
-"""Settings that govern the robots: who decides how many work, and what it costs when it goes wrong."""
+"""Sections `[control]` and `[cost]`: the number of concurrent fetches, and the costs it is chosen by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP = 4
 
 
 class ControlSection(Section, frozen=True):
-    """How many robots may work, given how many pages wait for the indexer (see docs/control.md)."""
+    """Number of concurrent fetches, given the pages that wait for the indexer (see docs/control.md)."""
 
     mode: Annotated[
         str,
@@ -50,11 +50,12 @@ class ControlSection(Section, frozen=True):
 
     @property
     def dropping(self) -> bool:
-        """Whether a page that finds the buffer full is dropped, as in the model, unless told otherwise."""
+        """Whether a page that meets a full buffer is dropped, as in the model; `buffer.when_full` overrides
+        it."""
         return self.mode != "fixed"
 
     def candidates(self, most: int) -> tuple[int, ...]:
-        """The numbers of robots that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
+        """Numbers of fetches that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
 
         >>> ControlSection().candidates(128), ControlSection(modes=(3, 1)).candidates(128)
         ((2, 8, 32, 128), (1, 3))
@@ -67,12 +68,12 @@ class ControlSection(Section, frozen=True):
         return tuple(found)
 
     def check(self, most: int) -> None:
-        """Say what is wrong with the rule, if anything is; `most` is `fetch.concurrency`."""
+        """Raise `SettingsError` if the rule is invalid; `most` is `fetch.concurrency`."""
         if self.mode == "thresholds":
             check_rule(self.robots, self.limits, "control.")
             if self.robots[0] == 0:
                 raise SettingsError("`control.robots` lets no robot work", "begin with a number above 0")
-        # What another mode would ask for may stay in the file: a crawl is resumed under this one and that.
+        # Values of the other modes may stay in the file: a crawl may be resumed under another mode.
         for mode, name, wanted in (("thresholds", "robots", self.robots), ("auto", "modes", self.modes)):
             if mode == self.mode and wanted and max(wanted) > most:
                 raise SettingsError(
@@ -84,7 +85,7 @@ class ControlSection(Section, frozen=True):
 
 
 class CostSection(Section, frozen=True):
-    """What `auto` makes small: the sum of these, each times what it is about."""
+    """Weights of the cost that `auto` minimises: the sum of these, each times its quantity."""
 
     loss: Annotated[float, About(kinds.NUMBER, "a page fetched and dropped because the buffer was full")] = (
         1.0

@@ -1,10 +1,10 @@
-"""Who decides each setting where several agents crawl together: the crawl, the machine, or both.
+"""Table of who decides each setting of a shared crawl: the crawl, the machine, or both.
 
-The settings of a crawl lie on a server that other people and programs can write to. So an agent takes from
-there what the crawl is about, and nothing that is its machine's own decision: code, private addresses,
+The settings of a crawl are stored on a server that other people and programs can write to. An agent takes
+the subject of the crawl from there, and nothing that its machine must decide: code, private addresses,
 certificates, robots.txt, memory, disk, names, credentials.
 
-Every setting stands in this table once, which is tested: a new one must say who decides.
+A test checks that every setting is in this table once.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from fieldmouse.settings.reading import abouts, sections, written
 
 
 class Decider(Enum):
-    """Who decides a setting of an agent that joins a crawl."""
+    """Authority over a setting when an agent joins a crawl."""
 
     CRAWL = "the crawl"
-    """The founder says it once, and all agents have the same."""
+    """The first agent sets it, and all agents have the same value."""
     RUN = "each run"
-    """An agent may say it anew with each start, for the whole crawl."""
+    """An agent may change it at each start, for the whole crawl."""
     MACHINE = "the machine"
-    """Each agent says it for itself. It is never written to the server, and ignored if it stands there."""
+    """Each agent sets its own. It is never written to the server, and ignored if found there."""
     PERMIT = "the crawl, if the machine allows it"
-    """A switch. The crawl may turn it from its default only where the machine has turned it, too."""
+    """A switch. The crawl may change it from its default only if the machine has changed it too."""
     AGREE = "both"
-    """What is not the default must be said on the machine in the same words."""
+    """A value other than the default must be set to the same on the machine."""
     CODE = "both, where it names code"
-    """The same for a value such as `package.module:name`; the names of built-in policies are the crawl's."""
+    """As `AGREE` for a value such as `package.module:name`; the crawl decides between built-in policies."""
     LONGER = "the crawl, and the machine may lengthen it"
-    """The longer of both counts."""
+    """The longer of both durations applies."""
     AT_MOST = "the crawl, up to what the machine allows"
-    """A larger value than the machine's, or than the default if it says nothing, is refused."""
+    """A value above the machine's, or above the default if the machine sets none, is refused."""
 
 
 _C, _R, _M, _P, _A = Decider.CRAWL, Decider.RUN, Decider.MACHINE, Decider.PERMIT, Decider.AGREE
@@ -75,17 +75,17 @@ _BY_SECTION: dict[str, Decider | dict[str, Decider]] = {
     "noise": _C,
     "cluster": {"policy": _C, "lease": _C, "heartbeat": _C, "keep_acked": _C},
 }  # fmt: skip
-"""By section, or by key where those of a section differ."""
+"""By section, or by key where the keys of a section differ."""
 
 
 def decider(section: str, key: str) -> Decider:
-    """Who decides `section.key`; KeyError if nobody has said so."""
+    """Who decides `section.key`; KeyError if the table lacks it."""
     its = _BY_SECTION[section]
     return its if isinstance(its, Decider) else its[key]
 
 
 def undecided(settings: type[msgspec.Struct]) -> list[str]:
-    """Settings that the table lacks, and those that it has and nobody else."""
+    """Settings that the table lacks, and entries of the table that are no settings."""
     known = {(section, key) for section, table in sections(settings).items() for key in abouts(table)}
     named = {
         (section, key)
@@ -96,17 +96,18 @@ def undecided(settings: type[msgspec.Struct]) -> list[str]:
 
 
 def is_of_a_machine(section: str, key: str) -> bool:
-    """Whether each agent says this for itself, and no server hears of it."""
+    """Whether each agent sets this for itself, and no server stores it."""
     return decider(section, key) is Decider.MACHINE
 
 
 def is_of_a_run(section: str, key: str) -> bool:
-    """Whether it may be said anew with each start, for the whole crawl."""
+    """Whether each start may set it anew, for the whole crawl."""
     return decider(section, key) is Decider.RUN
 
 
 def published(settings: msgspec.Struct) -> str:
-    """What of these settings other machines may see, as TOML: everything but what is the machine's own."""
+    """TOML of the settings that other machines may see: all but those that each machine decides for itself.
+    """
     lines = []
     for section, table in sections(type(settings)).items():
         keys = [key for key in abouts(table) if not is_of_a_machine(section, key)]

@@ -1,4 +1,4 @@
-"""Settings of a crawl that visits its pages again: how often, which first, and what is kept of it."""
+"""Section `[refresh]`: how often known pages are fetched again, and which of them first."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from fieldmouse.settings.kinds import About, ValueKind
 from fieldmouse.settings.sections import Section
 
 POLLING = ("learned", "uniform", "proportional", "harmonic", "automaton", "multiplicative")
-"""Policies that can be lived: what they need is learned from the polls themselves.
+"""Policies that can run live, because they learn their parameters from the polls.
 
-Named here and not looked up: reading settings need not wait for what computes plans.
-"""
+Listed here, not looked up, so that reading settings does not load the solvers."""
 
 
 def _budget(value: Any) -> float | None:
-    """Seconds between two polls."""
+    """Read the seconds between two polls; None for no limit."""
     if value == "none":
         return None
     interval = kinds.INTERVAL.read(value)
@@ -42,7 +41,8 @@ _SHARE = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
 
 
 class RefreshSection(Section, frozen=True):
-    """Known pages, asked for again (see docs/refresh.md). `fieldmouse refresh` does it whatever `on` says."""
+    """Known pages, fetched again (see docs/refresh.md). `fieldmouse refresh` does so even if `on` is false.
+    """
 
     on: Annotated[
         bool,

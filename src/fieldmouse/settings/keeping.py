@@ -1,4 +1,4 @@
-"""Settings about what is made of pages and where it is kept: index, archive, plug-ins, storage."""
+"""Sections `[index]`, `[archive]`, `[plugins]` and `[storage]`: processing and storage of pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArchiveSection(Section, frozen=True):
 
 
 class PluginsSection(Section, frozen=True):
-    """Code of your own, by its name (see docs/guides)."""
+    """Your own code, by its import path (see docs/guides)."""
 
     extract: Annotated[str, About(_named, "makes rows of a page, for `export --items`")] = ""
     admit: Annotated[str, About(_named, "says whether a link is wanted")] = ""

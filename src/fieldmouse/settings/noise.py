@@ -1,4 +1,4 @@
-"""What of a page is compared when it was asked for again: see docs/changes.md."""
+"""Section `[noise]`: parts of a page that do not count as a change (see docs/changes.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fieldmouse.settings.sections import Section
 
 
 class NoiseSection(Section, frozen=True):
-    """What of a page is no news."""
+    """Parts of a page that do not count as a change."""
 
     ignore: Annotated[
         tuple[str, ...],

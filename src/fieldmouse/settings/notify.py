@@ -1,7 +1,8 @@
-"""Settings about whom to tell of changes, and how.
+"""Section `[notify]`: channels and filters of change notifications.
 
-What is secret is never a setting: `env:NAME` and `file:PATH` say where it stands, and an error about
-such a setting does not repeat what was written there.
+A secret is never a setting: `env:NAME` and `file:PATH` say where to find it. Errors about such a setting
+do
+not repeat its value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fieldmouse.url import parse
 KINDS = ("new", "changed", "gone", "moved", "withdrawn")
 CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
 PLAIN = "smtp+plain"
-"""A mail server that is spoken to without encryption."""
+"""Scheme of a mail server that is used without encryption."""
 
 _ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _SERVER = re.compile(
@@ -32,19 +33,19 @@ _PLACE = "it must be `env:NAME` or `file:PATH`, which says where it stands"
 
 
 def is_elsewhere(value: str) -> bool:
-    """Whether a setting names the place of a value, and is not the value itself."""
+    """Whether a setting says where its value is, and is not the value itself."""
     return _ELSEWHERE.fullmatch(value) is not None
 
 
 def _hidden(value: Any) -> str:
-    """The place of a secret. What was written may be the secret itself, so no error shows it."""
+    """Read the place of a secret. No error shows the value, because it may be the secret itself."""
     if value != "" and (not isinstance(value, str) or not is_elsewhere(value)):
         raise UsageError("a secret does not belong in the settings", _PLACE)
     return str(value)
 
 
 def _target(value: Any) -> str:
-    """A URL of the user's own; as such it may hold a secret, too, and is not shown either."""
+    """Read a URL of the user. It may hold a secret, so no error shows it."""
     if not isinstance(value, str) or not value.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
     if value and not is_elsewhere(value):
@@ -57,7 +58,7 @@ def _blanked(value: str) -> str:
 
 
 def check_target(url: str) -> None:
-    """UsageError, if nothing can be posted to `url`."""
+    """Raise UsageError if nothing can be posted to `url`."""
     if parse(url) is None or not url.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
     if "@" in url.partition("://")[2].partition("/")[0]:
@@ -115,7 +116,7 @@ _portion = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
 
 
 class NotifySection(Section, frozen=True):
-    """Whom to tell when a page is new, changed, gone or moved (see docs/guides/notify.md)."""
+    """Notifications of pages that are new, changed, gone or moved (see docs/guides/notify.md)."""
 
     kinds: Annotated[tuple[str, ...], About(_kinds, "which changes are told")] = KINDS
     hosts: Annotated[
@@ -165,7 +166,7 @@ class NotifySection(Section, frozen=True):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The ways in which somebody is told, by name.
+        """Names of the channels in use.
 
         >>> NotifySection(feed="changes.atom").channels
         ('feed',)
@@ -174,7 +175,7 @@ class NotifySection(Section, frozen=True):
         return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
 
     def check(self) -> None:
-        """Say what is missing, or contradicts itself."""
+        """Raise `SettingsError` if the settings of mail are incomplete or contradict each other."""
         if not self.mail_to:
             return
         for key in ("mail_from", "mail_server"):

@@ -1,8 +1,8 @@
-"""Every setting there is: its section, its name, its type, its default and what it is for.
+"""List of all settings: section, name, type, default and purpose.
 
-After reading, durations are seconds, sizes are bytes and speeds are bytes a
-second. The sentence beside each setting is written into every new
-`fieldmouse.toml` and checked against `docs/settings.md`.
+Durations are read into seconds, sizes into bytes, speeds into bytes per second. The text of each setting
+is
+written into every new `fieldmouse.toml` and compared with `docs/settings.md` by a test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CrawlSection(Section, frozen=True):
-    """What to crawl, how much of it, and in whose name."""
+    """Seeds and limits of the crawl, and the name it crawls under."""
 
     seeds: Annotated[
         tuple[str, ...], About(kinds.SEEDS, "URLs to begin with; those added later are visited too")
@@ -44,7 +44,7 @@ class CrawlSection(Section, frozen=True):
 
     @property
     def user_agent(self) -> str:
-        """What goes into the request.
+        """Value of the User-Agent header.
 
         >>> CrawlSection(contact="you@example.org", product="fieldmouse/0.1").user_agent
         'fieldmouse/0.1 (+you@example.org)'
@@ -53,7 +53,7 @@ class CrawlSection(Section, frozen=True):
 
 
 class ScopeSection(Section, frozen=True):
-    """Which URLs belong to the crawl. Exclusion beats inclusion."""
+    """URLs that belong to the crawl. Exclusion beats inclusion."""
 
     mode: Annotated[
         str,
@@ -88,7 +88,7 @@ class ScopeSection(Section, frozen=True):
 
 
 class PolitenessSection(Section, frozen=True):
-    """How much quiet servers get."""
+    """Delays and back-off between requests."""
 
     delay: Annotated[float, About(kinds.INTERVAL, "between two requests to one host")] = 1.0
     address_delay: Annotated[
@@ -115,12 +115,12 @@ class PolitenessSection(Section, frozen=True):
 
     @property
     def per_address(self) -> float:
-        """The delay of an address, whether set or the same as a host's."""
+        """Delay of an address: its own, or the same as a host's."""
         return self.delay if self.address_delay is None else self.address_delay
 
 
 class FetchSection(Section, frozen=True):
-    """The fetchers."""
+    """Concurrent fetches and connections."""
 
     concurrency: Annotated[
         int, About(kinds.POSITIVE, "fetches at the same time, each to another address")
@@ -132,7 +132,7 @@ class FetchSection(Section, frozen=True):
 
 
 class LimitsSection(Section, frozen=True):
-    """What one server, one page or one URL may cost."""
+    """Limits on one server, one page or one URL."""
 
     body: Annotated[int, About(kinds.SIZE, "longest body on the wire; longer ones are cut")] = 16 << 20
     decoded: Annotated[int, About(kinds.SIZE, "longest body after decompression")] = 64 << 20
@@ -167,7 +167,7 @@ class LimitsSection(Section, frozen=True):
 
 
 class NetworkSection(Section, frozen=True):
-    """How we reach servers."""
+    """Addresses, DNS, TLS and headers of requests."""
 
     allow_private: Annotated[
         bool,
@@ -188,7 +188,7 @@ class NetworkSection(Section, frozen=True):
 
 
 class FrontierSection(Section, frozen=True):
-    """Which URL comes next, and how much memory deciding takes."""
+    """Order of URLs, and the memory of the frontier."""
 
     policy: Annotated[
         str,

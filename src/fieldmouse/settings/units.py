@@ -1,8 +1,8 @@
 """Quantities as people write them: "10s", "64MiB", "500/h".
 
-They are read once, at the door, and are plain numbers inside: seconds, bytes,
-bytes a second. Writing is the exact inverse of reading, so a
-settings file that was written by us and read back holds the same numbers.
+They are read once and are plain numbers inside: seconds, bytes, bytes per second. Writing is the exact
+inverse
+of reading, so a settings file that we wrote reads back as the same numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RATE = re.compile(rf"({_NUMBER})\s*/\s*([A-Za-z]+)")
 
 
 def seconds(text: str) -> float:
-    """Read a duration; ValueError if it is none.
+    """Read a duration; ValueError if it is not one.
 
     >>> seconds("10s"), seconds("500ms"), seconds("1h30m"), seconds("0")
     (10.0, 0.5, 5400.0, 0.0)
@@ -45,7 +45,7 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Read an amount of bytes; ValueError if it is none.
+    """Read a number of bytes; ValueError if it is not one.
 
     >>> size("64MiB"), size("10MB"), size("1.5KiB"), size("0")
     (67108864, 10000000, 1536, 0)
@@ -60,7 +60,7 @@ def size(text: str) -> int:
 
 
 def speed(text: str) -> float:
-    """Read bytes a second.
+    """Read bytes per second.
 
     >>> speed("100B/s"), speed("6KiB/m")
     (100.0, 102.4)
