@@ -100,9 +100,8 @@ def from_python(folder: Path, settings: Mapping[str, str], plans: list[tuple[Pla
     return fieldmouse.Crawl(folder / "new", seeds=[SEED], settings=settings)._planned().settings
 
 
-PLACES: dict[str, Callable[[Path, Mapping[str, str], list[tuple[Plan, bool]]], Settings]] = {
-    "--set": from_set, "--config": from_config, "stored": from_stored, "Python": from_python,
-}  # fmt: skip
+PLACES: dict[str, Callable[[Path, Mapping[str, str], list[tuple[Plan, bool]]], Settings]]
+PLACES = {"--set": from_set, "--config": from_config, "stored": from_stored, "Python": from_python}
 
 
 def test_the_table_of_this_test_has_every_old_spelling() -> None:

@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True):
             raise SettingsError(
                 f"`frontier.front_min` ({self.frontier.front_min}) is more than"
                 f" `frontier.front_max` ({self.frontier.front_max})",
-                "raise the one or lower the other",
+                "raise `frontier.front_max` or lower `frontier.front_min`",
             )
         self.control.check(most=self.fetch.concurrency)
         self.notify.check()
@@ -110,15 +110,15 @@ def parse(text: str, where: str = "fieldmouse.toml") -> Settings:
 
 
 def parse_published(text: str, where: str) -> Settings:
-    """Read the settings of a crawl from a coordinator; keys that each machine decides for itself are ignored.
-    """
+    """Read the settings of a crawl from a coordinator; keys that each machine decides are ignored."""
     kept: dict[str, object] = {}
     for section, table in _tables(text, where).items():
         reading.check_section(Settings, section, table, where)
-        known = reading.abouts(reading.sections(Settings)[section])
+        keys = reading.abouts(reading.sections(Settings)[section])
         assert isinstance(table, dict)  # checked
-        own = [key for key in table if key in known and is_of_a_machine(section, key)]
-        kept[section] = {key: value for key, value in table.items() if key not in own}
+        kept[section] = {
+            key: value for key, value in table.items() if key not in keys or not is_of_a_machine(section, key)
+        }
     return _read(kept, where)
 
 
@@ -126,9 +126,11 @@ def _tables(text: str, where: str) -> Mapping[str, object]:
     try:
         tables = tomllib.loads(text)
     except RecursionError:
-        raise SettingsError(f"`{where}` is nested too deeply", "a section has keys, and no more") from None
+        raise SettingsError(
+            f"`{where}` is nested too deeply", "a section holds keys, and nothing deeper"
+        ) from None
     except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
-        raise SettingsError(f"`{where}` is not TOML: {trouble}", "mend that line") from trouble
+        raise SettingsError(f"`{where}` is not TOML: {trouble}", "correct that line") from trouble
     return spellings.renamed_tables(tables, where)
 
 

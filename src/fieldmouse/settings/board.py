@@ -19,19 +19,19 @@ class ClusterSection(Section, frozen=True):
         str, About(kinds.one_of(*BALANCERS), "which agent visits a host next (see docs/network.md)")
     ] = "priced"
     lease: Annotated[
-        float, About(kinds.SOME_TIME, "an agent that is not heard of for so long loses what it holds")
+        float, About(kinds.SOME_TIME, "an agent without a heartbeat for this time loses its hosts")
     ] = 15.0
-    heartbeat: Annotated[float, About(kinds.SOME_TIME, "between two signs of life of an agent")] = 5.0
+    heartbeat: Annotated[float, About(kinds.SOME_TIME, "time between two heartbeats of an agent")] = 5.0
     keep_acked: Annotated[
-        bool, About(kinds.FLAG, "the board remembers who fetched what, should a machine be lost for good")
+        bool,
+        About(kinds.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost"),
     ] = True
 
     def check(self) -> None:
-        """Raise unless two heartbeats fit into a lease: an agent that is late once must not lose its hosts.
-        """
+        """Raise unless two heartbeats fit into a lease: one late heartbeat must cost no hosts."""
         if self.heartbeat > 0.4 * self.lease:
             raise SettingsError(
                 f"`cluster.heartbeat` ({self.heartbeat:g} s) is too long for"
                 f" `cluster.lease` ({self.lease:g} s)",
-                "let a lease last at least two and a half times as long: agents would lose what they hold",
+                "make the lease at least two and a half times as long, or agents lose their hosts",
             )

@@ -9,6 +9,7 @@ A test checks that every setting is in this table once.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 
 import msgspec
@@ -37,62 +38,54 @@ class Decider(Enum):
     """A value above the machine's, or above the default if the machine sets none, is refused."""
 
 
-_C, _R, _M, _P, _A = Decider.CRAWL, Decider.RUN, Decider.MACHINE, Decider.PERMIT, Decider.AGREE
-_L, _T = Decider.LONGER, Decider.AT_MOST
+_SETTINGS_OF = {
+    Decider.CRAWL: """
+        crawl.seeds crawl.contact crawl.max_depth scope.* noise.*
+        limits.connect limits.first_byte limits.total limits.idle limits.min_speed limits.grace
+        limits.redirects limits.url_length limits.pages_per_host limits.links_per_page
+        limits.hosts_per_site limits.urls_per_site limits.traps
+        index.sitemaps index.feeds index.store_text plugins.patience plugins.items
+        refresh.share refresh.retry refresh.revisits
+        cluster.policy cluster.lease cluster.heartbeat cluster.keep_acked
+    """,
+    Decider.RUN: "crawl.pages crawl.time refresh.on refresh.budget",
+    # `network.headers` may hold passwords.
+    Decider.MACHINE: """
+        fetch.* frontier.* buffer.* control.* cost.* archive.* notify.* storage.* index.shards index.heap
+        network.resolve network.nameservers network.source network.ca_file network.headers
+    """,
+    Decider.PERMIT: """
+        politeness.obey_robots_txt network.allow_private network.tls_verify plugins.keep_signatures
+    """,
+    # `crawl.product` chooses the group of a robots.txt that is obeyed.
+    Decider.AGREE: """
+        crawl.product plugins.extract plugins.admit plugins.readers plugins.sign plugins.sign_hosts
+    """,
+    Decider.CODE: "refresh.policy",
+    Decider.LONGER: """
+        politeness.delay politeness.address_delay politeness.crawl_delay_cap politeness.retry_after_cap
+        politeness.backoff politeness.backoff_cap politeness.patience
+    """,
+    Decider.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
+}
+"""Settings of each decider; `section.*` is a whole section, with the keys that it will have."""
 
-_BY_SECTION: dict[str, Decider | dict[str, Decider]] = {
-    # `product` chooses the group of a robots.txt that is obeyed.
-    "crawl": {"seeds": _C, "contact": _C, "product": _A, "pages": _R, "time": _R, "max_depth": _C},
-    "scope": _C,
-    "politeness": {
-        "delay": _L, "address_delay": _L, "obey_robots_txt": _P, "crawl_delay_cap": _L, "retry_after_cap": _L,
-        "backoff": _L, "backoff_cap": _L, "patience": _L,
-    },
-    "fetch": _M,
-    "limits": {
-        "body": _T, "decoded": _T, "ratio": _T, "headers": _T, "robots_txt": _T,
-        "connect": _C, "first_byte": _C, "total": _C, "idle": _C, "min_speed": _C, "grace": _C,
-        "redirects": _C, "url_length": _C, "pages_per_host": _C, "links_per_page": _C, "hosts_per_site": _C,
-        "urls_per_site": _C, "traps": _C,
-    },
-    "network": {
-        "allow_private": _P, "tls_verify": _P, "resolve": _M, "nameservers": _M, "source": _M, "ca_file": _M,
-        "headers": _M,  # they may hold passwords
-    },
-    "frontier": _M,
-    "buffer": _M,
-    "control": _M,
-    "cost": _M,
-    "index": {"shards": _M, "heap": _M, "sitemaps": _C, "feeds": _C, "store_text": _C},
-    "archive": _M,
-    "plugins": {
-        "extract": _A, "admit": _A, "readers": _A, "sign": _A, "sign_hosts": _A, "keep_signatures": _P,
-        "patience": _C, "items": _C,
-    },
-    "notify": _M,
-    "storage": _M,
-    "refresh": {"on": _R, "budget": _R, "policy": Decider.CODE, "share": _C, "retry": _C, "revisits": _C},
-    "noise": _C,
-    "cluster": {"policy": _C, "lease": _C, "heartbeat": _C, "keep_acked": _C},
-}  # fmt: skip
-"""By section, or by key where the keys of a section differ."""
+_DECIDER_OF = {name: who for who, names in _SETTINGS_OF.items() for name in names.split()}
 
 
 def decider(section: str, key: str) -> Decider:
     """Who decides `section.key`; KeyError if the table lacks it."""
-    its = _BY_SECTION[section]
-    return its if isinstance(its, Decider) else its[key]
+    return _DECIDER_OF.get(f"{section}.*") or _DECIDER_OF[f"{section}.{key}"]
 
 
 def undecided(settings: type[msgspec.Struct]) -> list[str]:
-    """Settings that the table lacks, and entries of the table that are no settings."""
-    known = {(section, key) for section, table in sections(settings).items() for key in abouts(table)}
-    named = {
-        (section, key)
-        for section, its in _BY_SECTION.items()
-        for key in (its if isinstance(its, dict) else [key for where, key in known if where == section])
-    }
-    return sorted(f"{section}.{key}" for section, key in known ^ named)
+    """Settings that the table lacks or has twice, and entries of the table that are no settings."""
+    listed = Counter(name for names in _SETTINGS_OF.values() for name in names.split())
+    wanted = Counter[str]()
+    for section, table in sections(settings).items():
+        whole = f"{section}.*"
+        wanted.update([whole] if whole in listed else [f"{section}.{key}" for key in abouts(table)])
+    return sorted(name for name in wanted | listed if wanted[name] != listed[name])
 
 
 def is_of_a_machine(section: str, key: str) -> bool:
@@ -106,8 +99,7 @@ def is_of_a_run(section: str, key: str) -> bool:
 
 
 def published(settings: msgspec.Struct) -> str:
-    """TOML of the settings that other machines may see: all but those that each machine decides for itself.
-    """
+    """TOML of the settings that other machines may see: all but those that each machine decides."""
     lines = []
     for section, table in sections(type(settings)).items():
         keys = [key for key in abouts(table) if not is_of_a_machine(section, key)]

@@ -65,7 +65,7 @@ def _quantity(read: Callable[[str], float | int], most: float) -> Callable[[Any]
             raise ValueError(value)
         quantity = read(value)
         if quantity > most:
-            raise UsageError(f"{value} is more than can be meant", "give less, or what means no limit")
+            raise UsageError(f"{value} is too much", "give less, or the value for no limit")
         return quantity
 
     return read_quantity
@@ -91,6 +91,13 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError(value)
     return float(value)
+
+
+def _share(value: Any) -> float:
+    share = _number(value)
+    if share > 1:
+        raise ValueError(value)
+    return share
 
 
 def _flag(value: Any) -> bool:
@@ -129,10 +136,10 @@ def _each(check: Callable[[str], object]) -> Callable[[Any], tuple[str, ...]]:
     """Reader of a list of texts, each of which `check` must accept."""
 
     def read(value: Any) -> tuple[str, ...]:
-        found = _lines(value)
-        for text in found:
+        texts = _lines(value)
+        for text in texts:
             check(text)
-        return found
+        return texts
 
     return read
 
@@ -140,9 +147,9 @@ def _each(check: Callable[[str], object]) -> Callable[[Any], tuple[str, ...]]:
 def _headers(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ValueError(value)
-    found = {name: _line(content) for name, content in value.items()}
-    check_headers(found)
-    return found
+    headers = {name: _line(content) for name, content in value.items()}
+    check_headers(headers)
+    return headers
 
 
 def _source(value: Any) -> str:
@@ -228,11 +235,11 @@ INTERVAL_OR_SAME = ValueKind(
     _none_as("same", _write_seconds),
 )
 DURATION_OR_NEVER = ValueKind(
-    'a duration of more than nothing, such as "10s" or "2h", or "never"',
+    'a duration above 0, such as "10s" or "2h", or "never"',
     _or_none("never", _some_time),
     _none_as("never", _write_seconds),
 )
-SOME_TIME = ValueKind('a duration of more than nothing, such as "10s" or "500ms"', _some_time, _write_seconds)
+SOME_TIME = ValueKind('a duration above 0, such as "10s" or "500ms"', _some_time, _write_seconds)
 SIZE = ValueKind(
     'a size with its unit, such as "64MiB" or "10MB"',
     _quantity(units.size, _LARGEST),
@@ -279,6 +286,7 @@ COUNTS = ValueKind(
     "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), from_word=False
 )
 NUMBER = ValueKind("a number, 0 or more", _number, repr, from_word=False)
+SHARE = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
 FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
 TEXT = ValueKind("text on one line", _line, _text)
 TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)

@@ -14,13 +14,13 @@ class NoiseSection(Section, frozen=True):
 
     ignore: Annotated[
         tuple[str, ...],
-        About(kinds.NOISE_RULES, "parts neither compared nor told: where, css, xpath or regex, and what"),
+        About(kinds.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"),
     ] = ()
     only: Annotated[
         tuple[str, ...],
-        About(kinds.NOISE_RULES, "where one of these applies, nothing but what it finds is compared"),
+        About(kinds.NOISE_RULES, "compare only the parts that match, on sites with such a rule"),
     ] = ()
     learn: Annotated[
         bool,
-        About(kinds.FLAG, "what differs on three polls running is noise; turn off for prices"),
+        About(kinds.FLAG, "ignore parts that differ on three polls in a row; turn off for prices"),
     ] = True

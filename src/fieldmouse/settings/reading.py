@@ -22,7 +22,7 @@ from fieldmouse.settings.sections import Section
 S = TypeVar("S", bound=Section)
 
 ELSEWHERE = {
-    "crawl.user_agent": "the user agent is made of `product` and `contact`",
+    "crawl.user_agent": "the user agent is composed of `product` and `contact`",
     "crawl.delay": "it is `politeness.delay`",
     "crawl.depth": "it is `crawl.max_depth`",
     "politeness.robots_txt": "it is `politeness.obey_robots_txt`",
@@ -34,10 +34,10 @@ ELSEWHERE = {
 def abouts(section: type[Section]) -> dict[str, About]:
     """Kind and purpose of each key of a section, in the order of the file."""
     hints = get_type_hints(section, include_extras=True)
-    found = {}
-    for name in section.__struct_fields__:
-        found[name] = next(note for note in hints[name].__metadata__ if isinstance(note, About))
-    return found
+    return {
+        name: next(note for note in hints[name].__metadata__ if isinstance(note, About))
+        for name in section.__struct_fields__
+    }
 
 
 def sections(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
@@ -123,13 +123,8 @@ def _from_word(word: str, kind: ValueKind) -> object:
 
 
 def _shown(value: object) -> str:
-    shown = (
-        f'"{value}"'
-        if isinstance(value, str)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
+    shown = f'"{value}"' if isinstance(value, str) else str(value)
+    shown = shown.lower() if isinstance(value, bool) else shown
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
@@ -158,8 +153,8 @@ def render(settings: msgspec.Struct) -> str:
 
 
 def _lines(settings: msgspec.Struct) -> Iterator[str]:
-    yield "# Settings of this crawl. Every key is optional; what is not said keeps its default."
-    yield "# Durations: 10s, 500ms, 2h. Sizes: 64MiB, 10MB. Changes count from the next `fieldmouse resume`."
+    yield "# Settings of this crawl. Every key is optional; missing keys have their defaults."
+    yield "# Durations: 10s, 500ms, 2h. Sizes: 64MiB, 10MB. Changes apply from the next `fieldmouse resume`."
     for name, section in sections(type(settings)).items():
         table: Any = getattr(settings, name)
         yield ""
