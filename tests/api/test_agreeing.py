@@ -14,8 +14,8 @@ from fieldmouse import settings as settings_file
 from fieldmouse.api import joining
 from fieldmouse.api.plan import Plan
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.settings import Settings, parse_published
-from fieldmouse.settings.deciders import Decider, decider, published, undecided
+from fieldmouse.settings import Settings
+from fieldmouse.settings.deciders import Decider, decider, parse_published, published, undecided
 from fieldmouse.settings.reading import abouts, sections
 
 SEED = "http://a.test/"

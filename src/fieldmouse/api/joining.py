@@ -30,7 +30,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.figures import listed
 from fieldmouse.settings import Settings, spellings
-from fieldmouse.settings.deciders import Decider, decider, published
+from fieldmouse.settings.deciders import Decider, decider, parse_published, published
 from fieldmouse.settings.reading import written
 
 COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
@@ -71,7 +71,7 @@ def plan_to_join(
     own = asking.applied(base, words, changes)
     listed = asking.seeds_of([*own.crawl.seeds, *listed])
     charter = asyncio.run(_charter(boards, crawl, own, listed, directory, known=known, on_waiting=on_waiting))
-    common = settings_file.parse_published(charter.settings, f"the settings of `{crawl}` on the board")
+    common = parse_published(charter.settings, f"the settings of `{crawl}` on the board")
     said = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
     _check_seeds(listed, charter)
     for section, key in _keys():

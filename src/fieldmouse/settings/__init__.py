@@ -12,7 +12,7 @@ days before its owner noticed.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,11 +21,11 @@ from fieldmouse.errors import SettingsError, typed
 from fieldmouse.settings import reading, spellings
 from fieldmouse.settings.board import ClusterSection
 from fieldmouse.settings.control import ControlSection, CostSection
-from fieldmouse.settings.deciders import is_of_a_machine
 from fieldmouse.settings.freshness import RefreshSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
 from fieldmouse.settings.noise import NoiseSection
 from fieldmouse.settings.notify import NotifySection
+from fieldmouse.settings.reading import render
 from fieldmouse.settings.sections import (
     BufferSection,
     CrawlSection,
@@ -37,7 +37,7 @@ from fieldmouse.settings.sections import (
     ScopeSection,
 )
 
-__all__ = ["Settings", "load", "parse", "parse_published", "render"]
+__all__ = ["Settings", "load", "parse", "render"]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -100,48 +100,39 @@ class Settings(msgspec.Struct, frozen=True):
         return self
 
 
-def parse(text: str, where: str = "fieldmouse.toml") -> Settings:
-    r"""Read settings from TOML; missing keys have their defaults.
+def parse(
+    text: str,
+    where: str = "fieldmouse.toml",
+    is_ignored: Callable[[str, str], bool] = lambda section, key: False,
+) -> Settings:
+    r"""Read settings from TOML; missing keys have their defaults, and so have those that are ignored.
 
     >>> parse('[politeness]\ndelay = "10s"').politeness.delay
     10.0
     """
-    return _read(_tables(text, where), where)
-
-
-def parse_published(text: str, where: str) -> Settings:
-    """Read the settings of a crawl from a coordinator; keys that each machine decides are ignored."""
-    kept: dict[str, object] = {}
+    settings = Settings()
     for section, table in _tables(text, where).items():
         reading.check_section(Settings, section, table, where)
-        keys = reading.abouts(reading.sections(Settings)[section])
         assert isinstance(table, dict)  # checked
-        kept[section] = {
-            key: value for key, value in table.items() if key not in keys or not is_of_a_machine(section, key)
+        defaults = getattr(settings, section)
+        keys = reading.abouts(type(defaults))
+        given = {
+            key: value for key, value in table.items() if key not in keys or not is_ignored(section, key)
         }
-    return _read(kept, where)
+        filled = reading.replace(defaults, section, given, where=where)
+        settings = msgspec.structs.replace(settings, **{section: filled})
+    return settings.checked()
 
 
 def _tables(text: str, where: str) -> Mapping[str, object]:
     try:
         tables = tomllib.loads(text)
     except RecursionError:
-        raise SettingsError(
-            f"`{where}` is nested too deeply", "a section holds keys, and nothing deeper"
-        ) from None
+        hint = "a section holds keys, and nothing deeper"
+        raise SettingsError(f"`{where}` is nested too deeply", hint) from None
     except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
         raise SettingsError(f"`{where}` is not TOML: {trouble}", "correct that line") from trouble
     return spellings.renamed_tables(tables, where)
-
-
-def _read(tables: Mapping[str, object], where: str) -> Settings:
-    settings = Settings()
-    for section, table in tables.items():
-        reading.check_section(Settings, section, table, where)
-        assert isinstance(table, dict)  # checked
-        filled = reading.replace(getattr(settings, section), section, table, where=where)
-        settings = msgspec.structs.replace(settings, **{section: filled})
-    return settings.checked()
 
 
 def load(path: Path) -> Settings:
@@ -159,8 +150,3 @@ def load(path: Path) -> Settings:
     except UnicodeDecodeError as trouble:
         raise SettingsError(f"`{path}` is not UTF-8 text", "save it as UTF-8") from trouble
     return parse(text, str(path))
-
-
-def render(settings: Settings) -> str:
-    """Write a commented `fieldmouse.toml` that reads back as the same settings."""
-    return reading.render(settings)

@@ -14,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from fieldmouse.settings import Settings, parse
 from fieldmouse.settings.reading import abouts, sections, written
 
 
@@ -93,11 +94,6 @@ def is_of_a_machine(section: str, key: str) -> bool:
     return decider(section, key) is Decider.MACHINE
 
 
-def is_of_a_run(section: str, key: str) -> bool:
-    """Whether each start may set it anew, for the whole crawl."""
-    return decider(section, key) is Decider.RUN
-
-
 def published(settings: msgspec.Struct) -> str:
     """TOML of the settings that other machines may see: all but those that each machine decides."""
     lines = []
@@ -106,3 +102,8 @@ def published(settings: msgspec.Struct) -> str:
         if keys:
             lines += ["", f"[{section}]", *(f"{key} = {written(settings, section, key)}" for key in keys)]
     return "\n".join(lines[1:]) + "\n"
+
+
+def parse_published(text: str, where: str) -> Settings:
+    """Read the settings of a crawl from a coordinator; keys that each machine decides are ignored."""
+    return parse(text, where, is_ignored=is_of_a_machine)

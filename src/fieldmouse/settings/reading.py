@@ -149,6 +149,7 @@ def secrets_in(settings: msgspec.Struct) -> list[str]:
 
 
 def render(settings: msgspec.Struct) -> str:
+    """Write a commented `fieldmouse.toml` that reads back as the same settings."""
     return "\n".join(_lines(settings))
 
 
