@@ -114,12 +114,10 @@ def parse(
     for section, table in _tables(text, where).items():
         reading.check_section(Settings, section, table, where)
         assert isinstance(table, dict)  # checked
-        defaults = getattr(settings, section)
-        keys = reading.abouts(type(defaults))
-        given = {
-            key: value for key, value in table.items() if key not in keys or not is_ignored(section, key)
-        }
-        filled = reading.replace(defaults, section, given, where=where)
+        keys = reading.abouts(reading.sections(Settings)[section])
+        ignored = {key for key in keys if is_ignored(section, key)}
+        given = {key: value for key, value in table.items() if key not in ignored}
+        filled = reading.replace(getattr(settings, section), section, given, where=where)
         settings = msgspec.structs.replace(settings, **{section: filled})
     return settings.checked()
 
