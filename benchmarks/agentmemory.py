@@ -79,8 +79,8 @@ def watch(pages: int, hosts: int, minutes: float) -> list[Sample]:
         fresh_meadow(**meadow, **NO_TRAPS) as ground,
     ):
         url = "unix://" + client.connection_pool.connection_kwargs["path"]
-        manners = ["--scope", "web", "--delay", "10ms", "--allow-private", "--pages", str(pages)]
-        words = [COMMAND, "agent", f"{folder}/a", "--board", url, "--seed", ground.seed, *manners, "--json"]
+        manners = ["--scope", "web", "--delay", "10ms", "--allow-private", "--pages", str(pages), "--json"]
+        words = [COMMAND, "agent", f"{folder}/a", "--coordinator", url, "--seed", ground.seed, *manners]
         samples, most = list[Sample](), 0
         with (Path(folder) / "told").open("wb") as told:
             agent = subprocess.Popen(words, stdout=told, stderr=subprocess.STDOUT)

@@ -53,7 +53,7 @@ def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
         lines = [[COMMAND, "crawl", "a0", *first]] if not agents else []
         for number in range(agents):
             more = first if number == 0 else own
-            lines.append([COMMAND, "agent", f"a{number}", "--board", f"unix://{socket}", *more])
+            lines.append([COMMAND, "agent", f"a{number}", "--coordinator", f"unix://{socket}", *more])
         with ThreadPoolExecutor(len(lines)) as pool:
             ran = list(pool.map(lambda line: race.run([*line, "--json"], seconds=900, cwd=Path(name)), lines))
         after = cpu_seconds(server)
@@ -111,7 +111,7 @@ def main(asked: list[str]) -> None:
                 "hosts": 200, "gamma": 0.0, "pages": max(200, size // 4), "page_kb": 10.0, "links": 40,
                 "latency": 0.1,
             },
-            ["--delay", "0s", "--set", "robots.count=4"],
+            ["--delay", "0s", "--set", "fetch.concurrency=4"],
         ),
     }  # fmt: skip
     found: dict[str, dict[int, list[Cost]]] = {}

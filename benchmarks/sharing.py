@@ -35,7 +35,7 @@ Stored = dict[str, int]
 @contextmanager
 def agent(folder: Path, name: str, core: int, board: str, words: Sequence[str]) -> Iterator[None]:
     """An agent that may use one core, until the block is left."""
-    command = [sys.executable, "-m", "fieldmouse", "agent", str(folder / name), "--board", board]
+    command = [sys.executable, "-m", "fieldmouse", "agent", str(folder / name), "--coordinator", board]
     command += ["--allow-private", *words]
     if shutil.which("taskset") is not None:
         command = ["taskset", "-c", str(core % (os.cpu_count() or 1)), *command]

@@ -60,7 +60,7 @@ def play(course: Course) -> list[str]:
         before, begun = said(client), time.monotonic()
         running = []
         for number in range(course.agents):
-            words = ["agent", f"{folder}/{number}", "--board", url, "--json"]
+            words = ["agent", f"{folder}/{number}", "--coordinator", url, "--json"]
             first = [*seeds, *manners] if number == 0 else []
             running.append(
                 subprocess.Popen([COMMAND, *words, *first], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -46,12 +46,12 @@ def demo(home: Path) -> int:
         started.append(meadow)
         assert meadow.stdout is not None
         seeds = json.loads(meadow.stdout.readline())["seeds"]
-        board = ["--board", f"unix://{socket}"]
+        board = ["--coordinator", f"unix://{socket}"]
         wait_for(socket.exists)
         print(f"a Redis server and a meadow of 40 hosts are up; three agents begin in {home}")
         words = [word for seed in seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", "250ms"]
-        short = ["--set", "board.lease=4s", "--set", "board.heartbeat=1s"]
+        short = ["--set", "cluster.lease=4s", "--set", "cluster.heartbeat=1s"]
         agents = {}
         for number, agent in enumerate(("east", "west", "north")):
             more = [*words, *short] if number == 0 else []

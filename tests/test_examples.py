@@ -100,7 +100,7 @@ def test_the_systemd_unit_starts_an_existing_command(monkeypatch: pytest.MonkeyP
     assert set(unit.sections()) == {"Unit", "Service", "Install"}
     words = shlex.split(unit["Service"]["ExecStart"].replace("%i", "news"))
     assert Path(words[0]).name == "fieldmouse"
-    monkeypatch.setenv("FIELDMOUSE_BOARD", "redis://board.example/0")  # as its EnvironmentFile would
+    monkeypatch.setenv("FIELDMOUSE_COORDINATOR", "redis://board.example/0")  # as its EnvironmentFile would
     options_of(words[1:])
     # An agent that was asked to stop ends with 130; one that reports an error is not restarted.
     assert "130" in unit["Service"]["SuccessExitStatus"].split()
@@ -124,8 +124,8 @@ def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
     assert named == set(file["volumes"]), "each has a disk of its own"
     assert len(services) == 2
     for service in services.values():
-        url = service["environment"]["FIELDMOUSE_BOARD"].replace("${BOARD_PASSWORD}", "secret")
+        url = service["environment"]["FIELDMOUSE_COORDINATOR"].replace("${BOARD_PASSWORD}", "secret")
         assert checked_url(url) == "redis://:secret@board:6379/0"
-        monkeypatch.setenv("FIELDMOUSE_BOARD", url)
+        monkeypatch.setenv("FIELDMOUSE_COORDINATOR", url)
         options_of(service["command"])
     assert sum("--seed" in service["command"] for service in services.values()) == 1

@@ -43,9 +43,9 @@ class FieldmouseError(Exception):
         """Replace the `fieldmouse resume` command of the hint by this command.
 
         >>> full = FieldmouseError("the disk is full", "make room, then `fieldmouse resume atlas`")
-        >>> full.continued_by("agent", " --board URL")
+        >>> full.continued_by("agent", " --coordinator URL")
         >>> full.hint
-        'make room, then `fieldmouse agent atlas --board URL`'
+        'make room, then `fieldmouse agent atlas --coordinator URL`'
         """
         self.hint = re.sub(
             r"`fieldmouse resume\b([^`]*)", lambda match: f"`fieldmouse {verb}{match[1]}{options}", self.hint

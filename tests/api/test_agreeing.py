@@ -14,8 +14,8 @@ from fieldmouse import settings as settings_file
 from fieldmouse.api import joining
 from fieldmouse.api.plan import Plan
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.settings import Settings, parse_published
-from fieldmouse.settings.deciders import Decider, decider, published, undecided
+from fieldmouse.settings import Settings
+from fieldmouse.settings.deciders import Decider, decider, parse_published, published, undecided
 from fieldmouse.settings.reading import abouts, sections
 
 SEED = "http://a.test/"
@@ -175,16 +175,16 @@ def test_settings_that_an_older_version_wrote_to_the_server_are_ignored(
     told = Settings().override(
         {
             "notify.webhook": "https://hooks.test/x",
-            "robots.count": 7,
+            "fetch.concurrency": 7,
             "crawl.seeds": [SEED],
             "crawl.max_depth": 3,
         }
     )
     write(server, settings_file.render(told))
     settings = join(server, tmp_path).settings
-    assert (settings.notify.webhook, settings.robots.count) == ("", Settings().robots.count)
+    assert (settings.notify.webhook, settings.fetch.concurrency) == ("", Settings().fetch.concurrency)
     assert settings.crawl.max_depth == 3
-    write(server, '[notify]\nwebhook = 5\nno_such_key = 1\n[robots]\ncount = "many"\n')
+    write(server, '[notify]\nwebhook = 5\nno_such_key = 1\n[fetch]\nconcurrency = "many"\n')
     with pytest.raises(SettingsError, match="no_such_key"):
         join(server, tmp_path)
 
@@ -209,7 +209,7 @@ def test_every_setting_has_a_decider() -> None:
 
 
 def test_published_settings_read_back_as_the_settings_of_the_crawl() -> None:
-    settings = Settings().override({"crawl.max_depth": 3, "robots.count": 7, "politeness.delay": "3s"})
+    settings = Settings().override({"crawl.max_depth": 3, "fetch.concurrency": 7, "politeness.delay": "3s"})
     again = parse_published(published(settings), "here")
     for section, table in sections(Settings).items():
         for key in abouts(table):

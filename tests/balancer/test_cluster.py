@@ -46,7 +46,7 @@ def agents_in(status: dict[str, object]) -> list[dict[str, object]]:
 def test_two_agents_crawl_a_meadow_and_the_status_reports_it(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    where = ("--board", server.url, "--crawl", "pair")
+    where = ("--coordinator", server.url, "--crawl", "pair")
     with running_meadow(hosts=6, pages=60, seed=2, page_kb=1.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "20ms", "--allow-private", "--json")
@@ -99,28 +99,28 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
 
     hosts = [Host(f"http://{n}.e.test") for n in range(7)]
     asyncio.run(strand(hosts))
-    status = asked(capfd, "cluster", "status", "--board", server.url)
+    status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert status["stranded"] == 7
     assert set(status["stranded_hosts"]) < set(hosts)  # type: ignore[call-overload]
-    assert cli.run(["cluster", "status", "--board", server.url]) == 0
+    assert cli.run(["cluster", "status", "--coordinator", server.url]) == 0
     line = capfd.readouterr().out.splitlines()[1]
     assert line.startswith(
         "fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, "
     )
     asyncio.run(lease())
-    status = asked(capfd, "cluster", "status", "--board", server.url)
+    status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert (status["stranded"], status["repaired"]) == (0, 7)
 
 
 def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
-    nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
+    nobody = asked(capfd, "cluster", "status", "--coordinator", server.url, "--crawl", "none", expect=1)
     assert nobody["error"] == "the coordinator knows no crawl `none`"
     assert "no coordinator" in str(
-        asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"]
+        asked(capfd, "cluster", "status", "--coordinator", "http://x", expect=2)["error"]
     )
-    silent = asked(capfd, "cluster", "status", "--board", f"unix://{tmp_path}/nobody", expect=1)
+    silent = asked(capfd, "cluster", "status", "--coordinator", f"unix://{tmp_path}/nobody", expect=1)
     assert "does not answer" in str(silent["error"])
-    bad = asked(capfd, "agent", tmp_path / "a", "--board", server.url, "--crawl", "a b", expect=2)
+    bad = asked(capfd, "agent", tmp_path / "a", "--coordinator", server.url, "--crawl", "a b", expect=2)
     assert "no name of a crawl" in str(bad["error"])
     assert not (tmp_path / "a").exists()
 
@@ -128,8 +128,8 @@ def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: P
 def test_an_option_that_contradicts_the_crawl_is_refused(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    where = ("--board", server.url, "--crawl", "strict")
-    words = "--seed http://127.0.0.1:9/ --delay 1s --set robots.count=3".split()
+    where = ("--coordinator", server.url, "--crawl", "strict")
+    words = "--seed http://127.0.0.1:9/ --delay 1s --set fetch.concurrency=3".split()
     nothing = asked(capfd, "agent", tmp_path / "a", *where, *words, expect=1)
     assert "private address" in str(nothing["error"])
     assert "`--allow-private`" in str(nothing["hint"])
@@ -145,14 +145,14 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     fresh = ("--set", "refresh.on=true", "--set", "refresh.budget=1/s", "--time", "1s")
     assert asked(capfd, "agent", tmp_path / "c", *where, *fresh, expect=3)["stopped_by"] == "time"
     # Settings of a machine are given per agent, and joining a finished crawl succeeds.
-    asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
+    asked(capfd, "agent", tmp_path / "b", *where, "--set", "fetch.concurrency=7")
 
 
 def test_agents_crawl_on_two_servers_of_which_one_is_killed(
     server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    both = ("--board", server.url, "--board", other_server.url, "--crawl", "spread")
-    turned = ("--board", other_server.url, "--board", server.url, "--crawl", "spread")
+    both = ("--coordinator", server.url, "--coordinator", other_server.url, "--crawl", "spread")
+    turned = ("--coordinator", other_server.url, "--coordinator", server.url, "--crawl", "spread")
     with running_meadow(hosts=12, pages=120, seed=4, page_kb=1.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "100ms", "--allow-private", "--json")
@@ -176,9 +176,9 @@ def test_agents_crawl_on_two_servers_of_which_one_is_killed(
 
     # The first agent has acknowledged something, however late the other came.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
-    few = asked(capfd, "cluster", "forget", lost, "--board", server.url, "--crawl", "spread", expect=2)
+    few = asked(capfd, "cluster", "forget", lost, "--coordinator", server.url, "--crawl", "spread", expect=2)
     assert "lies on 2 servers" in str(few["error"])
-    late = asked(capfd, "agent", tmp_path / "c", "--board", server.url, "--crawl", "spread", expect=2)
+    late = asked(capfd, "agent", tmp_path / "c", "--coordinator", server.url, "--crawl", "spread", expect=2)
     assert "lies on 2 servers" in str(late["error"])
     again = asked(capfd, "cluster", "forget", lost, "--again", *both)["again"]
     assert asked(capfd, "cluster", "status", *both)["waiting"] == again > 0
@@ -196,7 +196,7 @@ def test_a_known_agent_waits_for_its_coordinator_and_a_new_one_gives_up_soon(
     tmp_path: Path, capfd: Said
 ) -> None:
     with a_server() as server:
-        where = ("--board", server.url)
+        where = ("--coordinator", server.url)
         seed = ("--seed", "http://127.0.0.1:9/")
         asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # no page
         server.kill()
@@ -232,18 +232,18 @@ def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
 def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess, tmp_path: Path) -> None:
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
-    words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "robots": "3", "pages": "70"}
+    words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "concurrency": "3", "pages": "70"}
     first = joining.plan_to_join(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
     first.open().unlock()
     again = joining.plan_to_join(home, *where, {}, {}).settings
     assert again.network.resolve == ("a.test=127.0.0.9",)
-    assert (again.robots.count, again.storage.checkpoint) == (3, 1.0)
-    said = joining.plan_to_join(home, *where, {"robots": "5"}, {}).settings
-    assert (said.robots.count, said.storage.checkpoint) == (5, 1.0)
+    assert (again.fetch.concurrency, again.storage.checkpoint) == (3, 1.0)
+    said = joining.plan_to_join(home, *where, {"concurrency": "5"}, {}).settings
+    assert (said.fetch.concurrency, said.storage.checkpoint) == (5, 1.0)
     other = tmp_path / "other.toml"
-    other.write_text("[robots]\ncount = 7\n")
+    other.write_text("[fetch]\nconcurrency = 7\n")
     instead = joining.plan_to_join(home, *where, {}, {}, config=other).settings
-    assert (instead.robots.count, instead.network.resolve) == (7, ())
+    assert (instead.fetch.concurrency, instead.network.resolve) == (7, ())
     # Settings of the crawl come from the coordinator, whatever the file of one agent says. Delays may be
     # longer.
     file = home / "fieldmouse.toml"
@@ -252,7 +252,7 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
         edited = text.replace("pages = 70", "pages = 9").replace('delay = "1s"', f'delay = "{delay}"')
         file.write_text(edited.replace('lease = "15s"', 'lease = "99s"'))
         strange = joining.plan_to_join(home, *where, {}, {}).settings
-        assert (strange.crawl.pages, strange.politeness.delay, strange.board.lease) == (70, kept, 15.0)
+        assert (strange.crawl.pages, strange.politeness.delay, strange.cluster.lease) == (70, kept, 15.0)
 
 
 def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
@@ -280,13 +280,13 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     """The server is emptied in the middle of a crawl of three agents; the rebuild is killed once."""
-    where, names = ("--board", server.url, "--crawl", "lost"), "abc"
+    where, names = ("--coordinator", server.url, "--crawl", "lost"), "abc"
     homes = [tmp_path / name for name in names]
     client, meta, hidden = server.client(), "fm:{lost}:meta", "fm:{lost}:hidden"
     with running_meadow(hosts=8, pages=240, seed=9, page_kb=1.0, sitemaps=0.6, sitemap_only=0.2) as meadow:
         first = [word for seed in meadow.seeds for word in ("--seed", seed)]
         first += ["--scope", "web", "--delay", "100ms"]
-        first += ["--set", "board.lease=2s", "--set", "board.heartbeat=500ms"]
+        first += ["--set", "cluster.lease=2s", "--set", "cluster.heartbeat=500ms"]
         own = ("--set", "storage.checkpoint=500ms", "--allow-private", "--json")
         agents = [
             crawling.start("agent", home, *where, *(() if number else first), *own)
@@ -331,7 +331,7 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
 def test_a_rebuild_refuses_directories_of_different_crawls(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    where = ("--board", server.url, "--crawl", "mixed")
+    where = ("--coordinator", server.url, "--crawl", "mixed")
     for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
         CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
         if crawl:
@@ -366,7 +366,7 @@ def wait_for(is_so: Callable[[], object], agents: Sequence[subprocess.Popen[byte
 def test_an_agent_that_waits_for_a_crawl_stops_cleanly_on_a_signal(
     server: ServerProcess, tmp_path: Path, number: signal.Signals
 ) -> None:
-    command = crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet")
+    command = crawling.command("agent", tmp_path / "a", "--coordinator", server.url, "--crawl", "not-yet")
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     waiting = subprocess.Popen(command, **streams, text=True, start_new_session=True)
     try:
@@ -382,7 +382,7 @@ def test_an_agent_that_waits_for_a_crawl_stops_cleanly_on_a_signal(
 @needs_server
 def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
-        where = ("--board", server.url)
+        where = ("--coordinator", server.url)
         none = asked(capfd, "cluster", "status", *where, expect=1)
         assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
         assert not asked(capfd, "cluster", "list", *where)
@@ -407,7 +407,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
 def test_an_unused_crawl_is_removed_and_its_name_is_free(
     server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    both = ("--board", server.url, "--board", other_server.url)
+    both = ("--coordinator", server.url, "--coordinator", other_server.url)
     before = {each: set(each.client().keys("*:meta")) for each in (server, other_server)}
     seed = ("--seed", "http://127.0.0.1:9/")
     asked(capfd, "agent", tmp_path / "a", *both, "--crawl", "stray", *seed, expect=1)
@@ -437,7 +437,7 @@ def test_an_unused_crawl_is_removed_and_its_name_is_free(
 @needs_server
 def test_one_url_is_reported_in_the_singular(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
-        where = ("--board", server.url)
+        where = ("--coordinator", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)
         assert cli.run(["cluster", "status", *where]) == 0
         assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 booked, done;" in capfd.readouterr().out

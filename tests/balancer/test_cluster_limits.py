@@ -15,7 +15,7 @@ from .test_cluster import Said, asked
 def test_two_agents_stop_at_the_page_limit_and_continue_with_a_higher_one(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
-    where = ["--board", server.url, "--crawl", "limited"]
+    where = ["--coordinator", server.url, "--crawl", "limited"]
     with running_meadow(hosts=8, pages=240, seed=6, page_kb=1.0, links=10) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         first = (*seeds, "--scope", "web", "--delay", "50ms")

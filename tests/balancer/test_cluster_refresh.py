@@ -49,7 +49,7 @@ def polled(paths: Sequence[Path]) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_agents_poll_their_pages_and_a_killed_agent_continues(server: ServerProcess, tmp_path: Path) -> None:
-    where = ("--board", server.url, "--crawl", "fieldmouse")
+    where = ("--coordinator", server.url, "--crawl", "fieldmouse")
     homes = [tmp_path / "a", tmp_path / "b"]
     server.client().flushall()
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "busy": 0.0, "noindex": 0.0}
@@ -57,7 +57,7 @@ def test_agents_poll_their_pages_and_a_killed_agent_continues(server: ServerProc
         words = [word for seed in meadow.seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", f"{DELAY}s"]
         refresh = "refresh.on=true refresh.budget=10/s refresh.policy=uniform"
-        settled = f"{refresh} board.lease=3s board.heartbeat=500ms".split()
+        settled = f"{refresh} cluster.lease=3s cluster.heartbeat=500ms".split()
         words += [word for value in settled for word in ("--set", value)]
         mine = ("--set", "storage.checkpoint=500ms", "--allow-private")
         truth = meadow.pages()

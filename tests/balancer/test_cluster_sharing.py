@@ -37,7 +37,7 @@ def test_a_late_agent_gets_hosts_that_the_first_one_held(server: ServerProcess, 
             return {Path(its.directory).name: its for its in cluster.standing([server.url], "late").agents}
         return {}
 
-    where = ("--board", server.url, "--crawl", "late")
+    where = ("--coordinator", server.url, "--crawl", "late")
     with running_meadow(hosts=HOSTS, pages=200 * HOSTS, gamma=0.0, seed=2, page_kb=1.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         agents = [

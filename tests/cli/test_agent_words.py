@@ -40,7 +40,7 @@ def last_words(summary: Summary, said: pytest.CaptureFixture[str]) -> str:
 
 def test_an_agent_that_was_stopped_is_continued_as_an_agent(capsys: pytest.CaptureFixture[str]) -> None:
     told = last_words(STOPPED, capsys)
-    assert "`fieldmouse agent 'my west' --board URL`" in told
+    assert "`fieldmouse agent 'my west' --coordinator URL`" in told
     assert "resume" not in told
     alone = last_words(msgspec.structs.replace(STOPPED, whole=None), capsys)
     assert "`fieldmouse resume 'my west'`" in alone
@@ -73,7 +73,7 @@ def test_an_agent_that_was_drained_does_not_say_that_you_stopped_it(
 ) -> None:
     told = last_words(msgspec.structs.replace(STOPPED, stopped_by=StoppedBy.DRAINED), capsys)
     assert "asked to leave (`fieldmouse cluster drain`); 1,881 URLs are waiting for others" in told
-    assert "`fieldmouse agent 'my west' --board URL`" in told
+    assert "`fieldmouse agent 'my west' --coordinator URL`" in told
     assert "by you" not in told
 
 
@@ -82,7 +82,7 @@ def test_an_agent_that_a_limit_stopped_would_be_stopped_again_by_the_same_comman
     by: StoppedBy, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = last_words(msgspec.structs.replace(STOPPED, exit=3, stopped_by=by), capsys)
-    assert f"`fieldmouse agent 'my west' --board URL {word}`" in told
+    assert f"`fieldmouse agent 'my west' --coordinator URL {word}`" in told
     assert "same command" not in told
 
 
@@ -124,7 +124,7 @@ def test_hints_of_a_directory_name_the_command_that_goes_on_with_it(
     home = CrawlDir.create(tmp_path / "east", shards=1, settings=b"", agent=agent)
     (advice,) = [each.advice for each in examine(home) if each.what == "journal"]
     assert f"`fieldmouse {verb} {home.path}" in advice
-    assert ("--board URL" in advice) is bool(agent)
+    assert ("--coordinator URL" in advice) is bool(agent)
     # `fieldmouse refresh` is refused there.
     assert ("refresh.on=true" in home.way_to_poll()) is bool(agent)
     assert home.way_to_poll("500/h") in NothingPolled(home).hint
@@ -169,10 +169,10 @@ def test_top_waits_for_a_server_that_went_away(
 
     monkeypatch.setattr(cluster, "standing", standing)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    assert cli.run(["cluster", "top", "--board", "redis://board.test:1/0"]) == 0
+    assert cli.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
     assert "the board is away; waiting for it" in capsys.readouterr().err
     answers[:] = [BoardUnreachable("the board is away")]
-    assert cli.run(["cluster", "top", "--board", "redis://board.test:1/0"]) == 1
+    assert cli.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 1
 
 
 def test_the_status_says_how_many_values_were_set_aside() -> None:

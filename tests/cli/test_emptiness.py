@@ -88,7 +88,7 @@ def test_a_seed_that_redirects_out_of_scope_is_named_with_the_command_that_goes_
 def test_a_private_address_behind_a_name_is_named(tmp_path: Path) -> None:
     told = crawled(tmp_path / "a", "http://intranet.test/", "--resolve", "intranet.test=127.0.0.1")
     assert "private address (127.0.0.1 is loopback)" in told["error"]
-    assert "--allow-private --forgive`" in told["hint"]
+    assert "--allow-private --retry-failed`" in told["hint"]
 
 
 def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         told = crawled(tmp_path / "a", f"http://127.0.0.1:{taken.getsockname()[1]}/", "--allow-private")
     assert "connection refused" in told["error"]
-    assert "--forgive` asks again" in told["hint"]
+    assert "--retry-failed` asks again" in told["hint"]
 
 
 def test_an_unknown_authority_is_named_with_the_setting(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_redirect_to_an_unknown_authority_is_named_with_the_setting_and_the_co
         words = ["--resolve", "web.test=127.0.0.1", "--allow-private"]
         told = crawled(home, f"http://web.test:{plain}/", *words)
     assert "robots.txt unreachable (TLS error: " in told["error"]
-    assert f"`fieldmouse resume {home} --forgive --set network.ca_file=FILE` asks again" in told["hint"]
+    assert f"`fieldmouse resume {home} --retry-failed --set network.ca_file=FILE` asks again" in told["hint"]
 
 
 def test_what_robots_txt_forbids_is_named(tmp_path: Path) -> None:

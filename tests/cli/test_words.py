@@ -157,7 +157,9 @@ def test_an_error_names_the_thing_and_the_way_out(
     assert not any(tmp_path.iterdir()), "a command that cannot be meant leaves nothing behind"
 
 
-@pytest.mark.parametrize("words", [["crawl", "x", "--seed"], ["cluster", "status", "--board"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["crawl", "x", "--seed"], ["cluster", "status", "--coordinator"]], ids=" ".join
+)
 def test_an_option_without_its_value_sends_to_the_help_of_its_command(words: list[str], capsys: Said) -> None:
     assert run(words) == 2
     command = " ".join(word for word in words if word != "x" and not word.startswith("-"))

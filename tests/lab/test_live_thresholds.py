@@ -42,5 +42,5 @@ def test_a_prediction_that_is_twice_as_high_or_not_half_as_high_is_noticed(one: 
 
 def test_the_same_seed_goes_the_same_way(tmp_path: Path) -> None:
     small = replace(SMALL, time=20.0)
-    ways = [crawl(small, tmp_path / name, 3, {"robots.count": 2}).totals[-1] for name in "ab"]
+    ways = [crawl(small, tmp_path / name, 3, {"fetch.concurrency": 2}).totals[-1] for name in "ab"]
     assert ways[0] == ways[1]

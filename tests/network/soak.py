@@ -39,7 +39,7 @@ class SoakTroop(Troop):
     returning: set[Path] = field(default_factory=set)
 
     def words_of_the_crawl(self) -> list[str]:
-        return [*super().words_of_the_crawl(), "--set", f"board.policy={self.policy}"]
+        return [*super().words_of_the_crawl(), "--set", f"cluster.policy={self.policy}"]
 
     def soak(self, web: ChainWeb, events: int, seconds: float = 0.0) -> None:
         """Run at least this many events, for at least this time; then the web stops growing and the crawl
@@ -103,7 +103,7 @@ class SoakTroop(Troop):
             process.wait()
         if joined and kind in ("drain", "forget", "kill and forget"):
             words = ("cluster", "drain" if kind == "drain" else "forget", identity.agent)
-            run(*words, "--board", self.server.url)
+            run(*words, "--coordinator", self.server.url)
         if kind == "forget":
             victim.tell(signal.SIGCONT)
             victim.pauses += 1  # it loses its lease once, and joins again by itself
@@ -125,7 +125,7 @@ class SoakTroop(Troop):
         return known == [str(identity.incarnation).encode(), b"1"]
 
     def check_liveness(self) -> None:
-        status = run("cluster", "status", "--board", self.server.url)
+        status = run("cluster", "status", "--coordinator", self.server.url)
         assert (status["stranded"], status["repaired"]) == (0, 0), f"{status}\n{self.state()}"
 
 

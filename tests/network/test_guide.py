@@ -99,7 +99,7 @@ def test_the_commands_of_the_guide_work_in_order(tmp_path: Path) -> None:
     agents = [line for line in lines if line.startswith("fieldmouse agent")]
     assert len(agents) == 5, "two agents, of which one is stopped and comes back; both take failures back"
     assert agents[1] == agents[2]
-    assert agents[3] == f"{agents[1]} --forgive"
+    assert agents[3] == f"{agents[1]} --retry-failed"
     # `top` is typed while the crawl runs, and would end only with it: it runs last.
     later = [line for line in lines if "cluster top" in line]
     first, rest = lines[: lines.index(agents[2]) + 1], lines[lines.index(agents[2]) + 1 :]

@@ -167,8 +167,8 @@ def test_agents_survive_damaged_values_and_fetch_all_other_pages(tmp_path: Path)
     with a_server() as server, running_meadow(**SMALL) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "50ms", "--allow-private")
-        board = ("--board", server.url, "--set", "storage.checkpoint=500ms")
-        settled = ("--set", "board.lease=4s", "--set", "board.heartbeat=1s")
+        board = ("--coordinator", server.url, "--set", "storage.checkpoint=500ms")
+        settled = ("--set", "cluster.lease=4s", "--set", "cluster.heartbeat=1s")
         homes = [tmp_path / "a", tmp_path / "b"]
         agents = [
             _start(homes[0], *board, *seeds, *manners, *settled),
@@ -197,7 +197,7 @@ def test_agents_survive_damaged_values_and_fetch_all_other_pages(tmp_path: Path)
         crawling.run("agent", homes[1], *board, "--allow-private")
         assert max(peaks) < 1200, "no value may take that much memory"
         assert any("is set aside" in _talk(home) for home in homes)
-        status = crawling.run("cluster", "status", "--board", server.url)
+        status = crawling.run("cluster", "status", "--coordinator", server.url)
         assert status["done"] is True
         assert status["quarantined"] > 0
         crawling.run("crawl", tmp_path / "alone", *seeds, *manners)
@@ -211,7 +211,7 @@ def test_an_agent_with_many_long_robots_txt_values_stops_on_sigterm(tmp_path: Pa
     value = blocks.packed_text(rules[: 499 << 10])
     with a_server() as server, running_meadow(hosts=60, pages=3000, seed=4, page_kb=1.0, busy=0.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
-        where = ("--board", server.url, "--scope", "web", "--delay", "2s", "--allow-private")
+        where = ("--coordinator", server.url, "--scope", "web", "--delay", "2s", "--allow-private")
         home = tmp_path / "a"
         first = _start(tmp_path / "first", *where, *seeds)
         client = server.client()

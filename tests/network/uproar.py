@@ -117,7 +117,7 @@ class Troop:
 
     def add(self) -> Member:
         room = self.rooms.agents[len(self.members)] if self.rooms else None
-        words = ["--board", f"redis://{room.server}:{PORT}" if room else self.server.url]
+        words = ["--coordinator", f"redis://{room.server}:{PORT}" if room else self.server.url]
         words += [word for entry in self.meadow.resolve for word in ("--resolve", entry)]
         words += ["--allow-private", "--set", "storage.checkpoint=500ms"]
         if not self.members:
@@ -131,7 +131,7 @@ class Troop:
     def words_of_the_crawl(self) -> list[str]:
         """Options of the first agent, which creates the crawl."""
         words = ["--seed", self.meadow.seeds[0], "--scope", "web", "--delay", f"{self.uproar.delay:g}s"]
-        return [*words, "--set", f"board.lease={LEASE:g}s", "--set", "board.heartbeat=1s"]
+        return [*words, "--set", f"cluster.lease={LEASE:g}s", "--set", "cluster.heartbeat=1s"]
 
     # -- the coordinator
 

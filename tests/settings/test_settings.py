@@ -1,4 +1,4 @@
-"""A settings file says what it means, and every mistake in one is named."""
+"""Settings files: reading, writing, and an error with a hint for every mistake."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ anything = st.fixed_dictionaries(
 
 
 @given(anything)
-def test_what_is_written_reads_back_as_the_same(chosen: Mapping[str, Mapping[str, Any]]) -> None:
+def test_rendered_settings_parse_to_the_same_settings(chosen: Mapping[str, Mapping[str, Any]]) -> None:
     asked = Settings(
         **{name: section(**chosen[name]) for name, section in reading.sections(Settings).items()}  # type: ignore[arg-type]
     )
@@ -77,13 +77,13 @@ def test_a_size_is_exact(number: int, unit: str) -> None:
     st.text()
     | st.from_regex(r"[0-9]{1,3}(\.[0-9])?(e[0-9]{1,4})?(ms|s|d|B|MiB|TB)?(/[smh])?", fullmatch=True)
 )
-def test_no_text_makes_a_reader_fail_in_another_way_than_saying_no(text: str) -> None:
+def test_readers_of_quantities_raise_only_value_error(text: str) -> None:
     for read in (units.seconds, units.size, units.speed, units.interval):
         with suppress(ValueError):
             assert 0 <= read(text) < math.inf
 
 
-def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
+def test_every_key_has_a_text_and_is_in_the_rendered_file() -> None:
     text = settings.render(Settings())
     for name, section in reading.sections(Settings).items():
         assert f"\n[{name}]\n" in text
@@ -103,7 +103,7 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[limits]\nbody = "lots"', "limits.body", "64MiB"),
         ("[limits]\nredirects = -1", "limits.redirects", "0 or more"),
         ("[limits]\nredirects = true", "true", "whole number"),
-        ("[robots]\ncount = 0", "robots.count", "1 or more"),
+        ("[fetch]\nconcurrency = 0", "fetch.concurrency", "1 or more"),
         ('[scope]\nmode = "planet"', "planet", '"web"'),
         ('[scope]\ninclude_regex = ["("]', "scope.include_regex", "backslash"),
         ('[network]\nresolve = ["a.example"]', "network.resolve", "www.example.org=192.0.2.7"),
@@ -127,16 +127,16 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[control]\nmode = "thresholds"\nrobots = [8, 2]', "`control.limits` has 0", "limits = [100]"),
         ('[control]\nmode = "thresholds"\nrobots = [2, 8]\nlimits = [5]', "rise", "must not wake more"),
         ('[control]\nmode = "thresholds"\nrobots = [4, 2, 1]\nlimits = [5, 4]', "fall", "ascending"),
-        ('[control]\nmode = "thresholds"\nrobots = [0]', "no robot", "above 0"),
-        ('[control]\nmode = "thresholds"\nrobots = [200]', "200 robots", "robots.count"),
+        ('[control]\nmode = "thresholds"\nrobots = [0]', "no fetch", "above 0"),
+        ('[control]\nmode = "thresholds"\nrobots = [200]', "200 robots", "fetch.concurrency"),
         ("[control]\nmodes = [0, 1]", "control.modes", "from 1 on"),
         ("[control]\nmodes = 4", "control.modes", "[8, 2]"),
         ("crawl = 3", "`crawl` is a section", "[crawl]"),
         ("pages = 3", "`pages` outside a section", "sections are"),
-        ("[crawl", "not TOML", "mend"),
+        ("[crawl", "not TOML", "correct"),
     ],
 )
-def test_a_mistake_is_named_with_the_way_out(text: str, names: str, advises: str) -> None:
+def test_invalid_settings_raise_an_error_with_a_hint(text: str, names: str, advises: str) -> None:
     with pytest.raises(SettingsError) as caught:
         settings.parse(text, "some.toml")
     assert names in str(caught.value)
@@ -154,7 +154,7 @@ def test_a_mistake_is_named_with_the_way_out(text: str, names: str, advises: str
         '{"Range" = "s3cret"}',
     ],
 )
-def test_no_mistake_in_headers_shows_their_values(headers: str) -> None:
+def test_errors_about_headers_do_not_show_their_values(headers: str) -> None:
     for make in (
         lambda: parse(f"[network]\nheaders = {headers}"),
         lambda: Settings().override({"network.headers": headers}),
@@ -165,7 +165,7 @@ def test_no_mistake_in_headers_shows_their_values(headers: str) -> None:
         assert "s3cret" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_a_difference_between_settings_is_shown_without_secrets() -> None:
+def test_settings_are_shown_without_secrets() -> None:
     asked = Settings().override(
         {
             "network.headers": {"Cookie": "s3cret", "DNT": "1"},
@@ -179,24 +179,24 @@ def test_a_difference_between_settings_is_shown_without_secrets() -> None:
     assert parse(render(asked)) == asked, "the file has them, of course"
 
 
-def test_a_rule_that_is_not_in_force_keeps_nobody_from_fewer_robots() -> None:
+def test_rules_of_an_unused_mode_do_not_limit_concurrency() -> None:
     ruled = {"control.mode": "thresholds", "control.robots": [32, 4], "control.limits": [60]}
     asked = Settings().override({**ruled, "control.modes": [8, 32]})
-    assert asked.override({"control.mode": "fixed", "robots.count": 2}).robots.count == 2
+    assert asked.override({"control.mode": "fixed", "fetch.concurrency": 2}).fetch.concurrency == 2
     for mode, name in (("thresholds", "`control.robots`"), ("auto", "`control.modes`")):
         with pytest.raises(SettingsError, match=name):
-            asked.override({"control.mode": mode, "robots.count": 2})
+            asked.override({"control.mode": mode, "fetch.concurrency": 2})
 
 
 @given(st.lists(st.integers(1, 128), max_size=5).map(tuple))
-def test_numbers_of_robots_are_written_and_read_as_lists(modes: tuple[int, ...]) -> None:
+def test_modes_are_written_and_read_as_lists(modes: tuple[int, ...]) -> None:
     asked = Settings().override({"control.modes": list(modes)})
     assert settings.parse(settings.render(asked)).control.modes == modes
     assert Settings().override({"control.modes": str(list(modes))}).control.modes == modes
 
 
 @given(st.integers(1, 5000))
-def test_candidates_end_with_all_robots_and_are_few(count: int) -> None:
+def test_candidates_are_few_and_end_with_full_concurrency(count: int) -> None:
     found = Settings().control.candidates(count)
     assert found[-1] == count
     assert found[0] >= 1
@@ -204,7 +204,7 @@ def test_candidates_end_with_all_robots_and_are_few(count: int) -> None:
     assert sorted(set(found)) == list(found)
 
 
-def test_overriding_reads_words_as_the_file_would() -> None:
+def test_override_reads_text_like_the_file() -> None:
     changed = Settings().override(
         {
             "politeness.delay": "250ms",
@@ -249,17 +249,22 @@ def test_overriding_reads_words_as_the_file_would() -> None:
         ("politeness.obey_robots_txt", "false", False),
     ],
 )
-def test_a_word_may_be_written_as_toml_or_without_quotes(name: str, word: str, read: object) -> None:
+def test_command_line_text_may_be_toml_or_unquoted(name: str, word: str, read: object) -> None:
     section, _, key = name.partition(".")
     assert getattr(getattr(Settings().override({name: word}), section), key) == read
 
 
 @pytest.mark.parametrize(
     ("name", "word"),
-    [("crawl.pages", '"500"'), ("crawl.pages", "5\nx = 1"), ("politeness.obey_robots_txt", '"yes"'),
-     ("politeness.delay", "2"), ("notify.feed", '"a\\nb"')],
-)  # fmt: skip
-def test_a_word_of_the_wrong_kind_is_refused_with_a_sentence(name: str, word: str) -> None:
+    [
+        ("crawl.pages", '"500"'),
+        ("crawl.pages", "5\nx = 1"),
+        ("politeness.obey_robots_txt", '"yes"'),
+        ("politeness.delay", "2"),
+        ("notify.feed", '"a\\nb"'),
+    ],
+)
+def test_command_line_text_of_the_wrong_kind_is_refused_with_a_hint(name: str, word: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings().override({name: word})
     assert f"`{name}` is" in str(refused.value)
@@ -267,12 +272,12 @@ def test_a_word_of_the_wrong_kind_is_refused_with_a_sentence(name: str, word: st
 
 
 @pytest.mark.parametrize("name", ["delay", "politeness", "politeness.dely", "nowhere.delay", ""])
-def test_overriding_what_does_not_exist_is_an_error(name: str) -> None:
+def test_override_of_an_unknown_setting_is_an_error(name: str) -> None:
     with pytest.raises(SettingsError, match="there is no setting"):
         Settings().override({name: "1s"})
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"missing\.toml"):
         settings.load(tmp_path / "missing.toml")
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
@@ -293,7 +298,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ("ftp://a css p", "no beginning of a URL"),
     ],
 )
-def test_a_rule_of_noise_that_cannot_be_meant_is_refused_with_a_sentence(rule: str, says: str) -> None:
+def test_an_invalid_noise_rule_is_refused_with_a_hint(rule: str, says: str) -> None:
     with pytest.raises(SettingsError, match=says) as refused:
         parse(f"[noise]\nignore = [{rule!r}]")
     assert refused.value.hint

@@ -1,4 +1,4 @@
-"""`resume --forgive`: failures are withdrawn all or none, and the totals stay exact."""
+"""`resume --retry-failed`: failures are withdrawn all or none, and the totals stay exact."""
 
 from __future__ import annotations
 
@@ -237,19 +237,23 @@ def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -
         assert (failed["pages"], failed["failed"], failed["waiting"]) == (0, len(meadow.seeds), 0)
         right = [word for entry in meadow.resolve for word in ("--resolve", entry)]
         for _ in range(3):
-            process = start("resume", home, "--forgive", *quick, *right, "--set", "storage.checkpoint=100ms")
+            process = start(
+                "resume", home, "--retry-failed", *quick, *right, "--set", "storage.checkpoint=100ms"
+            )
             while process.poll() is None and not (home / "lock").read_text():
                 time.sleep(0.01)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(rng.uniform(0.0, 1.0))
             end(process)
-        last = run("resume", home, "--forgive", *quick, *right)
+        last = run("resume", home, "--retry-failed", *quick, *right)
         stored = sorted(row["url"] for row in exported(home))
         assert stored == sorted(meadow.pages())
     assert last["lost"] == last["waiting"] == 0
     assert last["pages"] == len(stored)
     assert run("doctor", home)["healthy"]
-    said = subprocess.run(command("resume", home, "--forgive"), capture_output=True, text=True, timeout=60)
+    said = subprocess.run(
+        command("resume", home, "--retry-failed"), capture_output=True, text=True, timeout=60
+    )
     assert "there was nothing to forgive" in said.stderr
 
 

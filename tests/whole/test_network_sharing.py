@@ -102,7 +102,7 @@ def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: 
         await clock.sleep(8.0)
         assert band.living["a"][0].stages.frontier.front == 40, "all hosts are held"
         band.start("b")
-        await clock.sleep(3 * band.settings.board.heartbeat)
+        await clock.sleep(3 * band.settings.cluster.heartbeat)
         held = band.living["b"][0].stages.frontier.front
         assert held >= 2, held  # of 40: the rules draw by lot
         for name in "ab":

@@ -49,7 +49,7 @@ def policy_options(settings: Settings, policy: str | None = None) -> dict[str, o
     """Options of a policy that differ from its defaults; by default of the configured policy."""
     wishes: dict[str, dict[str, object]] = {
         "mice-and-elephants": {"delta": settings.frontier.delta},
-        "index": {"depth": settings.robots.errand_links},
+        "index": {"depth": settings.fetch.urls_per_visit},
     }
     return wishes.get(policy or settings.frontier.policy, {})
 

@@ -1,4 +1,4 @@
-"""Retry of failed hosts and URLs: `resume --forgive`.
+"""Retry of failed hosts and URLs: `resume --retry-failed`.
 
 A crawl that misread an outage has given up healthy hosts. All hosts that were given up for failing lose
 their verdict and their failures, and every URL with such an outcome is fetched again. So are URLs refused
@@ -8,7 +8,7 @@ enter behind it.
 The outcome log is never changed: a row of the kind `forgiven` withdraws the URL's last row, and readers of
 the log (`outcomes.py`) skip both. All of this is part of the first checkpoint of the run: a kill before it
 leaves everything unchanged. An agent of a cluster withdraws its own outcomes in the same way, and reports
-them to the coordinator after that checkpoint (`agent --forgive`).
+them to the coordinator after that checkpoint (`agent --retry-failed`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def frontier_of(
         clock=clock,
         policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
         front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
-        errand_links=settings.robots.errand_links,
+        errand_links=settings.fetch.urls_per_visit,
         state=sealed_frontier(last) if last else None,
         resumed_delay=politeness.host_delay,
         run_size=settings.frontier.sieve_run,

@@ -95,9 +95,9 @@ class NetworkStage:
         limits = site_limits_of(settings)
         self._tellings = Tellings(home / "board", last, joining.now)
         self._unbooked = DurableLog("unbooked", home / "unbooked.log", last)
-        self._lease = LeaseClock(settings.board.lease, joining.now)
+        self._lease = LeaseClock(settings.cluster.lease, joining.now)
         rng = np.random.default_rng()
-        self._chooser = Chooser(balancer.lookup(settings.board.policy)(rng))
+        self._chooser = Chooser(balancer.lookup(settings.cluster.policy)(rng))
         self.colleagues = Colleagues(clock, rng, socket.gethostname())
         self._settled_kinds = SettledKinds(home)
         luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
@@ -127,7 +127,7 @@ class NetworkStage:
             clock=clock,
             rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
             key_seed=seed,
-            errand_links=settings.robots.errand_links,
+            errand_links=settings.fetch.urls_per_visit,
             state=state,
             share=settings.refresh.share,
             forgiven=forgiven_keys(home, last),
@@ -138,15 +138,15 @@ class NetworkStage:
             settings.crawl.pages,
             tellings=self._tellings,
             clock=clock,
-            every=settings.board.heartbeat,
+            every=settings.cluster.heartbeat,
             hosts=lambda: self.frontier.holds if meter.allowed else 0,
             on_hunger=self._mailbox.post,
         )
         self._fetcher: LeasedFetcher | None = None
-        bounds, board = SiteBounds(limits.hosts, limits.urls), settings.board
+        bounds, board = SiteBounds(limits.hosts, limits.urls), settings.cluster
         self._messenger = Messenger(
             joining.board,
-            terms=Terms(seed, board.lease, board.heartbeat, board.keep_booked, bounds),
+            terms=Terms(seed, board.lease, board.heartbeat, board.keep_acked, bounds),
             mailbox=self._mailbox,
             tellings=self._tellings,
             lease=self._lease,
@@ -250,7 +250,7 @@ class NetworkStage:
 
     def settled_since(self, found_at: float) -> bool:
         """Whether any URL found then has an outcome by now, on any agent: nothing waited anywhere later."""
-        return self._idle_at >= found_at + 3 * self._settings.board.heartbeat
+        return self._idle_at >= found_at + 3 * self._settings.cluster.heartbeat
 
     def share(self) -> float:
         return self._share  # of the crawl's poll budget: our share of its pages
@@ -258,7 +258,7 @@ class NetworkStage:
     def _lease_turn(self) -> float:
         """Seconds that we keep a host while other agents may have known pages of it."""
         polled = self._settings.refresh.on or self._others_refresh
-        return self._settings.board.lease if polled else math.inf
+        return self._settings.cluster.lease if polled else math.inf
 
     def _is_cut_off(self) -> bool:
         """Whether our network is down, and other agents may reach our hosts."""
@@ -278,7 +278,7 @@ class NetworkStage:
         # Hosts that idle fetch workers are about to take are no backlog.
         now = self._clock.now()
         # an idle agent sends its status more often
-        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:
+        if now >= self._priced_at + 0.5 * self._settings.cluster.heartbeat:
             due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
             self._priced_at = now
             self._backlog = self._chooser.backlog(due, robots, self._meter.behind)

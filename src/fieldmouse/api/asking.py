@@ -14,7 +14,7 @@ from pathlib import Path
 from fieldmouse import url
 from fieldmouse.errors import UsageError, typed
 from fieldmouse.named import name_of
-from fieldmouse.settings import Settings
+from fieldmouse.settings import Settings, spellings
 from fieldmouse.url import Url
 
 SETTING_OF = {
@@ -26,7 +26,7 @@ SETTING_OF = {
     "scope": "scope.mode",
     "follow_seed_redirects": "scope.follow_seed_redirects",
     "policy": "frontier.policy",
-    "robots": "robots.count",
+    "concurrency": "fetch.concurrency",
     "control": "control.mode",
     "resolve": "network.resolve",
     "allow_private": "network.allow_private",
@@ -55,8 +55,7 @@ def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, o
             f"`settings` is {changes!r}, and no table of settings",
             'write it as settings={"limits.body": "4MiB"}',
         )
-    dotted |= changes
-    return base.override(dotted)
+    return base.override(dotted | spellings.renamed(changes))
 
 
 def _in_toml(word: str, value: object) -> object:

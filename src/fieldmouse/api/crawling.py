@@ -15,6 +15,7 @@ from fieldmouse.api.hatch import Hatch
 from fieldmouse.api.plan import Plan, plan
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.records import Summary
+from fieldmouse.settings.spellings import old_arguments
 
 if TYPE_CHECKING:
     from fieldmouse.reading import StoredPage
@@ -37,7 +38,7 @@ class Asked(TypedDict, total=False):
     resolve: Iterable[str] | None
     time: float | str | None
     depth: int | str | None
-    robots: int | None
+    concurrency: int | None
     control: str | None
     extract: Code | None
     admit: Code | None
@@ -63,6 +64,7 @@ class Crawl:
     The crawl starts when the first page is requested; until then nothing is created on disk.
     """
 
+    @old_arguments
     def __init__(
         self,
         directory: str | os.PathLike[str],
@@ -78,7 +80,7 @@ class Crawl:
         resolve: Iterable[str] | None = None,
         time: float | str | None = None,
         depth: int | str | None = None,
-        robots: int | None = None,
+        concurrency: int | None = None,
         control: str | None = None,
         extract: Code | None = None,
         admit: Code | None = None,
@@ -102,7 +104,7 @@ class Crawl:
         resolve: addresses of names instead of DNS, such as "*.example.org=127.0.0.1:8000".
         time: stop after this number of seconds, or text such as "10m"; 0 for no limit.
         depth: links to follow away from a seed.
-        robots: maximum number of concurrent fetches.
+        concurrency: maximum number of concurrent fetches.
         control: "fixed", "thresholds" or "auto": how the number of concurrent fetches is chosen.
         extract: a function that makes rows from a page, for `export --items`.
         admit: a function that decides whether a link is followed.
@@ -118,7 +120,7 @@ class Crawl:
         given = asking.directory_of(directory)
         self._words: dict[str, object] = {"pages": pages, "time": time, "depth": depth, "contact": contact}
         self._words |= {"delay": delay, "scope": scope, "follow_seed_redirects": follow_seed_redirects}
-        self._words |= {"policy": policy, "robots": robots, "control": control, "sign": sign}
+        self._words |= {"policy": policy, "concurrency": concurrency, "control": control, "sign": sign}
         self._words |= {"allow_private": allow_private, "resolve": _reusable(resolve), "readers": readers}
         self._words |= {"extract": extract, "admit": admit}
         self._changes = {} if settings is None else settings

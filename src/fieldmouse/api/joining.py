@@ -30,12 +30,12 @@ from fieldmouse.balancer.opening import charter_of, crawls_of, open_board
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.figures import listed
-from fieldmouse.settings import Settings
-from fieldmouse.settings.deciders import Decider, decider, published
+from fieldmouse.settings import Settings, spellings
+from fieldmouse.settings.deciders import Decider, decider, parse_published, published
 from fieldmouse.settings.reading import written
 
-BOARD_VARIABLE = "FIELDMOUSE_BOARD"
-"""Environment variable instead of `--board`: unlike an option, a password in it is not shown by `ps`."""
+COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
+"""Environment variable instead of `--coordinator`: `ps` does not show a password in it."""
 _Report = Callable[[str], None]
 _LOOK_EVERY = 0.5
 _NEW_PATIENCE = 5.0
@@ -69,12 +69,13 @@ def plan_to_join(
     if config is None and not known and ready.is_file():
         config = ready
     base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
+    changes = spellings.renamed(changes)
     own = asking.applied(base, words, changes)
     seeds_given = asking.seeds_of([*own.crawl.seeds, *seeds_given])
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
     charter = asyncio.run(_charter(boards, crawl, founding, returning, on_waiting))
-    common = settings_file.parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
+    common = parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
     given = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
     _check_seeds(seeds_given, charter)
     for section, key in _keys():

@@ -134,7 +134,7 @@ def plan_to_resume(
     if (directory / AGENT_FILE).exists():
         raise UsageError(
             f"the crawl in `{directory}` is an agent of a cluster",
-            f"continue it with `fieldmouse agent {typed(directory)} --board URL`",
+            f"continue it with `fieldmouse agent {typed(directory)} --coordinator URL`",
         )
     kept = settings_file.load(home / "fieldmouse.toml")
     old_seeds = asking.seeds_of(kept.crawl.seeds)

@@ -14,6 +14,7 @@ from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally
 from fieldmouse.errors import UsageError, typed
 from fieldmouse.records import Summary
 from fieldmouse.settings.order import Order
+from fieldmouse.settings.spellings import old_arguments
 
 
 def plan_to_refresh(
@@ -41,6 +42,7 @@ def plan_to_refresh(
     return replace(plan, order=Order(once, hold=not rest, only=True))
 
 
+@old_arguments
 def refresh(
     directory: str | os.PathLike[str],
     *,
@@ -50,7 +52,7 @@ def refresh(
     time: float | str | None = None,
     rest: bool = False,
     delay: float | str | None = None,
-    robots: int | None = None,
+    concurrency: int | None = None,
     contact: str | None = None,
     allow_private: bool | None = None,
     resolve: Iterable[str] | None = None,
@@ -58,19 +60,17 @@ def refresh(
 ) -> Summary:
     """Poll the known pages of the crawl in `directory`, and return the summary.
 
-    budget: polls, as a rate such as "500/h"; None takes the value of `fieldmouse.toml`, "none" polls as
-    fast as
-        politeness allows.
+    budget: polls, as a rate such as "500/h"; None takes the value of `fieldmouse.toml`, "none" polls
+        as fast as politeness allows.
     policy: how the budget is spread: "learned", "uniform", ...; or "package.module:Class".
     once: end when every known page was polled once and the pages discovered by that are fetched.
     time: end after this number of seconds, or text such as "1d". Without `time` and `once` the refresh
-    runs
-        until Ctrl-C.
+        runs until Ctrl-C.
     rest: also fetch the URLs that were still waiting when the crawl was stopped.
 
     The other arguments are those of `Crawl`. `summary.refreshed` has the results of this run's polls.
     """
-    words: dict[str, object] = {"time": time, "delay": delay, "robots": robots, "contact": contact}
+    words: dict[str, object] = {"time": time, "delay": delay, "concurrency": concurrency, "contact": contact}
     words |= {"allow_private": allow_private, "resolve": resolve}
     given = {"refresh.budget": budget, "refresh.policy": policy}
     changes = {name: value for name, value in given.items() if value is not None} | dict(settings or {})

@@ -72,7 +72,7 @@ def command_of(directory: Path) -> str:
     """Command that continues the agent in this directory, for people."""
     identity = read_origin(directory) or _NO_IDENTITY
     crawl = f" --crawl {typed(identity.crawl)}" if identity.crawl not in ("", DEFAULT_CRAWL) else ""
-    return f"fieldmouse agent {typed(directory)} --board URL{crawl}"
+    return f"fieldmouse agent {typed(directory)} --coordinator URL{crawl}"
 
 
 def last_start(directory: Path) -> Name:

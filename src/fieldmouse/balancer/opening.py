@@ -40,7 +40,7 @@ def _labels(urls: Sequence[str], crawl: str) -> list[str]:
             f"`--crawl {crawl}` is no name of a crawl", "use letters, digits, dots, dashes and underscores"
         )
     if not urls:
-        raise UsageError("no coordinator is named", "name its server: `--board redis://HOST:6379/0`")
+        raise UsageError("no coordinator is named", "name its server: `--coordinator redis://HOST:6379/0`")
     try:
         from fieldmouse.balancer.board.server.connect import label_of
     except ModuleNotFoundError as missing:

@@ -97,6 +97,10 @@ def run(words: list[str]) -> int:
     except click.ClickException as wrong:
         context = wrong.ctx if isinstance(wrong, click.UsageError) else None
         where = context.command_path if context else _command_path(words)
+        if isinstance(wrong, click.NoSuchOption) and wrong.possibilities and context:  # old names stay hidden
+            shown = {name for param in context.command.get_params(context) for name in param.opts}
+            near = [name for name in wrong.possibilities if name in shown]
+            wrong = click.NoSuchOption(wrong.option_name, possibilities=near, ctx=context)
         voice.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
         return wrong.exit_code
     except StoppedAtOnce as trouble:

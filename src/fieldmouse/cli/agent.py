@@ -16,19 +16,20 @@ from fieldmouse.errors import FieldmouseError, typed
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse agent east --board redis://board.example:6379/0 --seed https://example.org/
-  fieldmouse agent west --board redis://board.example:6379/0
-  fieldmouse agent west --board redis://board.example:6379/0 --forgive
-  fieldmouse agent east --board rediss://:PASSWORD@board.example:6380/0 --crawl news"""
+  fieldmouse agent east --coordinator redis://board.example:6379/0 --seed https://example.org/
+  fieldmouse agent west --coordinator redis://board.example:6379/0
+  fieldmouse agent west --coordinator redis://board.example:6379/0 --retry-failed
+  fieldmouse agent east --coordinator rediss://:PASSWORD@board.example:6380/0 --crawl news"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--board",
+    "--coordinator",
     "boards",
+    cls=options.RenamedOption,
     metavar="URL",
     multiple=True,
     required=True,
-    envvar=joining.BOARD_VARIABLE,
+    envvar=joining.COORDINATOR_VARIABLE,
     show_envvar=True,
     help="The Redis-protocol server where agents meet; given more than once, sites are spread over them.",
 )
@@ -52,12 +53,12 @@ Examples:
 @options.seed_redirects
 @click.option("--balance", metavar="NAME", help="Which agent visits a host next: priced, kalman, hash, ...")
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
-@click.option("--forgive", is_flag=True, help="Ask again whatever this agent gave up because a host failed.")
+@options.retry_failed
 @options.limits
 @options.as_json
 def command(
     directory: Path, boards: tuple[str, ...], name: str, seeds: tuple[str, ...], seeds_file: str | None,
-    balance: str | None, config: Path | None, forgive: bool, as_json: bool, **given: Any,
+    balance: str | None, config: Path | None, retry_failed: bool, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Crawl into DIRECTORY together with other agents.
 
@@ -74,7 +75,7 @@ def command(
     plug-ins. If the crawl wants them otherwise, say so to every agent, for example with
     --allow-private; an agent that was not told refuses to join and names the setting.
 
-    With --forgive, after the crawl has ended, the URLs that this agent gave up because their
+    With --retry-failed, after the crawl has ended, the URLs that this agent gave up because their
     hosts failed (no address, no connection, TLS, no robots.txt) wait on the board again, for
     whichever agents are there.
 
@@ -83,7 +84,7 @@ def command(
     every = options.progress_every(given)
     words, changes = options.asked(given)
     if balance is not None:
-        changes = {"board.policy": balance} | changes
+        changes = {"cluster.policy": balance} | changes
     listed = [*seeds, *(crawl.listed_in(seeds_file) if seeds_file else ())]
     with voice.talk_only():
         plan = joining.plan_to_join(
@@ -92,7 +93,7 @@ def command(
     if listed and plan.new:  # what is missing here was said, or not, by the first
         crawl.advise(plan)
     try:
-        on_forgiven = resume.tell_forgiven if forgive else None
+        on_forgiven = resume.tell_forgiven if retry_failed else None
         return crawl.run(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
     except FieldmouseError as trouble:
         trouble.continued_by("agent", command_of(directory).partition(typed(directory))[2])

@@ -6,6 +6,7 @@ and fails with the same sentence. `--set` reaches every setting without an optio
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,12 +15,43 @@ import click
 
 from fieldmouse.api.asking import SETTING_OF
 from fieldmouse.errors import UsageError
-from fieldmouse.settings import units
+from fieldmouse.settings import spellings, units
 
 if TYPE_CHECKING:
     from fieldmouse.reading import ReadingRoom, ReadingRooms
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RenamedOption(click.Option):
+    """Option that is also understood under its old name, and its variable under the old one."""
+
+    @property
+    def _former(self) -> click.Option:
+        old = next(old for old, new in spellings.OPTIONS.items() if new in self.opts)
+        return click.Option([old], is_flag=self.is_flag, multiple=self.multiple)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        super().add_to_parser(parser, ctx)
+        self._former.add_to_parser(parser, ctx)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> Any:
+        former = self._former
+        if former.name in opts:
+            if self.name in opts:
+                raise spellings.both_given(former.opts[0], self.opts[0])
+            opts = {**opts, self.name: opts[former.name]}
+        return super().consume_value(ctx, opts)
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        value = super().resolve_envvar_value(ctx)
+        for old, new in spellings.VARIABLES.items():
+            if new == self.envvar and os.environ.get(old):
+                if value is not None:
+                    raise spellings.both_given(old, new)
+                return os.environ[old]
+        return value
+
 
 also = click.option(
     "--with",
@@ -30,6 +62,13 @@ also = click.option(
     help="Another crawl, to be read as one with this; may be repeated.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of talk.")
+
+retry_failed = click.option(
+    "--retry-failed",
+    is_flag=True,
+    cls=RenamedOption,
+    help="Retry URLs that were given up here because a host failed.",
+)
 
 seed_redirects = click.option(
     "--follow-seed-redirects",
@@ -73,7 +112,7 @@ def polite(command: F) -> F:
             click.option(
                 "--delay", metavar="T", help="Between two requests to one host, such as 1s or 500/h."
             ),
-            click.option("--robots", metavar="N", help="How many fetches may go on at the same time."),
+            click.option("--concurrency", metavar="N", cls=RenamedOption, help="Most fetches at a time."),
             click.option(
                 "--control",
                 metavar="MODE",
@@ -114,7 +153,7 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
 def asked(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """The short words among the options that were given, and what `--set` changes."""
     words = {word: given.get(word) or None for word in SETTING_OF}
-    return words, dict(changes(given.get("changes", ())))
+    return words, spellings.renamed(changes(given.get("changes", ())))
 
 
 def changes(words: Iterable[str]) -> dict[str, str]:

@@ -196,7 +196,7 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
     if summary.whole is not None and not summary.exit and OF_HOSTS & summary.reasons.keys():
         again = command_of(Path(directory))
-        voice.hint(f"when the hosts that failed here can be reached again: `{again} --forgive`")
+        voice.hint(f"when the hosts that failed here can be reached again: `{again} --retry-failed`")
 
 
 def _ending(summary: Summary, settings: Settings) -> str:

@@ -23,22 +23,22 @@ Examples:
   fieldmouse resume atlas
   fieldmouse resume atlas --pages 50000 --delay 2s
   fieldmouse resume atlas --seed https://example.org/news/
-  fieldmouse resume atlas --forgive"""
+  fieldmouse resume atlas --retry-failed"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
     "--seed", "seeds", metavar="URL", multiple=True, help="Begin here, too; may be given many times."
 )
-@click.option("--forgive", is_flag=True, help="Ask again whatever was given up because a host failed.")
+@options.retry_failed
 @options.limits
 @options.as_json
-def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: bool, **given: Any) -> int:
+def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json: bool, **given: Any) -> int:
     """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
 
     The settings are those of its fieldmouse.toml; options change them for this run
     only. A limit that has been reached has done its work: without a new one the
     crawl goes on to its end. Seeds given here, or added to that file, are visited if
-    they are new, and those given here are added to the file. With --forgive hosts
+    they are new, and those given here are added to the file. With --retry-failed hosts
     that were given up (no address, no connection, no robots.txt) get another chance,
     and their URLs are visited again; with --allow-private also hosts that were refused
     for a private address.
@@ -49,7 +49,7 @@ def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: boo
     _tell_lifted(plan)
     if plan.added:
         _tell_added(plan)
-    return crawl.run(plan, as_json=as_json, every=every, on_forgiven=tell_forgiven if forgive else None)
+    return crawl.run(plan, as_json=as_json, every=every, on_forgiven=tell_forgiven if retry_failed else None)
 
 
 def tell_forgiven(forgiven: Forgiven) -> None:

@@ -22,7 +22,7 @@ def rule_of(settings: Settings) -> Thresholds:
     control = settings.control
     if control.mode == "thresholds":
         return Thresholds(control.robots, control.limits)
-    return Thresholds((settings.robots.count,))
+    return Thresholds((settings.fetch.concurrency,))
 
 
 def cost_of(settings: Settings) -> Cost:
@@ -48,7 +48,7 @@ def governor_of(
         return None
     habits = Habits(
         capacity=settings.buffer.pages,
-        modes=control.candidates(settings.robots.count),
+        modes=control.candidates(settings.fetch.concurrency),
         cost=cost_of(settings),
         every=control.every,
         pages=control.pages,

@@ -156,7 +156,7 @@ class CrawlDir:
     def way_on(self) -> str:
         """The command that goes on with the crawl."""
         if self.is_agents:
-            return f"fieldmouse agent {typed(self.path)} --board URL"
+            return f"fieldmouse agent {typed(self.path)} --coordinator URL"
         return f"fieldmouse resume {typed(self.path)}"
 
     def way_to_poll(self, budget: str = "") -> str:

@@ -2,7 +2,7 @@
 
 What lies past the checkpoint's length may yet be undone by a kill, so it is not
 shown. A URL can have several rows, one for each time it was fetched; of its
-stored pages the newest counts. A row that was taken back (`resume --forgive`) counts no more
+stored pages the newest counts. A row that was taken back (`resume --retry-failed`) counts no more
 than the row that says so.
 """
 

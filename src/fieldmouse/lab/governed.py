@@ -63,7 +63,7 @@ class Situation:
             {
                 "crawl.time": f"{self.time}s", "politeness.delay": "0s", "politeness.obey_robots_txt": False,
                 "network.allow_private": True, "storage.checkpoint": "1h", "storage.min_free": "0B",
-                "robots.count": self.robots, "buffer.pages": self.capacity, "buffer.when_full": "lose",
+                "fetch.concurrency": self.robots, "buffer.pages": self.capacity, "buffer.when_full": "lose",
                 "control.trace": "0B", "cost.loss": cost.loss, "cost.obsolete": cost.obs,
                 "cost.response": cost.sojourn, "cost.robots": cost.robots, "cost.starvation": cost.star,
                 **changes,

@@ -99,7 +99,7 @@ def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = No
             "scope.mode": "web",
             "politeness.delay": f"{trial.delay}s",
             "network.allow_private": True,
-            "robots.count": max(128, 2 * trial.front),  # never too few: the front is what is tried
+            "fetch.concurrency": max(128, 2 * trial.front),  # never too few: the front is what is tried
             "frontier.policy": policy,
             "frontier.front_min": trial.front,
             "frontier.front_max": trial.front,

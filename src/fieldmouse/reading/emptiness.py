@@ -54,13 +54,13 @@ def _hint(row: OutcomeRow, directory: str) -> str:
     name = name_of(host_of(row.url))
     shared = is_agent(Path(directory))
     resume = command_of(Path(directory)) if shared else f"fieldmouse resume {typed(directory)}"
-    again = f"`{resume} --forgive` asks again"
+    again = f"`{resume} --retry-failed` asks again"
     match row.reason:
         case Reason.PRIVATE.value:
             visited = (
                 "`--allow-private` visits such hosts, in a new directory as another crawl (`--crawl NAME`)"
                 if shared
-                else f"`{resume} --allow-private --forgive` visits such hosts"
+                else f"`{resume} --allow-private --retry-failed` visits such hosts"
             )
             return f"`{name}` is on a private network; {visited}"
         case Reason.NO_ADDRESS.value:
@@ -69,7 +69,7 @@ def _hint(row: OutcomeRow, directory: str) -> str:
             trusted = "if its certificate is from an authority of your own, "
             if shared:
                 return f"{trusted}add `--set network.ca_file=FILE`"
-            return f"{trusted}`{resume} --forgive --set network.ca_file=FILE` asks again"
+            return f"{trusted}`{resume} --retry-failed --set network.ca_file=FILE` asks again"
         case Reason.NO_CONNECTION.value | Reason.TIMEOUT.value:
             return f"when `{host_of(row.url)}` can be reached from this machine, {again}"
         case Reason.EXCLUDED.value:

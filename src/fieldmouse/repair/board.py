@@ -225,7 +225,7 @@ async def rebuild_with(
     politeness = politeness_of(settings)
     books = await builder.books()
     delay = max(politeness.delay, politeness.address_delay)
-    await builder.publish(settings.board.lease, delay, age=now - begun_at)
+    await builder.publish(settings.cluster.lease, delay, age=now - begun_at)
     unreadable = sum(member.crawl.unreadable for member in members)
     return RebuiltBoard(
         crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable
@@ -251,7 +251,7 @@ async def _restore(
             for host, keyed in by_host.items()
         ]
         urls = [str(row.url) for keyed in by_host.values() for row in keyed.values()]
-        packed = pack_urls(urls) if settings.board.keep_booked else b""
+        packed = pack_urls(urls) if settings.cluster.keep_acked else b""
         new += await builder.restore(member.name, restored, packed, bounded=bool(limits.hosts or limits.urls))
     return new
 

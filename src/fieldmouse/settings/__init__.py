@@ -1,9 +1,8 @@
-"""What was asked of a crawl: `fieldmouse.toml`, read into typed values.
+"""Settings of a crawl: `fieldmouse.toml`, read into typed values.
 
-A setting enters as text with units ("10s", "64MiB") and is a checked number
-afterwards. Nothing unknown is passed over in silence: a misspelt key is an error
-that names the key and the likely meaning, since a crawl that quietly ignores
-`dealy = "10s"` is rude for days before anybody notices.
+A setting is written as text with units ("10s", "64MiB") and read into a checked number. Unknown keys are
+errors that name the key and the likely meaning: a crawl that ignored `dealy = "10s"` would be impolite for
+days before its owner noticed.
 
     settings = load(Path("atlas/fieldmouse.toml"))
     settings.politeness.delay          # seconds
@@ -13,32 +12,32 @@ that names the key and the likely meaning, since a crawl that quietly ignores
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from fieldmouse.errors import SettingsError, typed
-from fieldmouse.settings import reading
-from fieldmouse.settings.board import BoardSection
+from fieldmouse.settings import reading, spellings
+from fieldmouse.settings.board import ClusterSection
 from fieldmouse.settings.control import ControlSection, CostSection
-from fieldmouse.settings.deciders import is_of_a_machine
 from fieldmouse.settings.freshness import RefreshSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
 from fieldmouse.settings.noise import NoiseSection
 from fieldmouse.settings.notify import NotifySection
+from fieldmouse.settings.reading import render
 from fieldmouse.settings.sections import (
     BufferSection,
     CrawlSection,
+    FetchSection,
     FrontierSection,
     LimitsSection,
     NetworkSection,
     PolitenessSection,
-    RobotsSection,
     ScopeSection,
 )
 
-__all__ = ["Settings", "load", "parse", "parse_published", "render"]
+__all__ = ["Settings", "load", "parse", "render"]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -47,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True):
     crawl: CrawlSection = CrawlSection()
     scope: ScopeSection = ScopeSection()
     politeness: PolitenessSection = PolitenessSection()
-    robots: RobotsSection = RobotsSection()
+    fetch: FetchSection = FetchSection()
     limits: LimitsSection = LimitsSection()
     network: NetworkSection = NetworkSection()
     frontier: FrontierSection = FrontierSection()
@@ -61,18 +60,18 @@ class Settings(msgspec.Struct, frozen=True):
     storage: StorageSection = StorageSection()
     refresh: RefreshSection = RefreshSection()
     noise: NoiseSection = NoiseSection()
-    board: BoardSection = BoardSection()
+    cluster: ClusterSection = ClusterSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
-        """These settings with some values replaced, named as `section.key`.
+        """Copy of these settings with some values replaced, named as `section.key`.
 
-        A value is what TOML would hold, or a word from the command line.
+        A value is what TOML would hold, or text from the command line.
 
         >>> Settings().override({"politeness.delay": "250ms", "crawl.pages": "500"}).crawl.pages
         500
         """
         changed = self
-        for name, value in dotted.items():
+        for name, value in spellings.renamed(dotted).items():
             section, key = reading.split(Settings, name)
             table = reading.replace(getattr(changed, section), section, {key: value}, words=True)
             changed = msgspec.structs.replace(changed, **{section: table})
@@ -80,7 +79,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> list[str]:
-        """Names of the settings that hold secrets: a file with these values is for its owner alone.
+        """Names of the settings that hold secrets. Only the owner may read a file with these values.
 
         >>> Settings().override({"network.headers": {"Cookie": "id=1", "DNT": "1"}}).secrets
         ['network.headers']
@@ -88,61 +87,54 @@ class Settings(msgspec.Struct, frozen=True):
         return reading.secrets_in(self)
 
     def checked(self) -> Settings:
-        """Itself, if no two settings contradict each other."""
+        """Return these settings; raise `SettingsError` if two of them contradict each other."""
         if self.frontier.front_min > self.frontier.front_max:
             raise SettingsError(
                 f"`frontier.front_min` ({self.frontier.front_min}) is more than"
                 f" `frontier.front_max` ({self.frontier.front_max})",
-                "raise the one or lower the other",
+                "raise `frontier.front_max` or lower `frontier.front_min`",
             )
-        self.control.check(most=self.robots.count)
+        self.control.check(most=self.fetch.concurrency)
         self.notify.check()
-        self.board.check()
+        self.cluster.check()
         return self
 
 
-def parse(text: str, where: str = "fieldmouse.toml") -> Settings:
-    """Settings out of TOML; what is not said keeps its default.
+def parse(
+    text: str,
+    where: str = "fieldmouse.toml",
+    is_ignored: Callable[[str, str], bool] = lambda section, key: False,
+) -> Settings:
+    r"""Read settings from TOML; missing keys have their defaults, and so have those that are ignored.
 
-    >>> parse('[politeness]\\ndelay = "10s"').politeness.delay
+    >>> parse('[politeness]\ndelay = "10s"').politeness.delay
     10.0
     """
-    return _read(_tables(text, where), where)
-
-
-def parse_published(text: str, where: str) -> Settings:
-    """The settings of a crawl as they stand on a server; what is a machine's own is ignored there."""
-    kept: dict[str, object] = {}
+    settings = Settings()
     for section, table in _tables(text, where).items():
         reading.check_section(Settings, section, table, where)
-        known = reading.abouts(reading.sections(Settings)[section])
         assert isinstance(table, dict)  # checked
-        own = [key for key in table if key in known and is_of_a_machine(section, key)]
-        kept[section] = {key: value for key, value in table.items() if key not in own}
-    return _read(kept, where)
-
-
-def _tables(text: str, where: str) -> dict[str, object]:
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise SettingsError(f"`{where}` is nested too deeply", "a section has keys, and no more") from None
-    except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
-        raise SettingsError(f"`{where}` is not TOML: {trouble}", "mend that line") from trouble
-
-
-def _read(tables: Mapping[str, object], where: str) -> Settings:
-    settings = Settings()
-    for section, table in tables.items():
-        reading.check_section(Settings, section, table, where)
-        assert isinstance(table, dict)  # checked
-        filled = reading.replace(getattr(settings, section), section, table, where=where)
+        keys = reading.abouts(reading.sections(Settings)[section])
+        ignored = {key for key in keys if is_ignored(section, key)}
+        given = {key: value for key, value in table.items() if key not in ignored}
+        filled = reading.replace(getattr(settings, section), section, given, where=where)
         settings = msgspec.structs.replace(settings, **{section: filled})
     return settings.checked()
 
 
+def _tables(text: str, where: str) -> Mapping[str, object]:
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        hint = "a section holds keys, and nothing deeper"
+        raise SettingsError(f"`{where}` is nested too deeply", hint) from None
+    except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
+        raise SettingsError(f"`{where}` is not TOML: {trouble}", "correct that line") from trouble
+    return spellings.renamed_tables(tables, where)
+
+
 def load(path: Path) -> Settings:
-    """Settings out of a file."""
+    """Read settings from a file."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as trouble:
@@ -156,8 +148,3 @@ def load(path: Path) -> Settings:
     except UnicodeDecodeError as trouble:
         raise SettingsError(f"`{path}` is not UTF-8 text", "save it as UTF-8") from trouble
     return parse(text, str(path))
-
-
-def render(settings: Settings) -> str:
-    """A commented `fieldmouse.toml` that reads back as the same settings."""
-    return reading.render(settings)

@@ -1,4 +1,4 @@
-"""The section `[board]`: how agents on many machines share a crawl."""
+"""Section `[cluster]`: settings of a crawl that agents on many machines share."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from fieldmouse.settings.sections import Section
 BALANCERS = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
 
 
-class BoardSection(Section, frozen=True):
-    """Agents that meet on a board (see docs/network.md); a crawl on one machine needs none of it."""
+class ClusterSection(Section, frozen=True):
+    """Agents that share a crawl through a coordinator (see docs/network.md); unused on one machine."""
 
     policy: Annotated[
         str, About(kinds.one_of(*BALANCERS), "which agent visits a host next (see docs/network.md)")
     ] = "priced"
     lease: Annotated[
-        float, About(kinds.SOME_TIME, "an agent that is not heard of for so long loses what it holds")
+        float, About(kinds.SOME_TIME, "an agent without a heartbeat for this time loses its hosts")
     ] = 15.0
-    heartbeat: Annotated[float, About(kinds.SOME_TIME, "between two signs of life of an agent")] = 5.0
-    keep_booked: Annotated[
-        bool, About(kinds.FLAG, "the board remembers who fetched what, should a machine be lost for good")
+    heartbeat: Annotated[float, About(kinds.SOME_TIME, "time between two heartbeats of an agent")] = 5.0
+    keep_acked: Annotated[
+        bool,
+        About(kinds.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost"),
     ] = True
 
     def check(self) -> None:
-        """An agent that is late once must not lose what it holds: two signs of life fit into a lease."""
+        """Raise unless two heartbeats fit into a lease: one late heartbeat must cost no hosts."""
         if self.heartbeat > 0.4 * self.lease:
             raise SettingsError(
-                f"`board.heartbeat` ({self.heartbeat:g} s) is too long for `board.lease` ({self.lease:g} s)",
-                "let a lease last at least two and a half times as long: agents would lose what they hold",
+                f"`cluster.heartbeat` ({self.heartbeat:g} s) is too long for"
+                f" `cluster.lease` ({self.lease:g} s)",
+                "make the lease at least two and a half times as long, or agents lose their hosts",
             )

@@ -1,4 +1,4 @@
-"""Settings that govern the robots: who decides how many work, and what it costs when it goes wrong."""
+"""Sections `[control]` and `[cost]`: the number of concurrent fetches, and the costs it is chosen by."""
 
 from __future__ import annotations
 
@@ -14,75 +14,77 @@ _STEP = 4
 
 
 class ControlSection(Section, frozen=True):
-    """How many robots may work, given how many pages wait for the indexer (see docs/control.md)."""
+    """Number of concurrent fetches, given the pages that wait for the indexer (see docs/control.md)."""
 
     mode: Annotated[
         str,
         About(
             kinds.one_of("fixed", "thresholds", "auto"),
-            "always `robots.count`, or fewer as the buffer fills: by your limits, or by fitted ones",
+            "always `fetch.concurrency`, or fewer as the buffer fills: by your limits or by fitted ones",
         ),
     ] = "fixed"
     robots: Annotated[
-        tuple[int, ...], About(kinds.COUNTS, "thresholds: robots at work, from an empty buffer to a full one")
+        tuple[int, ...],
+        About(kinds.COUNTS, "thresholds: concurrent fetches, from empty to full buffer"),
     ] = ()
     limits: Annotated[
         tuple[int, ...],
-        About(kinds.COUNTS, "thresholds: the fullest buffer, in pages, for each of them but the last"),
+        About(kinds.COUNTS, "thresholds: most pages in the buffer for each of them but the last"),
     ] = ()
     modes: Annotated[
         tuple[int, ...],
-        About(kinds.COUNTS, "auto: numbers of robots to choose from; none for a few up to `robots.count`"),
+        About(
+            kinds.COUNTS, "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`"
+        ),
     ] = ()
     every: Annotated[float, About(kinds.DURATION, "auto: time between two decisions")] = 60.0
-    pages: Annotated[int, About(kinds.POSITIVE, "auto: fewest pages seen between two decisions")] = 200
+    pages: Annotated[int, About(kinds.POSITIVE, "auto: fewest pages between two decisions")] = 200
     explore: Annotated[
-        float, About(kinds.DURATION, "auto: how long each number of robots is tried in the beginning")
+        float, About(kinds.DURATION, "auto: how long each number of fetches is tried at the start")
     ] = 10.0
-    memory: Annotated[
-        float, About(kinds.DURATION, "auto: what is longer ago is not used to predict what comes")
-    ] = 1200.0
+    memory: Annotated[float, About(kinds.DURATION, "auto: age up to which measurements are used")] = 1200.0
     trace: Annotated[
         int, About(kinds.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none")
     ] = 16 << 20
 
     @property
     def dropping(self) -> bool:
-        """Whether a page that finds the buffer full is dropped, as in the model, unless told otherwise."""
+        """Whether a page that meets a full buffer is dropped, as in the model; `buffer.when_full` overrides
+        it."""
         return self.mode != "fixed"
 
     def candidates(self, most: int) -> tuple[int, ...]:
-        """The numbers of robots that `auto` chooses from, ascending; `most` is `robots.count`.
+        """Numbers of fetches that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
 
         >>> ControlSection().candidates(128), ControlSection(modes=(3, 1)).candidates(128)
         ((2, 8, 32, 128), (1, 3))
         """
         if self.modes:
             return tuple(sorted(set(self.modes)))
-        found = [most]
-        while len(found) < 4 and found[0] > 1:
-            found.insert(0, max(1, found[0] // _STEP))
-        return tuple(found)
+        numbers = [most]
+        while len(numbers) < 4 and numbers[0] > 1:
+            numbers.insert(0, max(1, numbers[0] // _STEP))
+        return tuple(numbers)
 
     def check(self, most: int) -> None:
-        """Say what is wrong with the rule, if anything is; `most` is `robots.count`."""
+        """Raise `SettingsError` if the rule is invalid; `most` is `fetch.concurrency`."""
         if self.mode == "thresholds":
             check_rule(self.robots, self.limits, "control.")
             if self.robots[0] == 0:
-                raise SettingsError("`control.robots` lets no robot work", "begin with a number above 0")
-        # What another mode would ask for may stay in the file: a crawl is resumed under this one and that.
+                raise SettingsError("`control.robots` allows no fetch", "start with a number above 0")
+        # Values of the other modes may stay in the file: a crawl may be resumed under another mode.
         for mode, name, wanted in (("thresholds", "robots", self.robots), ("auto", "modes", self.modes)):
             if mode == self.mode and wanted and max(wanted) > most:
                 raise SettingsError(
-                    f"`control.{name}` asks for {max(wanted)} robots, and `robots.count` is {most}",
-                    "raise `robots.count`, or ask for fewer",
+                    f"`control.{name}` asks for {max(wanted)} robots, and `fetch.concurrency` is {most}",
+                    "raise `fetch.concurrency`, or ask for fewer",
                 )
         if self.modes and not all(self.modes):
-            raise SettingsError("`control.modes` has a 0", "name numbers of robots from 1 on")
+            raise SettingsError("`control.modes` has a 0", "use numbers from 1 on")
 
 
 class CostSection(Section, frozen=True):
-    """What `auto` makes small: the sum of these, each times what it is about."""
+    """Weights of the cost that `auto` minimises: the sum of these, each times its quantity."""
 
     loss: Annotated[float, About(kinds.NUMBER, "a page fetched and dropped because the buffer was full")] = (
         1.0
@@ -91,9 +93,9 @@ class CostSection(Section, frozen=True):
         float, About(kinds.NUMBER, "a page fetched and dropped because it waited too long")
     ] = 1.0
     response: Annotated[
-        float, About(kinds.NUMBER, "a second, on average, between a page's arrival and its being indexed")
+        float, About(kinds.NUMBER, "a second of average delay between fetching and indexing a page")
     ] = 0.1
-    robots: Annotated[float, About(kinds.NUMBER, "a robot at work, for a second")] = 0.01
+    robots: Annotated[float, About(kinds.NUMBER, "a second of one fetch at work")] = 0.01
     starvation: Annotated[float, About(kinds.NUMBER, "a second in which the indexer has nothing to do")] = (
         100.0
     )

@@ -1,115 +1,109 @@
-"""Who decides each setting where several agents crawl together: the crawl, the machine, or both.
+"""Table of who decides each setting of a shared crawl: the crawl, the machine, or both.
 
-The settings of a crawl lie on a server that other people and programs can write to. So an agent takes from
-there what the crawl is about, and nothing that is its machine's own decision: code, private addresses,
+The settings of a crawl are stored on a server that other people and programs can write to. An agent takes
+the subject of the crawl from there, and nothing that its machine must decide: code, private addresses,
 certificates, robots.txt, memory, disk, names, credentials.
 
-Every setting stands in this table once, which is tested: a new one must say who decides.
+A test checks that every setting is in this table once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 
 import msgspec
 
+from fieldmouse.settings import Settings, parse
 from fieldmouse.settings.reading import abouts, sections, written
 
 
 class Decider(Enum):
-    """Who decides a setting of an agent that joins a crawl."""
+    """Authority over a setting when an agent joins a crawl."""
 
     CRAWL = "the crawl"
-    """The founder says it once, and all agents have the same."""
+    """The first agent sets it, and all agents have the same value."""
     RUN = "each run"
-    """An agent may say it anew with each start, for the whole crawl."""
+    """An agent may change it at each start, for the whole crawl."""
     MACHINE = "the machine"
-    """Each agent says it for itself. It is never written to the server, and ignored if it stands there."""
+    """Each agent sets its own. It is never written to the server, and ignored if found there."""
     PERMIT = "the crawl, if the machine allows it"
-    """A switch. The crawl may turn it from its default only where the machine has turned it, too."""
+    """A switch. The crawl may change it from its default only if the machine has changed it too."""
     AGREE = "both"
-    """What is not the default must be said on the machine in the same words."""
+    """A value other than the default must be set to the same on the machine."""
     CODE = "both, where it names code"
-    """The same for a value such as `package.module:name`; the names of built-in policies are the crawl's."""
+    """As `AGREE` for a value such as `package.module:name`; the crawl decides between built-in policies."""
     LONGER = "the crawl, and the machine may lengthen it"
-    """The longer of both counts."""
+    """The longer of both durations applies."""
     AT_MOST = "the crawl, up to what the machine allows"
-    """A larger value than the machine's, or than the default if it says nothing, is refused."""
+    """A value above the machine's, or above the default if the machine sets none, is refused."""
 
 
-_C, _R, _M, _P, _A = Decider.CRAWL, Decider.RUN, Decider.MACHINE, Decider.PERMIT, Decider.AGREE
-_L, _T = Decider.LONGER, Decider.AT_MOST
+_SETTINGS_OF = {
+    Decider.CRAWL: """
+        crawl.seeds crawl.contact crawl.max_depth scope.* noise.*
+        limits.connect limits.first_byte limits.total limits.idle limits.min_speed limits.grace
+        limits.redirects limits.url_length limits.pages_per_host limits.links_per_page
+        limits.hosts_per_site limits.urls_per_site limits.traps
+        index.sitemaps index.feeds index.store_text plugins.patience plugins.items
+        refresh.share refresh.retry refresh.revisits
+        cluster.policy cluster.lease cluster.heartbeat cluster.keep_acked
+    """,
+    Decider.RUN: "crawl.pages crawl.time refresh.on refresh.budget",
+    # `network.headers` may hold passwords.
+    Decider.MACHINE: """
+        fetch.* frontier.* buffer.* control.* cost.* archive.* notify.* storage.* index.shards index.heap
+        network.resolve network.nameservers network.source network.ca_file network.headers
+    """,
+    Decider.PERMIT: """
+        politeness.obey_robots_txt network.allow_private network.tls_verify plugins.keep_signatures
+    """,
+    # `crawl.product` chooses the group of a robots.txt that is obeyed.
+    Decider.AGREE: """
+        crawl.product plugins.extract plugins.admit plugins.readers plugins.sign plugins.sign_hosts
+    """,
+    Decider.CODE: "refresh.policy",
+    Decider.LONGER: """
+        politeness.delay politeness.address_delay politeness.crawl_delay_cap politeness.retry_after_cap
+        politeness.backoff politeness.backoff_cap politeness.patience
+    """,
+    Decider.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
+}
+"""Settings of each decider; `section.*` is a whole section, with the keys that it will have."""
 
-_BY_SECTION: dict[str, Decider | dict[str, Decider]] = {
-    # `product` chooses the group of a robots.txt that is obeyed.
-    "crawl": {"seeds": _C, "contact": _C, "product": _A, "pages": _R, "time": _R, "max_depth": _C},
-    "scope": _C,
-    "politeness": {
-        "delay": _L, "address_delay": _L, "obey_robots_txt": _P, "crawl_delay_cap": _L, "retry_after_cap": _L,
-        "backoff": _L, "backoff_cap": _L, "patience": _L,
-    },
-    "robots": _M,
-    "limits": {
-        "body": _T, "decoded": _T, "ratio": _T, "headers": _T, "robots_txt": _T,
-        "connect": _C, "first_byte": _C, "total": _C, "idle": _C, "min_speed": _C, "grace": _C,
-        "redirects": _C, "url_length": _C, "pages_per_host": _C, "links_per_page": _C, "hosts_per_site": _C,
-        "urls_per_site": _C, "traps": _C,
-    },
-    "network": {
-        "allow_private": _P, "tls_verify": _P, "resolve": _M, "nameservers": _M, "source": _M, "ca_file": _M,
-        "headers": _M,  # they may hold passwords
-    },
-    "frontier": _M,
-    "buffer": _M,
-    "control": _M,
-    "cost": _M,
-    "index": {"shards": _M, "heap": _M, "sitemaps": _C, "feeds": _C, "store_text": _C},
-    "archive": _M,
-    "plugins": {
-        "extract": _A, "admit": _A, "readers": _A, "sign": _A, "sign_hosts": _A, "keep_signatures": _P,
-        "patience": _C, "items": _C,
-    },
-    "notify": _M,
-    "storage": _M,
-    "refresh": {"on": _R, "budget": _R, "policy": Decider.CODE, "share": _C, "retry": _C, "revisits": _C},
-    "noise": _C,
-    "board": {"policy": _C, "lease": _C, "heartbeat": _C, "keep_booked": _C},
-}  # fmt: skip
-"""By section, or by key where those of a section differ."""
+_DECIDER_OF = {name: who for who, names in _SETTINGS_OF.items() for name in names.split()}
 
 
 def decider(section: str, key: str) -> Decider:
-    """Who decides `section.key`; KeyError if nobody has said so."""
-    its = _BY_SECTION[section]
-    return its if isinstance(its, Decider) else its[key]
+    """Who decides `section.key`; KeyError if the table lacks it."""
+    return _DECIDER_OF.get(f"{section}.*") or _DECIDER_OF[f"{section}.{key}"]
 
 
 def undecided(settings: type[msgspec.Struct]) -> list[str]:
-    """Settings that the table lacks, and those that it has and nobody else."""
-    known = {(section, key) for section, table in sections(settings).items() for key in abouts(table)}
-    named = {
-        (section, key)
-        for section, its in _BY_SECTION.items()
-        for key in (its if isinstance(its, dict) else [key for where, key in known if where == section])
-    }
-    return sorted(f"{section}.{key}" for section, key in known ^ named)
+    """Settings that the table lacks or has twice, and entries of the table that are no settings."""
+    listed = Counter(name for names in _SETTINGS_OF.values() for name in names.split())
+    wanted = Counter[str]()
+    for section, table in sections(settings).items():
+        whole = f"{section}.*"
+        wanted.update([whole] if whole in listed else [f"{section}.{key}" for key in abouts(table)])
+    return sorted(name for name in wanted | listed if wanted[name] != listed[name])
 
 
 def is_of_a_machine(section: str, key: str) -> bool:
-    """Whether each agent says this for itself, and no server hears of it."""
+    """Whether each agent sets this for itself, and no server stores it."""
     return decider(section, key) is Decider.MACHINE
 
 
-def is_of_a_run(section: str, key: str) -> bool:
-    """Whether it may be said anew with each start, for the whole crawl."""
-    return decider(section, key) is Decider.RUN
-
-
 def published(settings: msgspec.Struct) -> str:
-    """What of these settings other machines may see, as TOML: everything but what is the machine's own."""
+    """TOML of the settings that other machines may see: all but those that each machine decides."""
     lines = []
     for section, table in sections(type(settings)).items():
         keys = [key for key in abouts(table) if not is_of_a_machine(section, key)]
         if keys:
             lines += ["", f"[{section}]", *(f"{key} = {written(settings, section, key)}" for key in keys)]
     return "\n".join(lines[1:]) + "\n"
+
+
+def parse_published(text: str, where: str) -> Settings:
+    """Read the settings of a crawl from a coordinator; keys that each machine decides are ignored."""
+    return parse(text, where, is_ignored=is_of_a_machine)

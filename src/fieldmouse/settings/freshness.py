@@ -1,4 +1,4 @@
-"""Settings of a crawl that visits its pages again: how often, which first, and what is kept of it."""
+"""Section `[refresh]`: how often known pages are fetched again, and which of them first."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from fieldmouse.settings.kinds import About, ValueKind
 from fieldmouse.settings.sections import Section
 
 POLLING = ("learned", "uniform", "proportional", "harmonic", "automaton", "multiplicative")
-"""Policies that can be lived: what they need is learned from the polls themselves.
+"""Policies that can run live, because they learn their parameters from the polls.
 
-Named here and not looked up: reading settings need not wait for what computes plans.
-"""
+Listed here, not looked up, so that reading settings does not load the solvers."""
 
 
 def _budget(value: Any) -> float | None:
-    """Seconds between two polls."""
+    """Read the seconds between two polls; None for no limit."""
     if value == "none":
         return None
     interval = kinds.INTERVAL.read(value)
@@ -26,27 +25,19 @@ def _budget(value: Any) -> float | None:
     return interval
 
 
-def _share(value: Any) -> float:
-    number = kinds.NUMBER.read(value)
-    if not isinstance(number, float) or number > 1:
-        raise ValueError(value)
-    return number
-
-
 _BUDGET = ValueKind(
     'a rate such as "500/h", a duration such as "10s", or "none"',
     _budget,
     lambda value: '"none"' if value is None else kinds.INTERVAL.write(value),
 )
-_SHARE = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
 
 
 class RefreshSection(Section, frozen=True):
-    """Known pages, asked for again (see docs/refresh.md). `fieldmouse refresh` does it whatever `on` says."""
+    """Known pages, fetched again (see docs/refresh.md). `fieldmouse refresh` does so without `on`."""
 
     on: Annotated[
         bool,
-        About(kinds.FLAG, "poll known pages while the crawl runs, which then ends by a limit only"),
+        About(kinds.FLAG, "poll known pages while the crawl runs; it then ends only at a limit"),
     ] = False
     budget: Annotated[
         float | None,
@@ -60,11 +51,11 @@ class RefreshSection(Section, frozen=True):
         ),
     ] = "learned"
     share: Annotated[
-        float, About(_SHARE, "of a host's visits that are polls while new URLs of it wait, too")
+        float, About(kinds.SHARE, "share of a host's visits that are polls while it has new URLs waiting")
     ] = 0.5
     retry: Annotated[
         float,
-        About(kinds.SOME_TIME, "between two polls of a URL that is gone, has moved, failed or was refused"),
+        About(kinds.SOME_TIME, "time between two polls of a URL that is gone, moved, failed or refused"),
     ] = 604800.0
     revisits: Annotated[
         bool, About(kinds.FLAG, "write a WARC revisit record for a page that has not changed")

@@ -1,4 +1,4 @@
-"""Settings about what is made of pages and where it is kept: index, archive, plug-ins, storage."""
+"""Sections `[index]`, `[archive]`, `[plugins]` and `[storage]`: processing and storage of pages."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ class IndexSection(Section, frozen=True):
 class ArchiveSection(Section, frozen=True):
     """The WARC files."""
 
-    warc_size: Annotated[int, About(kinds.SIZE, "begin a new file after so much")] = 1 << 30
-    prefix: Annotated[str, About(_prefix, "how the files' names begin")] = "fieldmouse"
+    warc_size: Annotated[int, About(kinds.SIZE, "start a new file after this size")] = 1 << 30
+    prefix: Annotated[str, About(_prefix, "prefix of file names")] = "fieldmouse"
 
 
 class PluginsSection(Section, frozen=True):
-    """Code of your own, by its name (see docs/guides)."""
+    """Your own code, by its import path (see docs/guides)."""
 
-    extract: Annotated[str, About(_named, "makes rows of a page, for `export --items`")] = ""
-    admit: Annotated[str, About(_named, "says whether a link is wanted")] = ""
-    readers: Annotated[dict[str, str], About(kinds.READERS, "read documents of other MIME types")] = {}  # noqa: RUF012 (msgspec copies it)
-    sign: Annotated[str, About(_named, "gives the headers of a request, for logins and tokens")] = ""
+    extract: Annotated[str, About(_named, "function that makes rows from a page, for `export --items`")] = ""
+    admit: Annotated[str, About(_named, "function that decides whether to follow a link")] = ""
+    readers: Annotated[
+        dict[str, str], About(kinds.READERS, "functions for documents of other MIME types")
+    ] = {}  # noqa: RUF012 (msgspec copies it)
+    sign: Annotated[str, About(_named, "function that returns request headers, for logins and tokens")] = ""
     sign_hosts: Annotated[
         tuple[str, ...],
-        About(kinds.SEEDS, "which hosts it signs for, with their scheme; none for the seeds'"),
+        About(kinds.SEEDS, "hosts that get these headers, with their scheme; none for those of the seeds"),
     ] = ()
     keep_signatures: Annotated[
         bool,
@@ -55,19 +57,20 @@ class PluginsSection(Section, frozen=True):
         ),
     ] = False
     patience: Annotated[
-        float, About(kinds.SOME_TIME, "longest that one call may take; then it costs what was asked for")
+        float, About(kinds.SOME_TIME, "longest time of one call; its result is lost after that")
     ] = 5.0
-    items: Annotated[
-        int, About(kinds.SIZE, "most bytes of rows of one page; if there are more, it has none")
-    ] = 1 << 20
+    items: Annotated[int, About(kinds.SIZE, "most bytes of rows of one page; a page with more has none")] = (
+        1 << 20
+    )
 
 
 class StorageSection(Section, frozen=True):
     """Durability."""
 
     checkpoint: Annotated[
-        float, About(kinds.DURATION, "time between checkpoints: what a kill can cost in repeated fetches")
+        float,
+        About(kinds.DURATION, "time between checkpoints; a kill repeats the fetches since the last one"),
     ] = 5.0
     min_free: Annotated[
-        int, About(kinds.SIZE, "stop, safe to resume, when the disk has less room than this")
+        int, About(kinds.SIZE, "stop, ready to resume, when the disk has less space than this")
     ] = 1 << 30

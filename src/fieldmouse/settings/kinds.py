@@ -1,10 +1,11 @@
-"""The kinds of value a setting can have: how each is read, written and asked for.
+"""Kinds of values that a setting can have: how each is read, written and described.
 
-A kind turns what TOML (or a word on the command line) holds into the typed value
-used inside, and says in a phrase what it accepts, so that an error can name the
-key, the value and the way out. Reading raises ValueError, or what the reader of
-whoever will use the value says (UsageError): nothing is accepted here that is refused
-later. Whoever knows the key turns either into a sentence.
+A kind turns a TOML value (or text from the command line) into a typed value, and describes what it
+accepts,
+so that an error can name the key, the value and the remedy. Reading raises ValueError, or the UsageError
+of
+the parser that the crawler itself uses: a value accepted here is never refused later. The caller knows the
+key and turns either error into a sentence.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from fieldmouse.url import seed
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """One kind of value."""
+    """Reader, writer and description of one kind of value."""
 
     accepts: str  # completes "it must be ..."
     read: Callable[[Any], object]
     write: Callable[[Any], str]
-    from_word: bool = True  # a word of the command line is the value itself, also without quotes
-    blank: Callable[[Any], Any] | None = None  # the value without its secrets, where it may hold some
+    from_word: bool = True  # text on the command line is the value itself, even without quotes
+    blank: Callable[[Any], Any] | None = None  # removes secrets from the value, if it may hold some
 
     def show(self, value: Any) -> str:
-        """As a message may show it."""
+        """The value as a message may show it, without its secrets."""
         return self.write(value if self.blank is None else self.blank(value))
 
     def is_secret(self, value: Any) -> bool:
-        """Whether there is something in it that others must not read."""
+        """Whether the value holds a secret."""
         return self.blank is not None and self.blank(value) != value
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a setting is for, kept beside its type, and shown in the file and the reference."""
+    """Kind and purpose of a setting, shown in the file and the reference."""
 
     kind: ValueKind
     text: str
 
 
-_LONGEST = 1000 * 365 * 86400.0  # seconds: timers and dates take a thousand years, not a million
-_LARGEST = (1 << 63) - 1  # bytes: what any file, and any number on its way to a worker, can have
+_LONGEST = 1000 * 365 * 86400.0  # seconds: timers and dates can handle a thousand years, not a million
+_LARGEST = (1 << 63) - 1  # bytes: the limit of file sizes and of numbers sent to workers
 
 
 def _quantity(read: Callable[[str], float | int], most: float) -> Callable[[Any], object]:
@@ -64,7 +65,7 @@ def _quantity(read: Callable[[str], float | int], most: float) -> Callable[[Any]
             raise ValueError(value)
         quantity = read(value)
         if quantity > most:
-            raise UsageError(f"{value} is more than can be meant", "give less, or what means no limit")
+            raise UsageError(f"{value} is too much", "give less, or the value for no limit")
         return quantity
 
     return read_quantity
@@ -92,6 +93,13 @@ def _number(value: Any) -> float:
     return float(value)
 
 
+def _share(value: Any) -> float:
+    share = _number(value)
+    if share > 1:
+        raise ValueError(value)
+    return share
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(value)
@@ -99,7 +107,7 @@ def _flag(value: Any) -> bool:
 
 
 def _line(value: Any) -> str:
-    """Text that will stand in a header or a file name: one line without control characters."""
+    """Read text for a header or a file name: one line without control characters."""
     if not isinstance(value, str) or not value.isprintable():
         raise ValueError(value)
     return value
@@ -125,13 +133,13 @@ def _counts(value: Any) -> tuple[int, ...]:
 
 
 def _each(check: Callable[[str], object]) -> Callable[[Any], tuple[str, ...]]:
-    """Texts that whoever will use them can read; `check` is the reader of that one."""
+    """Reader of a list of texts, each of which `check` must accept."""
 
     def read(value: Any) -> tuple[str, ...]:
-        found = _lines(value)
-        for text in found:
+        texts = _lines(value)
+        for text in texts:
             check(text)
-        return found
+        return texts
 
     return read
 
@@ -139,9 +147,9 @@ def _each(check: Callable[[str], object]) -> Callable[[Any], tuple[str, ...]]:
 def _headers(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ValueError(value)
-    found = {name: _line(content) for name, content in value.items()}
-    check_headers(found)
-    return found
+    headers = {name: _line(content) for name, content in value.items()}
+    check_headers(headers)
+    return headers
 
 
 def _source(value: Any) -> str:
@@ -170,7 +178,7 @@ def _none_as(word: str, write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def _text(value: Any) -> str:
-    """A TOML basic string: JSON's escapes are a subset of TOML's, but for DEL."""
+    """Write a TOML basic string: JSON's escapes are a subset of TOML's, except for DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -194,7 +202,7 @@ def one_of(*words: str) -> ValueKind:
 
 
 def named(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
-    """One of the names known when it is read, or text of a given shape that says where to find another."""
+    """One of `names`, or text that matches `pattern` and says where to find another."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or (value not in names and not re.fullmatch(pattern, value)):
@@ -205,7 +213,7 @@ def named(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
 
 
 def shaped(pattern: str, accepts: str) -> ValueKind:
-    """Text of a given shape."""
+    """Text that matches `pattern`."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
@@ -227,11 +235,11 @@ INTERVAL_OR_SAME = ValueKind(
     _none_as("same", _write_seconds),
 )
 DURATION_OR_NEVER = ValueKind(
-    'a duration of more than nothing, such as "10s" or "2h", or "never"',
+    'a duration above 0, such as "10s" or "2h", or "never"',
     _or_none("never", _some_time),
     _none_as("never", _write_seconds),
 )
-SOME_TIME = ValueKind('a duration of more than nothing, such as "10s" or "500ms"', _some_time, _write_seconds)
+SOME_TIME = ValueKind('a duration above 0, such as "10s" or "500ms"', _some_time, _write_seconds)
 SIZE = ValueKind(
     'a size with its unit, such as "64MiB" or "10MB"',
     _quantity(units.size, _LARGEST),
@@ -245,7 +253,7 @@ SPEED = ValueKind(
 
 
 def size_between(least: int, most: int, accepts: str) -> ValueKind:
-    """A size that is neither too small nor too large for whom it is given."""
+    """A size from `least` to `most` bytes."""
 
     def read(value: Any) -> object:
         size = SIZE.read(value)
@@ -261,7 +269,7 @@ POSITIVE = ValueKind("a whole number, 1 or more", _positive, str, from_word=Fals
 
 
 def count_up_to(most: int) -> ValueKind:
-    """A count of things that cost too much to have very many of."""
+    """A count of at most `most`."""
 
     def read(value: Any) -> int:
         if _count(value) > most:
@@ -278,6 +286,7 @@ COUNTS = ValueKind(
     "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), from_word=False
 )
 NUMBER = ValueKind("a number, 0 or more", _number, repr, from_word=False)
+SHARE = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
 FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
 TEXT = ValueKind("text on one line", _line, _text)
 TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)

@@ -1,4 +1,4 @@
-"""What of a page is compared when it was asked for again: see docs/changes.md."""
+"""Section `[noise]`: parts of a page that do not count as a change (see docs/changes.md)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fieldmouse.settings.sections import Section
 
 
 class NoiseSection(Section, frozen=True):
-    """What of a page is no news."""
+    """Parts of a page that do not count as a change."""
 
     ignore: Annotated[
         tuple[str, ...],
-        About(kinds.NOISE_RULES, "parts neither compared nor told: where, css, xpath or regex, and what"),
+        About(kinds.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"),
     ] = ()
     only: Annotated[
         tuple[str, ...],
-        About(kinds.NOISE_RULES, "where one of these applies, nothing but what it finds is compared"),
+        About(kinds.NOISE_RULES, "compare only the parts that match, on sites with such a rule"),
     ] = ()
     learn: Annotated[
         bool,
-        About(kinds.FLAG, "what differs on three polls running is noise; turn off for prices"),
+        About(kinds.FLAG, "ignore parts that differ on three polls in a row; turn off for prices"),
     ] = True

@@ -1,7 +1,8 @@
-"""Settings about whom to tell of changes, and how.
+"""Section `[notify]`: channels and filters of change notifications.
 
-What is secret is never a setting: `env:NAME` and `file:PATH` say where it stands, and an error about
-such a setting does not repeat what was written there.
+A secret is never a setting: `env:NAME` and `file:PATH` say where to find it. Errors about such a setting
+do
+not repeat its value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fieldmouse.url import parse
 KINDS = ("new", "changed", "gone", "moved", "withdrawn")
 CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
 PLAIN = "smtp+plain"
-"""A mail server that is spoken to without encryption."""
+"""Scheme of a mail server that is used without encryption."""
 
 _ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _SERVER = re.compile(
@@ -28,23 +29,23 @@ _SERVER = re.compile(
 )
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
 _NAME_PATTERN = re.compile(r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]")
-_PLACE = "it must be `env:NAME` or `file:PATH`, which says where it stands"
+_PLACE = "it must be `env:NAME` or `file:PATH`, which says where to find it"
 
 
 def is_elsewhere(value: str) -> bool:
-    """Whether a setting names the place of a value, and is not the value itself."""
+    """Whether a setting says where its value is, and is not the value itself."""
     return _ELSEWHERE.fullmatch(value) is not None
 
 
 def _hidden(value: Any) -> str:
-    """The place of a secret. What was written may be the secret itself, so no error shows it."""
+    """Read the place of a secret. No error shows the value, because it may be the secret itself."""
     if value != "" and (not isinstance(value, str) or not is_elsewhere(value)):
         raise UsageError("a secret does not belong in the settings", _PLACE)
     return str(value)
 
 
 def _target(value: Any) -> str:
-    """A URL of the user's own; as such it may hold a secret, too, and is not shown either."""
+    """Read a URL of the user. It may hold a secret, so no error shows it."""
     if not isinstance(value, str) or not value.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
     if value and not is_elsewhere(value):
@@ -57,7 +58,7 @@ def _blanked(value: str) -> str:
 
 
 def check_target(url: str) -> None:
-    """UsageError, if nothing can be posted to `url`."""
+    """Raise UsageError if nothing can be posted to `url`."""
     if parse(url) is None or not url.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
     if "@" in url.partition("://")[2].partition("/")[0]:
@@ -89,13 +90,6 @@ def _hidden_each(value: Any) -> tuple[str, ...]:
     return tuple(_hidden(text) for text in value)
 
 
-def _share(value: Any) -> float:
-    share = values.NUMBER.read(value)
-    if not isinstance(share, float) or share > 1:
-        raise ValueError(value)
-    return share
-
-
 def _listed(accepts: str, read: Callable[[Any], object]) -> ValueKind:
     return ValueKind(accepts, read, values.TEXTS.write, from_word=False)
 
@@ -109,63 +103,65 @@ _server = values.shaped(
     rf"({_SERVER.pattern})?",
     '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
 )
-_place = ValueKind("a URL, or where it stands", _target, values.TEXT.write, blank=_blanked)
-_secret = ValueKind("where a secret stands", _hidden, values.TEXT.write)
-_portion = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
+_place = ValueKind("a URL, or where to find it", _target, values.TEXT.write, blank=_blanked)
+_secret = ValueKind("where to find a secret", _hidden, values.TEXT.write)
 
 
 class NotifySection(Section, frozen=True):
-    """Whom to tell when a page is new, changed, gone or moved (see docs/guides/notify.md)."""
+    """Notifications of pages that are new, changed, gone or moved (see docs/guides/notify.md)."""
 
-    kinds: Annotated[tuple[str, ...], About(_kinds, "which changes are told")] = KINDS
+    kinds: Annotated[tuple[str, ...], About(_kinds, "changes that are sent")] = KINDS
     hosts: Annotated[
         tuple[str, ...],
-        About(_hosts, "only those on these hosts; `*.` for all names under one; none for all"),
+        About(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts"),
     ] = ()
     difference: Annotated[
-        float, About(_portion, "changed pages that differ in a smaller share of their words are not told")
+        float, About(values.SHARE, "do not send changed pages that differ in a smaller share of their words")
     ] = 0.0
     command: Annotated[
         tuple[str, ...],
         About(
-            values.TEXTS, "a program and its words, run with JSON on its standard input; there is no shell"
+            values.TEXTS, "a program and its arguments, run without a shell and with JSON on standard input"
         ),
     ] = ()
     webhook: Annotated[
-        str, About(_place, "a URL to post JSON to, or env:NAME or file:PATH where it stands")
+        str, About(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")
     ] = ""
     webhook_token: Annotated[
-        str, About(_secret, "env:NAME or file:PATH of what goes along as `Authorization: Bearer`")
+        str, About(_secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`")
     ] = ""
     batch: Annotated[
         int,
-        About(values.POSITIVE, "changes in one post or run at most; 1 for an object each, more for lists"),
+        About(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"),
     ] = 1
-    mail_to: Annotated[tuple[str, ...], About(_addresses, "who gets mail")] = ()
-    mail_from: Annotated[str, About(_address, "from whom")] = ""
+    mail_to: Annotated[tuple[str, ...], About(_addresses, "recipients of mail")] = ()
+    mail_from: Annotated[str, About(_address, "sender of mail")] = ""
     mail_server: Annotated[
         str, About(_server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither")
     ] = ""
-    mail_user: Annotated[str, About(values.TEXT, "the name to log in with there")] = ""
+    mail_user: Annotated[str, About(values.TEXT, "user name at the mail server")] = ""
     mail_password: Annotated[str, About(_secret, "env:NAME or file:PATH of its password")] = ""
     mail_every: Annotated[
-        float, About(values.DURATION, "one mail in so long at most, with all that came together")
+        float,
+        About(values.DURATION, "shortest time between two mails; each holds all changes since the last"),
     ] = 3600.0
     feed: Annotated[
-        str, About(values.TEXT, "an Atom file to keep, seen from the crawl's directory: changes.atom")
+        str,
+        About(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"),
     ] = ""
-    feed_entries: Annotated[int, About(values.POSITIVE, "most entries in it; the oldest go first")] = 200
+    feed_entries: Annotated[int, About(values.POSITIVE, "most entries of the feed; oldest are dropped")] = 200
     apprise: Annotated[
-        tuple[str, ...], About(_services, "env:NAME or file:PATH of URLs of apprise, an extra of its own")
+        tuple[str, ...], About(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `apprise`)")
     ] = ()
-    timeout: Annotated[float, About(values.SOME_TIME, "longest that one post, run or mail may take")] = 30.0
+    timeout: Annotated[float, About(values.SOME_TIME, "longest time of one post, run or mail")] = 30.0
     patience: Annotated[
-        float, About(values.DURATION, "how long the end of a run waits; what is left goes out in the next")
+        float,
+        About(values.DURATION, "how long a run waits at its end; the next run sends the rest"),
     ] = 10.0
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The ways in which somebody is told, by name.
+        """Names of the channels in use.
 
         >>> NotifySection(feed="changes.atom").channels
         ('feed',)
@@ -174,13 +170,13 @@ class NotifySection(Section, frozen=True):
         return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
 
     def check(self) -> None:
-        """Say what is missing, or contradicts itself."""
+        """Raise `SettingsError` if the settings of mail are incomplete or contradict each other."""
         if not self.mail_to:
             return
         for key in ("mail_from", "mail_server"):
             if not getattr(self, key):
                 raise SettingsError(
-                    f"`notify.mail_to` asks for mail, and `notify.{key}` is empty", f"set `notify.{key}`, too"
+                    f"`notify.mail_to` asks for mail, but `notify.{key}` is empty", f"set `notify.{key}`, too"
                 )
         if bool(self.mail_user) != bool(self.mail_password):
             raise SettingsError(
@@ -189,5 +185,5 @@ class NotifySection(Section, frozen=True):
         if self.mail_user and self.mail_server.startswith(PLAIN):
             raise SettingsError(
                 f"`notify.mail_server` would send a password in the clear ({PLAIN})",
-                "use smtp:// or smtps://, or log in with no name",
+                "use smtp:// or smtps://, or no user name",
             )

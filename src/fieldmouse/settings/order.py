@@ -1,4 +1,4 @@
-"""What one run is asked for, beyond the settings of its crawl."""
+"""Options of one refresh run, beyond the settings of its crawl."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Known pages are to be polled, whatever the settings say of it."""
+    """Order to poll known pages, whatever `refresh.on` is."""
 
-    once: bool = False  # until every known page was polled once, and what that discovers is fetched
-    hold: bool = False  # leave alone what waited when the refresh began
-    only: bool = False  # a refresh and no crawl: when its time is over, it is done
+    once: bool = False  # end when every known page was polled once and all new URLs are fetched
+    hold: bool = False  # leave URLs alone that were waiting when the refresh began
+    only: bool = False  # a refresh without a crawl: it is done when its time is over

@@ -1,7 +1,7 @@
-"""Between the text of a settings file and the structs: reading with good errors, and writing.
+"""Reader and writer of settings files, with helpful errors.
 
-The structs in `sections` are the only list of settings; their annotations say
-how each value is read and written, so there is nothing here to keep in step.
+The structs in `sections` are the only list of settings. Their annotations say how each value is read and
+written, so there is no second list to keep in step.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from fieldmouse.settings.sections import Section
 S = TypeVar("S", bound=Section)
 
 ELSEWHERE = {
-    "crawl.user_agent": "the user agent is made of `product` and `contact`",
+    "crawl.user_agent": "the user agent is composed of `product` and `contact`",
     "crawl.delay": "it is `politeness.delay`",
     "crawl.depth": "it is `crawl.max_depth`",
     "politeness.robots_txt": "it is `politeness.obey_robots_txt`",
 }
-"""Names people try that mean something, but not under that name."""
+"""Hints for names that users try and that are spelt otherwise."""
 
 
 @cache
 def abouts(section: type[Section]) -> dict[str, About]:
-    """What each key of a section is for, in the order of the file."""
+    """Kind and purpose of each key of a section, in the order of the file."""
     hints = get_type_hints(section, include_extras=True)
-    found = {}
-    for name in section.__struct_fields__:
-        found[name] = next(note for note in hints[name].__metadata__ if isinstance(note, About))
-    return found
+    return {
+        name: next(note for note in hints[name].__metadata__ if isinstance(note, About))
+        for name in section.__struct_fields__
+    }
 
 
 def sections(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
@@ -46,7 +46,7 @@ def sections(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
 
 
 def split(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
-    """Section and key of a name such as `politeness.delay`; an unknown one is an error."""
+    """Section and key of a name such as `politeness.delay`; an unknown name raises `SettingsError`."""
     section, dot, key = dotted.partition(".")
     known = sections(settings)
     if dotted in known:
@@ -76,14 +76,14 @@ def check_section(settings: type[msgspec.Struct], section: str, table: object, w
 def replace(
     table: S, section: str, values: Mapping[str, object], *, words: bool = False, where: str = ""
 ) -> S:
-    """`table` with `values` put in; `words` says that text may come from the command line."""
+    """Copy of `table` with `values` replaced; with `words`, text may come from the command line."""
     known = abouts(type(table))
     changed = {}
     for key, given in values.items():
         name = f"{section}.{key}"
         if key not in known:
             place = f" in `{where}`" if where else ""
-            prefix = "" if where else f"{section}."  # in a file the section stands above the key
+            prefix = "" if where else f"{section}."  # in a file the section is named above the key
             advice = ELSEWHERE.get(name) or _likely(
                 prefix + key, [prefix + one for one in known], f"[{section}] knows " + ", ".join(known)
             )
@@ -94,7 +94,7 @@ def replace(
             changed[key] = kind.read(value)
         except ValueError:
             place = f" in `{where}`" if where else ""
-            # What may hold a secret is not repeated.
+            # A value that may hold a secret is not repeated.
             is_what = f"is {_shown(given)}" if kind.blank is None else "cannot be read"
             raise SettingsError(f"`{name}` {is_what}{place}", f"it must be {kind.accepts}") from None
         except UsageError as refused:
@@ -104,7 +104,7 @@ def replace(
 
 
 def from_word(word: str) -> object:
-    """A value of TOML written on the command line; a text that is none stays as it is.
+    """Read a TOML value from the command line; any other text stays as it is.
 
     >>> from_word("[8, 2]"), from_word('"a.atom"'), from_word("a.atom")
     ([8, 2], 'a.atom', 'a.atom')
@@ -117,19 +117,14 @@ def from_word(word: str) -> object:
 
 
 def _from_word(word: str, kind: ValueKind) -> object:
-    """The same for a setting of this kind: where text is wanted, 2026 and true are text."""
+    """The same for a setting of this kind: where it takes text, 2026 and true are text."""
     value = from_word(word)
     return word if kind.from_word and not isinstance(value, str) else value
 
 
 def _shown(value: object) -> str:
-    shown = (
-        f'"{value}"'
-        if isinstance(value, str)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
+    shown = f'"{value}"' if isinstance(value, str) else str(value)
+    shown = shown.lower() if isinstance(value, bool) else shown
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
@@ -139,12 +134,12 @@ def _likely(word: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def written(settings: msgspec.Struct, section: str, key: str) -> str:
-    """One value as it stands in the file, without its secrets."""
+    """One value as written in the file, without its secrets."""
     return abouts(sections(type(settings))[section])[key].kind.show(getattr(getattr(settings, section), key))
 
 
 def secrets_in(settings: msgspec.Struct) -> list[str]:
-    """Names of the settings whose values others must not read."""
+    """Names of the settings that hold secrets."""
     return [
         f"{name}.{key}"
         for name, section in sections(type(settings)).items()
@@ -154,12 +149,13 @@ def secrets_in(settings: msgspec.Struct) -> list[str]:
 
 
 def render(settings: msgspec.Struct) -> str:
+    """Write a commented `fieldmouse.toml` that reads back as the same settings."""
     return "\n".join(_lines(settings))
 
 
 def _lines(settings: msgspec.Struct) -> Iterator[str]:
-    yield "# Settings of this crawl. Every key is optional; what is not said keeps its default."
-    yield "# Durations: 10s, 500ms, 2h. Sizes: 64MiB, 10MB. Changes count from the next `fieldmouse resume`."
+    yield "# Settings of this crawl. Every key is optional; missing keys have their defaults."
+    yield "# Durations: 10s, 500ms, 2h. Sizes: 64MiB, 10MB. Changes apply from the next `fieldmouse resume`."
     for name, section in sections(type(settings)).items():
         table: Any = getattr(settings, name)
         yield ""

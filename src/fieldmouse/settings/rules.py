@@ -1,6 +1,6 @@
-"""The rules that settings ask for: what is in scope, a trap or noise, how much a site may have.
+"""Policies made from settings: scope, traps, noise, and limits of a site.
 
-Whoever crawls obeys them, and whoever explains a crawl must know the same ones.
+The crawler and `explain` make them in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fieldmouse.url import Url, parse
 
 
 def seeds_of(settings: Settings) -> list[Url]:
-    """Where the crawl begins."""
+    """URLs where the crawl begins."""
     return [url for url in map(parse, settings.crawl.seeds) if url is not None]
 
 

@@ -1,8 +1,8 @@
 """Quantities as people write them: "10s", "64MiB", "500/h".
 
-They are read once, at the door, and are plain numbers inside: seconds, bytes,
-bytes a second. Writing is the exact inverse of reading, so a
-settings file that was written by us and read back holds the same numbers.
+They are read once and are plain numbers inside: seconds, bytes, bytes per second. Writing is the exact
+inverse
+of reading, so a settings file that we wrote reads back as the same numbers.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ from __future__ import annotations
 import re
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-BYTES = {
-    "B": 1,
-    "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-}  # fmt: skip
+BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+BYTES |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 _NUMBER = r"[0-9]{1,30}(?:\.[0-9]+)?(?:[eE](?:-[0-9]{1,3}|\+?[0-9]{1,2}))?"
 _PART = re.compile(rf"({_NUMBER})\s*([A-Za-z]+)\s*")
@@ -22,7 +19,7 @@ _RATE = re.compile(rf"({_NUMBER})\s*/\s*([A-Za-z]+)")
 
 
 def seconds(text: str) -> float:
-    """Read a duration; ValueError if it is none.
+    """Read a duration; ValueError if it is not one.
 
     >>> seconds("10s"), seconds("500ms"), seconds("1h30m"), seconds("0")
     (10.0, 0.5, 5400.0, 0.0)
@@ -45,7 +42,7 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Read an amount of bytes; ValueError if it is none.
+    """Read a number of bytes; ValueError if it is not one.
 
     >>> size("64MiB"), size("10MB"), size("1.5KiB"), size("0")
     (67108864, 10000000, 1536, 0)
@@ -60,7 +57,7 @@ def size(text: str) -> int:
 
 
 def speed(text: str) -> float:
-    """Read bytes a second.
+    """Read bytes per second.
 
     >>> speed("100B/s"), speed("6KiB/m")
     (100.0, 102.4)

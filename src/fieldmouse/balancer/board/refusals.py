@@ -10,7 +10,7 @@ from fieldmouse.figures import listed
 
 REMEDY = (
     "restore the server's data (its append-only file), or rebuild the coordinator from the directories"
-    " of all agents: `fieldmouse cluster rebuild DIR... --board URL`, with the same `--crawl`"
+    " of all agents: `fieldmouse cluster rebuild DIR... --coordinator URL`, with the same `--crawl`"
 )
 """Hint for a coordinator that lost its data."""
 
@@ -53,7 +53,7 @@ def outdated(agent: str) -> BoardError:
     return BoardError(
         f"the directory of agent `{agent}` is an old copy: the coordinator has later results of it",
         "restore its newest state; if that is lost, start in another directory, and let all its pages be"
-        f" fetched again: `fieldmouse cluster forget {agent} --again --board URL`",
+        f" fetched again: `fieldmouse cluster forget {agent} --again --coordinator URL`",
     )
 
 

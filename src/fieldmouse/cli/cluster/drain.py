@@ -12,7 +12,7 @@ from fieldmouse.cli.cluster.options import of_a_crawl
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster drain east-1a2b3c --board redis://board.example:6379/0"""
+  fieldmouse cluster drain east-1a2b3c --coordinator redis://board.example:6379/0"""
 )
 @click.argument("agent")
 @of_a_crawl

@@ -14,8 +14,8 @@ from fieldmouse.figures import counted
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster forget east-1a2b3c --board redis://board.example:6379/0
-  fieldmouse cluster forget east-1a2b3c --again --board redis://board.example:6379/0"""
+  fieldmouse cluster forget east-1a2b3c --coordinator redis://board.example:6379/0
+  fieldmouse cluster forget east-1a2b3c --again --coordinator redis://board.example:6379/0"""
 )
 @click.argument("agent")
 @click.option("--again", is_flag=True, help="Fetch again all that it had fetched: its machine is lost.")

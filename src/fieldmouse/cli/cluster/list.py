@@ -12,7 +12,7 @@ from fieldmouse.cli.cluster.options import on_a_board
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster list --board redis://board.example:6379/0"""
+  fieldmouse cluster list --coordinator redis://board.example:6379/0"""
 )
 @on_a_board
 @options.as_json

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
-from fieldmouse.api.joining import BOARD_VARIABLE, DEFAULT_CRAWL
+from fieldmouse.api.joining import COORDINATOR_VARIABLE, DEFAULT_CRAWL
+from fieldmouse.cli.options import RenamedOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_a_crawl(command: F) -> F:
-    """`--board` and `--crawl`, as `fieldmouse agent` has them."""
+    """`--coordinator` and `--crawl`, as `fieldmouse agent` has them."""
     crawl = click.option(
         "--crawl",
         metavar="NAME",
@@ -25,10 +26,10 @@ def of_a_crawl(command: F) -> F:
 
 
 def on_a_board(command: F) -> F:
-    """`--board` alone."""
+    """`--coordinator` alone."""
     board = click.option(
-        "--board", "boards", metavar="URL", multiple=True, required=True,
-        envvar=BOARD_VARIABLE, show_envvar=True,
+        "--coordinator", "boards", metavar="URL", multiple=True, required=True, cls=RenamedOption,
+        envvar=COORDINATOR_VARIABLE, show_envvar=True,
         help="The server where the agents meet; if there are several, each of them.",
     )  # fmt: skip
     return board(command)

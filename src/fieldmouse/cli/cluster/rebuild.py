@@ -14,8 +14,8 @@ from fieldmouse.figures import counted
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster rebuild east west --board redis://board.example:6379/0
-  fieldmouse cluster rebuild /mnt/*/news --crawl news --board redis://board.example:6379/0"""
+  fieldmouse cluster rebuild east west --coordinator redis://board.example:6379/0
+  fieldmouse cluster rebuild /mnt/*/news --crawl news --coordinator redis://board.example:6379/0"""
 )
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @of_a_crawl

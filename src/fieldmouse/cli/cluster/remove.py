@@ -13,7 +13,7 @@ from fieldmouse.figures import counted
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster remove news --board redis://board.example:6379/0"""
+  fieldmouse cluster remove news --coordinator redis://board.example:6379/0"""
 )
 @click.argument("crawl")
 @on_a_board

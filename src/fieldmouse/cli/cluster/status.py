@@ -17,8 +17,8 @@ HEADS = ("agent", "", "hosts", "pages", "polls", "robots", "heard", "price", "wh
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster status --board redis://board.example:6379/0
-  fieldmouse cluster status --board redis://board.example:6379/0 --crawl news --json"""
+  fieldmouse cluster status --coordinator redis://board.example:6379/0
+  fieldmouse cluster status --coordinator redis://board.example:6379/0 --crawl news --json"""
 )
 @of_a_crawl
 @options.as_json

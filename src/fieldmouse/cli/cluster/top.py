@@ -16,8 +16,8 @@ from fieldmouse.errors import BoardUnreachable
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster top --board redis://board.example:6379/0
-  fieldmouse cluster top --board redis://board.example:6379/0 --every 10 --json"""
+  fieldmouse cluster top --coordinator redis://board.example:6379/0
+  fieldmouse cluster top --coordinator redis://board.example:6379/0 --every 10 --json"""
 )
 @of_a_crawl
 @click.option(

@@ -33,7 +33,7 @@ def crossed(path: Path, land: Region, policy: str, seed: int) -> tuple[Crossing,
         {
             "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{land.delay * 1000:g}ms",
             "network.allow_private": True, "scope.mode": "web", "storage.checkpoint": "10m",
-            "storage.min_free": "0B", "robots.count": str(land.robots), **land.settings(policy),
+            "storage.min_free": "0B", "fetch.concurrency": str(land.robots), **land.settings(policy),
         }
     )  # fmt: skip
 

@@ -50,7 +50,7 @@ class Region:
         )  # fmt: skip
 
     def settings(self, policy: str) -> dict[str, str]:
-        return {"board.policy": policy, "board.lease": "10s", "board.heartbeat": "1s"}
+        return {"cluster.policy": policy, "cluster.lease": "10s", "cluster.heartbeat": "1s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ def _board(folder: Path) -> Iterator[str]:
 def _agent(
     land: Region, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    words = [sys.executable, "-m", "fieldmouse", "agent", str(folder / f"place{place}"), "--board", board]
-    words.append("--allow-private")
-    settings = {"network.source": f"{VISITORS}.{place}", "robots.count": str(land.robots)}
+    words = [sys.executable, "-m", "fieldmouse", "agent", str(folder / f"place{place}")]
+    words += ["--coordinator", board, "--allow-private"]
+    settings = {"network.source": f"{VISITORS}.{place}", "fetch.concurrency": str(land.robots)}
     if seeds:
         words += [word for seed in seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", f"{land.delay:g}s"]

@@ -81,7 +81,8 @@ def trial(situation: Situation, seed: int, tell: Progress, **changes: object) ->
     numbers = range(1, situation.robots + 1)
     auto = {name.replace("__", "."): value for name, value in changes.items()}
     auto |= {"control.mode": "auto", "control.modes": list(numbers)}
-    ways: dict[int, dict[str, object]] = {0: auto, **{count: {"robots.count": count} for count in numbers}}
+    ways: dict[int, dict[str, object]] = {0: auto}
+    ways |= {number: {"fetch.concurrency": number} for number in numbers}
     courses: dict[int, GovernedCourse] = {}
     for done, (count, way) in enumerate(ways.items()):
         tell(done / len(ways), f"{count} robots, seed {seed}" if count else f"auto, seed {seed}")

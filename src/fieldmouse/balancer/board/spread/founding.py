@@ -14,7 +14,7 @@ from fieldmouse.balancer.board.refusals import missing
 from fieldmouse.balancer.board.spread.gathering import together
 from fieldmouse.errors import UsageError
 
-_ALL = "name all of its servers with --board, in any order, or start another crawl with --crawl NAME"
+_ALL = "name all of its servers with --coordinator, in any order, or start another crawl with --crawl NAME"
 
 
 def order_of(stored: Mapping[str, Charter | None], crawl: str) -> list[str] | None:
