@@ -2,9 +2,9 @@
 
 Names of classes, and of the fields of structs that are encoded as arrays, do not count: two lists of shapes
 are compared. Which structs are encoded is guessed when the golden file is written: those that are passed to a
-call (`Decoder(X)`, `decode(..., type=X)`, `checkpoint.state("part", X)`), all with a tag, all encoded as arrays,
-and whatever these have as fields. Settings have a test of their own. All enums are listed, with their values
-only: values are stored, names are not.
+call (`Decoder(X)`, `decode(..., type=X)`, `checkpoint.state("part", X)`), all with a tag, all encoded as
+arrays, and whatever these have as fields. Settings have a test of their own. All enums are listed, with their
+values only: values are stored, names are not.
 """
 
 from __future__ import annotations
