@@ -47,7 +47,9 @@ def function(takes: type, gives: type) -> Callable[[Any], Any]:
                     hints = get_type_hints(value)
                 except NameError:
                     continue
-                if hints.pop("return", None) is gives and list(hints.values()) == [takes]:
+                if hints.pop("return", None) is gives and all(
+                    isinstance(hint, type) and issubclass(takes, hint) for hint in hints.values()
+                ):
                     found.add(value)
     (shortest, *_) = sorted(found, key=lambda one: len(inspect.getsource(one)))
     return shortest
