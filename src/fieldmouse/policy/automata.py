@@ -80,8 +80,7 @@ class NodeAutomaton:
     less.
 
     The probability is (state/states)^2. A new node starts at the threshold, which is low: polling less
-    comes
-    first, and sites move only if the overload lasts.
+    comes first, and sites move only if the overload lasts.
 
     >>> rule = NodeAutomaton(states=16, threshold=2)
     >>> state = rule.threshold

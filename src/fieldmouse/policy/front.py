@@ -1,10 +1,9 @@
 """Size of the front: the number of hosts kept online.
 
 The front must be large enough that a fetch worker always finds a host whose delay has passed, and no
-larger:
-each host online holds URLs in memory and a place that a host with newer links could use. The right size is
-about delay times fetches per second and cannot be known in advance, so it follows the workers' demand. A
-worker that finds no host enlarges the front at once; idle hosts shrink it slowly.
+larger: each host online holds URLs in memory and a place that a host with newer links could use. The
+right size is about delay times fetches per second and cannot be known in advance, so it follows the
+workers' demand. A worker that finds no host enlarges the front at once; idle hosts shrink it slowly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """User overrides of name resolution: fixed addresses for names, DNS servers and source addresses.
 
-The map is written like curl's `--resolve`: `www.example.org=127.0.0.1:8080`, `*.meadow.test=127.0.0.9`; it
-may also send a name to another port. Settings, options and resolver use the same parser, so they accept
-the
-same entries.
+The map is written like curl's `--resolve`: `www.example.org=127.0.0.1:8080`, `*.meadow.test=127.0.0.9`;
+it may also send a name to another port. Settings, options and resolver use the same parser, so they
+accept the same entries.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ class NameMap:
     """Map from name patterns to fixed addresses.
 
     An entry without a `*` takes precedence over patterns; among patterns the first match counts. Patterns
-    match
-    names only, never address literals in URLs.
+    match names only, never address literals in URLs.
 
     >>> pins = NameMap(["*.meadow.test=127.0.0.9:8000", "a.meadow.test=[::1]"])
     >>> pins.find("b.meadow.test"), pins.find("a.meadow.test"), pins.find("meadow.test")

@@ -1,16 +1,13 @@
 """Agreement of several agents that a host cannot be reached.
 
 A machine with broken DNS, no route or a firewall finds healthy hosts unreachable. So another agent makes
-the
-last try: a failure that may be the machine's fault counts once a second agent, on another machine if there
-is one, has found the same, or if no agent is left to ask. Until then the host carries notes of the agents
-that could not reach it (`Unreached`). An agent with a note is not asked again for `WHILE` seconds, so a
-host
-makes at most one round of the agents in that time.
+the last try: a failure that may be the machine's fault counts once a second agent, on another machine if
+there is one, has found the same, or if no agent is left to ask. Until then the host carries notes of the
+agents that could not reach it (`Unreached`). An agent with a note is not asked again for `WHILE` seconds,
+so a host makes at most one round of the agents in that time.
 
 A host that is visited only for the known pages of one agent is never visited by another: that agent
-decides
-alone after finding the same failure twice (`alone`).
+decides alone after finding the same failure twice (`alone`).
 
 A fault that is plainly the agent's (no network, no descriptors, no answer from DNS) also leaves a note, so
 that another agent gets the host. Such a note is no evidence about the host and never `counts`. Older notes
@@ -43,9 +40,8 @@ def to_ask(
 ) -> list[Colleague]:
     """Agents that should try the host that `me` could not reach; empty: this failure counts.
 
-    `others` are the agents that accept hosts. `final`: the failure would give the host up, and is not just
-    a
-    local fault.
+    `others` are the agents that accept hosts. `final`: the failure would give the host up, and is not
+    just a local fault.
 
     >>> from fieldmouse.records import Reason
     >>> east, west, both = Colleague("east", "e"), Colleague("west", "w"), Colleague("both", "e")

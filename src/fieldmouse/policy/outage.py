@@ -1,8 +1,7 @@
 """Detection of local outages: whether a failure is the host's fault or ours.
 
 A crawler that loses its network for a minute sees every host fail, and must not blame the hosts. Three
-kinds
-of failure are distinguished:
+kinds of failure are distinguished:
 
 - *Always ours*: no route, no network, no descriptors, a DNS that gives no answer. It never counts against
 a
@@ -14,21 +13,17 @@ a
 - *The host's*: a host that sends a byte of HTTP has shown that the network works.
 
 A suspicion is no proof: in a list of mostly dead hosts, five failures in a row are ordinary. So the
-crawler
-asks witnesses, hosts that were reached before (`robots/prober.py`). If a witness answers, the suspects are
-dead. If none does, it is an outage, and failures counted since the last success are withdrawn. Until that
-is
-decided no host is given up. Without any success there is no witness: the suspects then get the benefit of
-the doubt for `BENEFIT` seconds while other hosts are tried, or for `BENEFIT_OF_OLD` if some of them gave
-pages in an earlier run. The same holds if all suspects and all witnesses share one address: they cannot
-vouch for each other. An outage that shows only refusals and silence, with a working DNS, is believed for
-`LONGEST` seconds.
+crawler asks witnesses, hosts that were reached before (`robots/prober.py`). If a witness answers, the
+suspects are dead. If none does, it is an outage, and failures counted since the last success are
+withdrawn. Until that is decided no host is given up. Without any success there is no witness: the
+suspects then get the benefit of the doubt for `BENEFIT` seconds while other hosts are tried, or for
+`BENEFIT_OF_OLD` if some of them gave pages in an earlier run. The same holds if all suspects and all
+witnesses share one address: they cannot vouch for each other. An outage that shows only refusals and
+silence, with a working DNS, is believed for `LONGEST` seconds.
 
 A failure that looks local can be the host's: an IPv6 address where we have no IPv6, a zone whose servers
-are
-gone. A host that could not be asked `PUT_OFFS` times in a row, although a witness could be asked in the
-same
-way each time, is given up. Without a witness it never is.
+are gone. A host that could not be asked `PUT_OFFS` times in a row, although a witness could be asked in
+the same way each time, is given up. Without a witness it never is.
 """
 
 from __future__ import annotations
@@ -41,8 +36,8 @@ from fieldmouse.url import Host
 
 FEW = 5
 """Hosts. One or two fail together by chance, or because they share a machine, and a smaller crawl has no
-hosts
-to compare with. If every third host is dead, five in a row are one case in 243, and a witness settles it."""
+hosts to compare with. If every third host is dead, five in a row are one case in 243, and a witness
+settles it."""
 BENEFIT = 120.0
 BENEFIT_OF_OLD = 3600.0
 LONGEST = 6 * 3600.0

@@ -73,10 +73,9 @@ class Politeness:
     ) -> HostState:
         """State after a host failure: the wait doubles each time, and is at least what the host asked for.
 
-        The address waits only for its ordinary delay; other hosts on it may be healthy. After `bury_after`
-        failures
-        in a row (0: never) the host is given up. `asked` is the text in which the host asked for
-        `retry_after`.
+        The address waits only for its ordinary delay; other hosts on it may be healthy. After
+        `bury_after` failures in a row (0: never) the host is given up. `asked` is the text in which the
+        host asked for `retry_after`.
         """
         failures = state.failures + 1
         if retry_after > 0:

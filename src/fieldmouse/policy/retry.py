@@ -1,11 +1,10 @@
 """Retry table: number and times of retries for each kind of failure.
 
 `waits` are seconds before the second, third, ... try. `host` means that the whole host has failed, not
-just
-this URL: the host waits as `policy.politeness` says, and is given up after `bury_after` failures in a row.
-With `once` only a URL's first failure counts against its host: a page that never answered tells nothing
-new
-by failing again, and the slow pages of a healthy host come together when they are all that is left.
+just this URL: the host waits as `policy.politeness` says, and is given up after `bury_after` failures in
+a row. With `once` only a URL's first failure counts against its host: a page that never answered tells
+nothing new by failing again, and the slow pages of a healthy host come together when they are all that is
+left.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Scope of a crawl: the URLs it may visit.
 
 A scope is derived from the seeds: their pages, their hosts, their sites (the registered domains) or the
-whole
-web, widened by include rules and narrowed by exclude rules. Exclusion wins. A redirect's target must pass
-like any link.
+whole web, widened by include rules and narrowed by exclude rules. Exclusion wins. A redirect's target
+must pass like any link.
 
 A host is its name: scheme and port do not matter, so a site that moved to https is still the same host.
 
 Seeds redirect: `http://example.org/` leads to `https://www.example.org/`. The redirects of a seed are
 followed within the registered domains of the seeds (with `follow_seed_redirects`, anywhere), and the page
-at
-the end counts as a seed, too (`joined`). Exclude rules still apply.
+at the end counts as a seed, too (`joined`). Exclude rules still apply.
 
 The decision has two parts: a host is judged by its name alone, so a caller may cache the answer per host;
 path rules, if there are any, are checked per URL.
@@ -35,9 +33,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a crawl; created by `Scope.around`.
 
     Names are DNS names or address literals. A domain covers itself and all names under it. A prefix that
-    starts
-    with "/" is compared with path and query on any host, any other prefix with the whole URL. Regular
-    expressions are searched for in the whole URL. Empty means no such rule.
+    starts with "/" is compared with path and query on any host, any other prefix with the whole URL.
+    Regular expressions are searched for in the whole URL. Empty means no such rule.
     """
 
     mode: Mode = "web"

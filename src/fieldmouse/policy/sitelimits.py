@@ -2,12 +2,10 @@
 
 The owner of a domain owns any number of names under it, and can put them into pages faster than a crawler
 can visit them. So hosts and URLs are counted by *site*, the registered domain, which costs money and has
-an
-owner. The limits are far above the sizes of real sites; docs/settings.md says why.
+an owner. The limits are far above the sizes of real sites; docs/settings.md says why.
 
 Exempt are addresses, which cannot be invented by the million, and names under `.test` and `localhost`,
-which
-exist only where they were set up on purpose.
+which exist only where they were set up on purpose.
 """
 
 from __future__ import annotations

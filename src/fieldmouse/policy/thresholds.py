@@ -2,8 +2,7 @@
 
 The rule of Avrachenkov, Dudin, Klimenok, Nain and Semenova (2011): robots[0] workers are active while the
 level is at most limits[0], robots[1] while it is at most limits[1], and so on; above the last limit the
-last
-number is active. A fuller buffer never activates more workers.
+last number is active. A fuller buffer never activates more workers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Crawler traps: signs that a URL belongs to an endless set of useless pages.
 
 Endless calendars, paths that repeat because of a broken relative link, session ids that give every visit
-its
-own URLs. Each check is cheap and looks at the URL alone; each has a name, so that a refusal can be
-explained.
-A trap that shows none of these signs is limited by depth and by pages per host.
+its own URLs. Each check is cheap and looks at the URL alone; each has a name, so that a refusal can be
+explained. A trap that shows none of these signs is limited by depth and by pages per host.
 """
 
 from __future__ import annotations
@@ -78,9 +76,8 @@ def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
     if rules.years_ahead and (found := _CALENDAR.search(url, 8)):
         year = int(found[1] or found[2])
         this = 1970 + int(now // SECONDS_PER_YEAR)
-        # Four digits that were never a year, or will not be soon, are some other number. An endless calendar
-        # is left
-        # at its near edge, so its far pages are not missed.
+        # Four digits that were never a year, or will not be soon, are some other number. An endless
+        # calendar is left at its near edge, so its far pages are not missed.
         if 1583 <= year < 2200 and not this - rules.years_back <= year <= this + rules.years_ahead:
             return "a calendar page far from today"
     return None

@@ -1,9 +1,8 @@
 """Application of outcome rows to the page table, one batch at a time.
 
 All operations are vectorized over pages. If a page has several rows in a batch, they are applied in
-rounds:
-the first row of every page, then the second, so that each row sees the result of the previous one. The
-result therefore does not depend on batch boundaries.
+rounds: the first row of every page, then the second, so that each row sees the result of the previous
+one. The result therefore does not depend on batch boundaries.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Table of all pages that may be polled: a checkpoint part derived from the outcome log.
 
-The outcome log is the source of truth. The page table holds a cursor into it; rows lost to a kill are read
-again. If the table's files are damaged, they are set aside and everything is read again; only the record
-of
-polls in flight is lost. A page takes about 90 bytes on disk, and the same in memory if it has changed
-since
-the last snapshot. URL, validators and the location of the copy are read from the page's row when the page
-is polled.
+The outcome log is the source of truth. The page table holds a cursor into it; rows lost to a kill are
+read again. If the table's files are damaged, they are set aside and everything is read again; only the
+record of polls in flight is lost. A page takes about 90 bytes on disk, and the same in memory if it has
+changed since the last snapshot. URL, validators and the location of the copy are read from the page's row
+when the page is polled.
 """
 
 from __future__ import annotations
@@ -237,8 +235,7 @@ class Ledger:
         """Limit times in the future, noted while the clock was ahead, to `now`.
 
         In a resumed round, pages tried since `round_began` (the noted start; infinity for a new round)
-        count as
-        tried in the round, and all others as tried just before now.
+        count as tried in the round, and all others as tried just before now.
         """
         for name in ("looked", "changed", "tried"):
             times = self.column(name)

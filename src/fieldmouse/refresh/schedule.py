@@ -1,13 +1,10 @@
 """Scheduler of polls: each page at the even rate its plan gives, all within the budget.
 
 A policy plans a rate for every page. A page is due when one interval (1 / rate) has passed since it was
-last
-tried. A page that was never polled is due after a fraction of the interval, different for each page, so
-that
-a site crawled in one burst is not polled in one burst. Among the pages that are due, the page overdue by
-the
-most intervals comes first. The polls in flight per host are limited: a slow host cannot hold the whole
-budget.
+last tried. A page that was never polled is due after a fraction of the interval, different for each page,
+so that a site crawled in one burst is not polled in one burst. Among the pages that are due, the page
+overdue by the most intervals comes first. The polls in flight per host are limited: a slow host cannot
+hold the whole budget.
 
 No page is kept in a heap or a sorted list. From time to time one scan over all pages finds those that come
 due before the next scan (`line`); in between a call costs nothing.
@@ -144,8 +141,7 @@ class Scheduler:
         """In a round: mask of the pages not yet tried in this round.
 
         A page tried in this run counts as tried whatever the clock said: with a clock set back, all pages
-        would
-        seem to have been tried before the round began, and the round would never end.
+        would seem to have been tried before the round began, and the round would never end.
         """
         if len(self._ledger) > len(self._met):
             self._met = np.concatenate([self._met, self._ledger.column("tried")[len(self._met) :]])

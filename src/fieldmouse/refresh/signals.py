@@ -1,12 +1,10 @@
 """Change hints from polled sitemaps and feeds, each of which covers many pages with one request.
 
 A sitemap or feed that has changed is read from the archive, where its poll stored it; a kill loses
-nothing,
-and no extra request is made. An entry for a page counts if it names a time after our last poll: the page
-is
-then *hinted*, and its next poll comes earlier, the more hints proved right for its host. That poll proves
-the hint right or wrong (`fold`). Times in the future do not count, nor does a day on which we have polled
-the page: sites that list everything as new every day soon lose their weight.
+nothing, and no extra request is made. An entry for a page counts if it names a time after our last poll:
+the page is then *hinted*, and its next poll comes earlier, the more hints proved right for its host. That
+poll proves the hint right or wrong (`fold`). Times in the future do not count, nor does a day on which we
+have polled the page: sites that list everything as new every day soon lose their weight.
 """
 
 from __future__ import annotations
@@ -127,8 +125,7 @@ def weights(ledger: Ledger) -> NDArray[np.float64]:
     """Weight of each page's freshness: sitemaps and feeds weigh more, by the number of pages they cover.
 
     The weight grows with the square root, so that a sitemap or feed is polled more often than a page, but
-    never
-    instead of all pages.
+    never instead of all pages.
     """
     flags, hosts = ledger.column("flags"), ledger.column("host")
     signal = flags & Flag.SIGNAL != 0

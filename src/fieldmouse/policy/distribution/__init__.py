@@ -1,13 +1,13 @@
 """Which URL goes online next, and which waits offline.
 
-The frontier is an urn game. URLs are balls and hosts are colours; they come out
-of the sieve in an order nobody chose. Online there is room for few; a robot can
-use one URL of each host at a time, so what counts is the number of *different*
-hosts online. Whatever is not wanted online now waits offline, in a queue per host.
+The frontier is an urn game. URLs are balls and hosts are colours; they come out of the sieve in an order
+nobody chose. Online there is room for few; a robot can use one URL of each host at a time, so what counts
+is the number of *different* hosts online. Whatever is not wanted online now waits offline, in a queue per
+host.
 
-A distribution policy answers two questions and is told of four events. The lab
-plays it with colours as integers, the live distributor with the numbers of hosts, and
-replay with those of yesterday's crawl; none of them may change the answers.
+A distribution policy answers two questions and is told of four events. The lab plays it with colours as
+integers, the live distributor with the numbers of hosts, and replay with those of yesterday's crawl; none
+of them may change the answers.
 
 - `neutral`: all that is drawn goes online; the reference without an offline side.
 - `greedy`: only hosts absent online are accepted (Buijsrogge 2014, Algorithm 4).
@@ -34,9 +34,8 @@ H = TypeVar("H", bound=Hashable)
 class Distribution(Protocol[H]):
     """Two questions (`recall`, `place`) and the events a policy learns from.
 
-    Whoever plays it asks `recall()` first. A host: read some of its queue, tell
-    `recalled` and `came_online`. None: draw a URL, ask `place`, then tell
-    `came_online` or `stored`.
+    Whoever plays it asks `recall()` first. A host: read some of its queue, tell `recalled` and
+    `came_online`. None: draw a URL, ask `place`, then tell `came_online` or `stored`.
     """
 
     def recall(self, dry: bool = False) -> H | None:

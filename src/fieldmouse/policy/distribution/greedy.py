@@ -1,8 +1,7 @@
 """Only hosts absent online are accepted (Buijsrogge 2014, Algorithm 4).
 
-It cannot go on for ever: once every host has something offline, no draw is ever
-accepted. So the draws in a row are capped, and after the cap the ball drawn goes
-online whatever its host.
+It cannot go on for ever: once every host has something offline, no draw is ever accepted. So the draws in
+a row are capped, and after the cap the ball drawn goes online whatever its host.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Every place online for a different host.
 
-The list of hosts with a backlog and nothing online comes first. Only when it is
-empty is the source drawn: a host absent online goes online, a host present joins
-its own queue, and one draws again. This keeps the front at as many different
-hosts as it has places for every host-size law tried, also when the source
-changes, and needs the fewest draws any policy can (see `Tally` for the list).
+The list of hosts with a backlog and nothing online comes first. Only when it is empty is the source
+drawn: a host absent online goes online, a host present joins its own queue, and one draws again. This
+keeps the front at as many different hosts as it has places for every host-size law tried, also when the
+source changes, and needs the fewest draws any policy can (see `Tally` for the list).
 
-A thousand hosts behind one address are one elephant in disguise, for politeness
-is owed to the address too; so an address has few places, and its other hosts wait.
+A thousand hosts behind one address are one elephant in disguise, for politeness is owed to the address
+too; so an address has few places, and its other hosts wait.
 """
 
 from __future__ import annotations

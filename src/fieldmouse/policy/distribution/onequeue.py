@@ -1,12 +1,12 @@
 """An offline side that is one queue for all hosts, seen only at its head.
 
-The thesis keeps a single queue, since a disk with a moving head dislikes many.
-We store a queue per host, and keep the order of arrival here, so that a policy
-written for the single queue takes the same decisions.
+The thesis keeps a single queue, since a disk with a moving head dislikes many. We store a queue per host,
+and keep the order of arrival here, so that a policy written for the single queue takes the same
+decisions.
 
-The thesis looks at the offline side once for each ball that goes online, before
-the first draw: what is turned away while drawing waits for the next ball's turn.
-A source that has run dry is the exception, for there is nothing else to look at.
+The thesis looks at the offline side once for each ball that goes online, before the first draw: what is
+turned away while drawing waits for the next ball's turn. A source that has run dry is the exception, for
+there is nothing else to look at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every policy keeps count of: who is online, who has a backlog, who has only that.
 
-The list of hosts with a backlog and nothing online is kept as events come in,
-oldest first, so nobody ever has to search for one.
+The list of hosts with a backlog and nothing online is kept as events come in, oldest first, so nobody
+ever has to search for one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which sites go to which node, when each node can poll only so much.
 
-A site is an item, its weight the polls its pages are planned to get, a node is a bin, and all
-nodes have the same capacity. A packing is a list of bins, and a bin a list of
-places in the list of weights: nothing here knows what a site is called.
+A site is an item, its weight the polls its pages are planned to get, a node is a bin, and all nodes have
+the same capacity. A packing is a list of bins, and a bin a list of places in the list of weights: nothing
+here knows what a site is called.
 
 Follow one site. At first it is packed with all others by `fit` (Best Fit Decreasing). As pages are
 learned, weights move and nodes overflow: `scheme` then either lets the node poll less

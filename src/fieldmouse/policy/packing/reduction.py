@@ -1,9 +1,8 @@
 """An overloaded node polls less: the pages most often polled in vain give way first.
 
 Pages are lowered by one state each, those with most penalties in their history first and in their own
-order among equals, round after round until the node fits. The scheme as printed
-loops until it does, which never ends once every page is in its lowest state;
-here it stops, and the node stays overloaded.
+order among equals, round after round until the node fits. The scheme as printed loops until it does,
+which never ends once every page is in its lowest state; here it stops, and the node stays overloaded.
 """
 
 from __future__ import annotations
