@@ -104,7 +104,7 @@ def cheapest(
 
 
 def reprice(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step: float) -> None:
-    """Update the prices after new adverts: up where the backlog is above the mean, else towards 0."""
+    """Raise prices where the backlog is above the mean, lower the others; without backlog they fade."""
     total, count = 0.0, 0
     for agent in range(len(price)):
         if alive[agent]:
