@@ -154,7 +154,7 @@ def test_an_unreadable_row_counts_as_empty(policy: str) -> None:
 
 
 def test_rows_of_earlier_versions_are_read() -> None:
-    """As they lie on boards since rows began to travel: a list, whose fields are known by their order."""
+    """A list whose fields are known by their order, as stored on coordinators."""
     told = ["trips", 40, 0.2, ["near", "far"], [0.1, 10.0], [0.01, 0.02], False, "near", 0]
     row, agents = msgspec.msgpack.encode(told), AgentTable.of(["far", "near"])
     for here in (-1, 0, 1):

@@ -162,7 +162,7 @@ def test_the_search_beats_best_fit_where_it_can_be_beaten() -> None:
     assert len(packed(weights, CAPACITY).bins) == 3
 
 
-def test_a_search_without_steps_returns_the_heuristic_packing_unproven() -> None:
+def test_a_search_cut_short_returns_a_packing_and_a_valid_bound() -> None:
     rng = np.random.default_rng(3)
     weights = rng.integers(200, 500, 120).tolist()
     found = packed(weights, 1000, nodes=1)

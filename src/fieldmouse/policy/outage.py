@@ -61,12 +61,9 @@ class Cause(Enum):
 
 
 _MACHINE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-_ROUTE = frozenset(
-    {
-        errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL,
-        errno.EACCES, errno.EPERM,  # a local firewall
-    }
-)  # fmt: skip
+_ROUTE = frozenset(  # EACCES and EPERM come from a local firewall
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM}
+)
 _SILENT = frozenset({Reason.NO_CONNECTION, Reason.CLOSED, Reason.TIMEOUT})
 
 

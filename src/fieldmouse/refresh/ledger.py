@@ -65,9 +65,7 @@ class Ledger:
         self._files: TableFiles | None = None
 
     @classmethod
-    def open(
-        cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str
-    ) -> Ledger:  # fmt: skip
+    def open(cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str) -> Ledger:
         """Open the table of the last checkpoint, or an empty one; changes nothing on disk."""
         opened = open_tables(home, last, policy, named)
         ledger = cls(home, opened, policy, named, readable=sealed_outcomes(last))

@@ -163,22 +163,19 @@ class KalmanBalancer(Paced):
 
     def __init__(self, rng: Generator, filtering: Filtering = THESIS):
         super().__init__(rng)
-        self._belief = {"mean": filtering.mean, "variance": filtering.variance}
-        self._transition, self._observation = filtering.transition, filtering.observation
+        self._observation = filtering.observation
+        self._belief = {name: getattr(filtering, name) for name in ("mean", "variance", "transition")}
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         known = TripRow.from_row(row, "delays")
-        mean, variance = known.beliefs(agents.names, transition=self._transition, **self._belief)
+        mean, variance = known.beliefs(agents.names, **self._belief)
         normals = self._rng.standard_normal(len(mean)).tolist()
         return least_drawn(mean, variance, agents.alive, normals)
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         super().observe(row, agent, round_trip, queue_time)
         known = TripRow.from_row(row, "delays")
-        known.learn(
-            agent, queue_time + round_trip, observation=self._observation, transition=self._transition,
-            **self._belief,
-        )  # fmt: skip
+        known.learn(agent, queue_time + round_trip, observation=self._observation, **self._belief)
         return known.to_row()
 
 
@@ -214,10 +211,8 @@ class TripBalancer(Paced):
         if known.agents and agent not in known.agents:
             surprised(self.outlook_of(agent), usual_of_all(known.mean)[0], log(trip))
         known.get_used(trip)
-        known.learn(
-            agent, trip, observation=pricing.observation, transition=pricing.transition, mean=trip,
-            variance=_ANY,
-        )  # fmt: skip
+        noise = {"observation": pricing.observation, "transition": pricing.transition}
+        known.learn(agent, trip, **noise, mean=trip, variance=_ANY)
         super().observe(row, agent, round_trip, queue_time)
         self._book(known, agent, round_trip)
         return known.to_row()
