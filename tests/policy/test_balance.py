@@ -43,7 +43,7 @@ def test_only_the_agent_that_was_asked_learns_and_all_others_grow_less_certain(
     assert min(1.0, *values) <= mean[1] <= max(1.0, *values)
 
 
-def test_what_is_drawn_follows_what_is_believed() -> None:
+def test_samples_follow_the_beliefs() -> None:
     rng = np.random.default_rng(3)
     mean, variance = np.array([1.0, 1.0, 5.0]), np.array([1.0, 1.0, 0.01])
     chosen = [least_drawn(mean, variance, np.ones(3, bool), rng.standard_normal(3)) for _ in range(4000)]
@@ -57,7 +57,9 @@ def test_what_is_drawn_follows_what_is_believed() -> None:
     st.lists(st.sampled_from("abcdefgh"), min_size=2, unique=True),
     st.lists(st.integers(0, 10**9), min_size=50, max_size=200, unique=True),
 )
-def test_on_a_ring_nothing_moves_but_to_who_came_or_from_who_left(agents: list[str], keys: list[int]) -> None:
+def test_on_a_ring_hosts_move_only_to_a_new_agent_or_from_a_leaving_one(
+    agents: list[str], keys: list[int]
+) -> None:
     ring = Ring(agents)
     left = ring.without(agents[0])
     back = left.with_agent(agents[0])
@@ -73,7 +75,7 @@ def test_a_ring_of_a_hundred_places_each_divides_hosts_within_a_quarter() -> Non
     assert (abs(counts / 10_000 - 1) < 0.25).all()
 
 
-def test_nobody_who_is_dead_gets_a_host() -> None:
+def test_dead_agents_get_no_host() -> None:
     alive, flat = np.array([False, True, True]), np.ones(3)
     good_there = np.array([0.01, 1.0, 2.0])
     assert shortest_delay(good_there, flat, flat, alive) == 1
@@ -116,7 +118,7 @@ def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -
     assert price.sum() == pytest.approx(0.0, abs=1e-9)
 
 
-def test_prices_fade_where_nobody_waits() -> None:
+def test_prices_fade_without_backlog() -> None:
     price = np.array([0.5, -0.5])
     reprice(price, np.zeros(2), np.ones(2, bool), 0.1)
     assert price.tolist() == pytest.approx([0.45, -0.45])
@@ -132,7 +134,7 @@ def by_quadrature(usual: float, spread: float, trip: float, visits: float) -> fl
 
 
 @given(st.floats(-2.0, 2.0), st.floats(0.1, 2.0), st.floats(0.05, 20.0), st.floats(1.0, 500.0))
-def test_a_stranger_is_tried_if_that_is_expected_to_pay(
+def test_an_unvisited_agent_is_tried_if_the_expected_gain_is_positive(
     usual: float, spread: float, trip: float, visits: float
 ) -> None:
     """Nobody waits anywhere and prices are equal, so that trips count alone."""
@@ -164,7 +166,7 @@ def test_a_host_as_near_as_any_stays_and_one_far_away_is_tried_elsewhere() -> No
         )
 
 
-def test_what_a_stranger_will_show_is_the_regression_of_what_strangers_showed() -> None:
+def test_the_expected_first_trip_is_the_regression_of_earlier_first_trips() -> None:
     rng, outlook = np.random.default_rng(9), [0.0] * SURPRISES
     known = rng.normal(0.0, 2.0, 1500)
     shown = 1.0 + 0.6 * known + rng.normal(0.0, 0.3, 1500)

@@ -108,7 +108,7 @@ def test_a_live_subnet_is_given_away_as_in_the_simulation() -> None:
     assert moves > 50
 
 
-def test_a_subnet_that_nobody_is_near_is_measured_by_all_and_goes_to_the_nearest() -> None:
+def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest() -> None:
     balancer, agents = NearnessBalancer(np.random.default_rng(5)), AgentTable.of(["a", "b", "c"])
     trips, row, here, visitors = {"a": 6.0, "b": 3.0, "c": 9.0}, b"", -1, []
     for _ in range(6):
@@ -133,7 +133,7 @@ def test_a_subnet_that_nobody_is_near_is_measured_by_all_and_goes_to_the_nearest
 @given(
     alive=st.lists(st.booleans(), min_size=1, max_size=6), here=st.integers(-1, 5), seed=st.integers(0, 99)
 )
-def test_who_is_chosen_lives(policy: str, alive: list[bool], here: int, seed: int) -> None:
+def test_only_live_agents_are_chosen(policy: str, alive: list[bool], here: int, seed: int) -> None:
     agents = AgentTable.of([f"agent-{place}" for place in range(len(alive))])
     agents.alive = alive
     balancer = lookup(policy)(np.random.default_rng(seed))
@@ -144,7 +144,7 @@ def test_who_is_chosen_lives(policy: str, alive: list[bool], here: int, seed: in
 
 
 @pytest.mark.parametrize("policy", BALANCERS)
-def test_a_row_that_nobody_can_read_is_a_new_one(policy: str) -> None:
+def test_an_unreadable_row_counts_as_empty(policy: str) -> None:
     agents = AgentTable.of(["a", "b"])
     for row in (b"\xc1", b"spam", TripRow("of another kind", 3, ["a"], [1.0], [1.0]).to_row()):
         balancer, fresh = lookup(policy)(np.random.default_rng(1)), lookup(policy)(np.random.default_rng(1))
@@ -153,15 +153,15 @@ def test_a_row_that_nobody_can_read_is_a_new_one(policy: str) -> None:
             assert balancer.observe(row, "a", 1.0, 2.0) == fresh.observe(b"", "a", 1.0, 2.0)
 
 
-def test_rows_that_were_written_before_are_read() -> None:
-    """As they lie on boards since rows began to travel: a list, whose fields are known by their order."""
+def test_rows_of_earlier_versions_are_read() -> None:
+    """A list whose fields are known by their order, as stored on coordinators."""
     told = ["trips", 40, 0.2, ["near", "far"], [0.1, 10.0], [0.01, 0.02], False, "near", 0]
     row, agents = msgspec.msgpack.encode(told), AgentTable.of(["far", "near"])
     for here in (-1, 0, 1):
         assert lookup("priced")(np.random.default_rng(1)).choose("h", row, here, agents) == 1
 
 
-def test_a_row_goes_by_names_and_not_by_places() -> None:
+def test_a_row_identifies_agents_by_name_and_not_by_place() -> None:
     balancer = lookup("shortest-delay")(np.random.default_rng(1))
     row = b""
     for _ in range(20):
@@ -172,7 +172,7 @@ def test_a_row_goes_by_names_and_not_by_places() -> None:
         assert names[balancer.choose("h", row, -1, agents)] == "near"
 
 
-def test_who_is_new_is_believed_less_the_longer_others_visit() -> None:
+def test_the_belief_about_a_new_agent_gets_less_certain_with_visits_of_others() -> None:
     row = TripRow("trips")
     for _ in range(10):
         row.learn("a", 2.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
@@ -192,7 +192,7 @@ def test_a_row_forgets_the_agents_it_knows_least_when_there_are_too_many() -> No
     assert row.agents[-1] == f"a{MOST_AGENTS + 4}"
 
 
-def test_agents_that_price_themselves_come_to_the_prices_of_the_simulation() -> None:
+def test_agents_that_set_their_own_prices_reach_the_prices_of_the_simulation() -> None:
     agents, lots = AgentTable.of(NAMES), np.random.default_rng(7)
     prices = np.zeros(5)
     for _ in range(50):
@@ -203,7 +203,7 @@ def test_agents_that_price_themselves_come_to_the_prices_of_the_simulation() -> 
         assert agents.price == pytest.approx(prices.tolist())
 
 
-def test_a_balancer_that_there_is_not_gets_a_sentence() -> None:
+def test_an_unknown_balancer_raises_a_usage_error() -> None:
     with pytest.raises(UsageError, match="there is no balancer `best`") as told:
         lookup("best")
     assert "priced" in told.value.hint

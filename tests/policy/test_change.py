@@ -20,7 +20,7 @@ def looked_at(rates: np.ndarray, gap: float, looks: int, seed: int = 1, fade: fl
     return belief
 
 
-def test_nothing_known_is_no_error_and_all_pages_are_alike() -> None:
+def test_pages_without_polls_are_no_error_and_get_equal_rates() -> None:
     for belief in (change.begin(0), change.begin(1), change.begin(5)):
         assert len(set(change.rate(belief).tolist())) <= 1
         assert np.isfinite(change.freshness(belief, 1.0)).all()
@@ -37,7 +37,7 @@ def test_a_population_is_learned_in_any_unit_of_time(unit: float) -> None:
     assert np.corrcoef(np.log(change.rate(belief)), np.log(true))[0, 1] > 0.9
 
 
-def test_expected_freshness_is_what_the_population_has_however_little_is_known_of_a_page() -> None:
+def test_expected_freshness_matches_the_population_even_for_hardly_known_pages() -> None:
     true = np.exp(np.random.default_rng(4).normal(0.0, 2.0, 20_000))
     for looks in (2, 5, 20):
         belief = looked_at(true, 1.0, looks)
@@ -77,13 +77,13 @@ def test_a_look_that_finds_a_change_never_lowers_the_rate_and_one_that_finds_non
     assert change.rate(change.observe(belief, same, True), law) >= before * (1 - 1e-3)
 
 
-def test_observing_leaves_what_it_was_given_alone() -> None:
+def test_observe_does_not_change_its_arguments() -> None:
     belief = change.begin(3)
     change.observe(belief, [1.0, 2.0, 3.0], [True, False, True])
     assert not belief.any()
 
 
-def test_a_page_that_changes_its_habits_is_understood_anew() -> None:
+def test_a_page_that_changes_its_behaviour_is_learned_anew() -> None:
     belief = change.begin(2)
     for changed, looks in ((True, 200), (False, 200)):
         for _ in range(looks):
@@ -106,7 +106,7 @@ def test_a_dated_change_tells_more_than_an_undated_one() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=60))
-def test_trust_stays_between_nothing_and_all_and_follows_what_was_right(claims: list[bool]) -> None:
+def test_trust_stays_between_0_and_1_and_rises_with_right_claims(claims: list[bool]) -> None:
     trust = Trust()
     for right in claims:
         trust = trust.observe(right)

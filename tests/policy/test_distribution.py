@@ -78,7 +78,7 @@ def test_the_index_policy_keeps_every_place_for_a_different_host(gamma: float, s
 
 @settings(max_examples=10, deadline=None)
 @given(gammas, seeds)
-def test_it_does_so_when_the_source_changes_under_way(gamma: float, seed: int) -> None:
+def test_the_index_policy_keeps_different_hosts_when_the_source_changes(gamma: float, seed: int) -> None:
     rng = default_rng(seed)
     before, after = power_law(rng, 1000, gamma), power_law(rng, 1000, gamma)
     source = (next(before) if n < 3000 else 1000 + next(after) for n in range(10**9))
@@ -191,7 +191,7 @@ def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
     assert policy.recall() == "b"
 
 
-def test_the_valve_ends_a_draw_that_would_never_end() -> None:
+def test_the_draw_limit_ends_an_endless_draw() -> None:
     """One host is all the source has: the index policy must not draw for ever."""
     policy: Index[int] = Index(draws=4, burst=16)
     urn = Urn(policy, iter(lambda: 0, 1), places=8)
@@ -229,7 +229,7 @@ def test_a_host_that_waits_offline_is_not_overtaken_by_its_own_next_url() -> Non
         assert not policy.place("a"), name
 
 
-def test_a_source_run_dry_lets_every_policy_read_what_waits() -> None:
+def test_with_an_empty_source_every_policy_recalls_waiting_urls() -> None:
     """Also one that looks offline only before it draws."""
     for name in sorted(POLICIES):
         policy = POLICIES[name]()

@@ -19,7 +19,7 @@ def test_the_front_stays_within_its_bounds(rule: FrontRule, events: list[int | N
 
 
 @given(rules)
-def test_hunger_reaches_the_widest_front_and_plenty_the_narrowest(rule: FrontRule) -> None:
+def test_demand_reaches_the_largest_front_and_idle_hosts_the_smallest(rule: FrontRule) -> None:
     width = rule.minimum
     for _ in range(5000):
         width = rule.after_hunger(width)
@@ -30,7 +30,9 @@ def test_hunger_reaches_the_widest_front_and_plenty_the_narrowest(rule: FrontRul
 
 
 @given(rules, st.integers(1, 5000))
-def test_hunger_widens_at_once_and_plenty_narrows_slowly(rule: FrontRule, width: int) -> None:
+def test_demand_enlarges_the_front_at_once_and_idle_hosts_shrink_it_slowly(
+    rule: FrontRule, width: int
+) -> None:
     assume(rule.minimum <= width < rule.maximum)
     assert rule.after_hunger(width) > width
     assert rule.after_plenty(width, ready=width) >= 0.97 * width - 1

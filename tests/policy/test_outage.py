@@ -30,15 +30,13 @@ def host(number: int) -> Host:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("reason", [Reason.NO_CONNECTION, Reason.CLOSED, Reason.TIMEOUT])
-def test_a_number_of_the_operating_system_tells_whose_trouble_it_is(
-    number: int, cause: Cause, reason: Reason
-) -> None:
+def test_the_errno_tells_whether_a_failure_is_local(number: int, cause: Cause, reason: Reason) -> None:
     assert cause_of(Failed(LINK, reason, 0.0, errno=number)) is cause
     assert cause_of(Failed(LINK, reason, 0.0, response=SPOKEN, errno=number)) is None
 
 
 @pytest.mark.parametrize("reason", [Reason.TLS, Reason.BAD_HTTP, Reason.BUSY, Reason.CLIENT_ERROR])
-def test_who_spoke_has_shown_that_the_network_is_there(reason: Reason) -> None:
+def test_a_host_that_responded_has_shown_that_the_network_works(reason: Reason) -> None:
     assert cause_of(Failed(LINK, reason, 0.0)) is None
 
 
@@ -49,7 +47,7 @@ sightings = st.lists(
 
 
 @given(sightings)
-def test_nothing_is_suspicious_after_somebody_was_reached_and_few_refusals_never_are(
+def test_nothing_is_suspicious_after_a_success_and_few_refusals_never_are(
     seen: list[tuple[int, Cause | None]],
 ) -> None:
     outage = Outage()
@@ -73,7 +71,7 @@ def test_nothing_is_suspicious_after_somebody_was_reached_and_few_refusals_never
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 1)), max_size=40), st.integers(0, 39))
-def test_what_was_counted_since_anybody_was_reached_is_taken_back_once_and_nothing_else(
+def test_only_failures_since_the_last_success_are_withdrawn_and_only_once(
     counted: list[tuple[int, int]], reached_at: int
 ) -> None:
     outage = Outage()
@@ -91,7 +89,7 @@ def test_what_was_counted_since_anybody_was_reached_is_taken_back_once_and_nothi
     assert outage.end(73.0) == 63.0
 
 
-def test_one_host_alone_is_suspicious_only_if_the_trouble_is_ours() -> None:
+def test_a_single_host_is_suspicious_only_if_the_failure_is_local() -> None:
     outage = Outage()
     outage.failed(host(1), Cause.HOST)
     outage.failed(host(1), Cause.HOST)

@@ -77,7 +77,7 @@ def test_best_fit_decreasing_packs_as_printed(weights: list[int]) -> None:
 
 
 @given(weights_of_sites, weights_of_sites)
-def test_what_is_fitted_in_leaves_what_was_there_where_it_was(old: list[int], new: list[int]) -> None:
+def test_fitting_items_in_moves_no_other_item(old: list[int], new: list[int]) -> None:
     bins = best_fit_decreasing(old, CAPACITY)
     weights = old + new
     packing = fitted(weights, CAPACITY, bins, range(len(old), len(weights)))
@@ -162,7 +162,7 @@ def test_the_search_beats_best_fit_where_it_can_be_beaten() -> None:
     assert len(packed(weights, CAPACITY).bins) == 3
 
 
-def test_a_search_without_time_gives_what_it_has_and_claims_nothing() -> None:
+def test_a_search_cut_short_returns_a_packing_and_a_valid_bound() -> None:
     rng = np.random.default_rng(3)
     weights = rng.integers(200, 500, 120).tolist()
     found = packed(weights, 1000, nodes=1)

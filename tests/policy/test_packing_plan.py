@@ -83,7 +83,7 @@ def test_nothing_moves_while_nothing_changes(wanted: list[SiteWeight]) -> None:
     assert after.nodes == before.nodes
 
 
-def test_weights_that_fill_nodes_to_the_brim_need_no_more_of_them() -> None:
+def test_weights_that_fill_nodes_exactly_need_no_extra_node() -> None:
     for share in range(1, 17):
         wanted = [SiteWeight(f"s{number}.org", 400 / share) for number in range(3 * share)]
         plan = planned(wanted, 400, 0.0)

@@ -16,7 +16,7 @@ states = st.builds(HostState, crawl_delay=seconds, failures=st.integers(0, 50), 
 
 
 @given(manners, states, st.floats(0, 1e9), seconds)
-def test_a_host_rests_its_delay_after_the_first_byte_and_never_ends_before_the_answer(
+def test_a_host_waits_its_delay_after_the_first_byte_and_at_least_until_the_response_ends(
     rule: Politeness, state: HostState, answered_at: float, took: float
 ) -> None:
     after = rule.after_visit(state, answered_at, answered_at + took)
@@ -36,7 +36,7 @@ def test_retry_after_is_obeyed_up_to_its_cap(
 
 
 @given(manners, st.floats(0, 1e9), st.integers(1, 20))
-def test_trouble_in_a_row_never_shortens_the_rest(rule: Politeness, now: float, times: int) -> None:
+def test_repeated_failures_never_shorten_the_wait(rule: Politeness, now: float, times: int) -> None:
     state, last = HostState(), 0.0
     for _ in range(times):
         state = rule.after_trouble(state, now)
@@ -46,7 +46,7 @@ def test_trouble_in_a_row_never_shortens_the_rest(rule: Politeness, now: float, 
 
 
 @given(manners, st.integers(1, 10))
-def test_a_host_is_buried_exactly_at_its_number_of_failures(rule: Politeness, patience: int) -> None:
+def test_a_host_is_given_up_exactly_at_its_number_of_failures(rule: Politeness, patience: int) -> None:
     state = HostState()
     for number in range(1, patience + 1):
         assert not state.verdict
@@ -68,7 +68,7 @@ rules = st.lists(st.integers(0, 50), min_size=1, max_size=5).flatmap(
 
 
 @given(rules, st.integers(0, 120))
-def test_a_fuller_buffer_never_wakes_more_robots(rule: Thresholds, level: int) -> None:
+def test_a_fuller_buffer_never_starts_more_fetchers(rule: Thresholds, level: int) -> None:
     assert rule.robots_at(level + 1) <= rule.robots_at(level)
 
 

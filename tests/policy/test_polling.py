@@ -43,7 +43,7 @@ def test_a_plan_spends_its_budget_and_never_more(name: str, belief: Beliefs, bud
 
 
 @given(names, crawls, st.floats(1e-6, 1e3), st.floats(1e-6, 1e3))
-def test_no_host_is_asked_for_more_than_it_bears_and_the_rest_goes_elsewhere(
+def test_no_host_exceeds_its_limit_and_the_rest_goes_to_other_hosts(
     name: str, belief: Beliefs, budget: float, limit: float
 ) -> None:
     policy = lookup.policy(name)
@@ -83,6 +83,6 @@ def test_a_policy_keeps_the_columns_it_said_and_changes_nothing_it_was_given(nam
 
 
 @pytest.mark.parametrize(("name", "says"), [("fresh", "there is no polling"), ("posixpath:join", "no class")])
-def test_what_is_no_policy_is_told(name: str, says: str) -> None:
+def test_an_invalid_policy_raises_a_usage_error(name: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         lookup.policy(name)

@@ -117,7 +117,7 @@ def looked_at(rates: Reals, looks: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("budget", [0.2, 1.0, 3.0])
-def test_what_is_learned_is_never_worse_than_uniform_and_comes_near_the_optimum(budget: float) -> None:
+def test_the_learned_policy_is_never_worse_than_uniform_and_comes_near_the_optimum(budget: float) -> None:
     rates = np.exp(np.random.default_rng(11).normal(0, 2, 4000))
     total = budget * len(rates)
     uniform = freshness(rates, planned(Uniform(), len(rates), total))

@@ -43,7 +43,7 @@ def test_excluding_wins_over_including(url: Url) -> None:
 
 
 @given(urls)
-def test_the_two_halves_of_the_question_make_the_whole(url: Url) -> None:
+def test_host_check_and_path_check_together_equal_admits(url: Url) -> None:
     scope = Scope.around([SEED], include_domains=["org"], prefixes=["/start"], exclude_regex=[r"\?y="])
     host = "/".join(url.split("/")[:3])
     assert scope.admits(url) == (scope.admits_host(host) and scope.admits_path(url))  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_depth_is_counted_from_the_seeds() -> None:
     assert not scope.admits(SEED, 3)
 
 
-def test_regular_expressions_are_searched_for_and_checked_at_the_door() -> None:
+def test_regular_expressions_are_searched_for_and_validated_early() -> None:
     scope = Scope.around([SEED], include_regex=[r"/start/\w+$"])
     assert scope.admits(SEED)
     assert not scope.admits(Url("https://www.example.co.uk/start/"))
@@ -128,9 +128,7 @@ def test_a_host_is_its_name_whatever_scheme_and_port() -> None:
 
 
 @given(urls, urls, st.sampled_from(["page", "host", "site", "web"]), st.booleans())
-def test_what_joined_is_in_scope_as_if_it_were_a_seed(
-    url: Url, other: Url, mode: Mode, anywhere: bool
-) -> None:
+def test_a_joined_url_is_in_scope_like_a_seed(url: Url, other: Url, mode: Mode, anywhere: bool) -> None:
     scope = Scope.around([SEED], mode, follow_seed_redirects=anywhere)
     wider, both = scope.joined([other]), Scope.around([SEED, other], mode, follow_seed_redirects=anywhere)
     assert wider.admits(other)
@@ -164,7 +162,7 @@ def test_links_are_held_for_every_host_that_may_join_and_for_no_other(
     ("https://www.example.co.uk/login", False, False),
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["page", "host", "site"])
-def test_redirects_of_seeds_are_followed_within_their_sites_or_anywhere_but_not_to_what_is_excluded(
+def test_redirects_of_seeds_are_followed_within_their_sites_or_anywhere_but_not_to_excluded_urls(
     target: str, same_site: bool, anywhere: bool, mode: Mode
 ) -> None:
     for follow, wanted in ((False, same_site), (True, anywhere)):

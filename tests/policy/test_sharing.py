@@ -38,7 +38,7 @@ def test_agents_that_are_alike_have_no_share_price(agents: list[tuple[float, flo
         assert table.share_prices(range(3)) == [0.0] * 3
 
 
-def test_who_told_no_number_of_hosts_has_no_share_price() -> None:
+def test_an_agent_without_a_host_count_has_no_share_price() -> None:
     table = AgentTable.of(["old", "full", "empty"])
     table.hosts = [-1.0, 100.0, 0.0]
     assert table.share_prices(range(3)) == [0.0, SHARING.most, -SHARING.most]

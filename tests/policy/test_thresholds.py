@@ -20,12 +20,12 @@ def rules(draw: st.DrawFn) -> Thresholds:
 
 
 @given(rules(), st.integers(0, 100))
-def test_a_fuller_buffer_never_wakes_more_robots(rule: Thresholds, level: int) -> None:
+def test_a_fuller_buffer_never_starts_more_fetchers(rule: Thresholds, level: int) -> None:
     assert rule.robots_at(level + 1) <= rule.robots_at(level)
 
 
 @given(rules(), st.integers(0, 100))
-def test_each_number_works_from_above_the_limit_before_it_up_to_its_own(rule: Thresholds, level: int) -> None:
+def test_each_concurrency_applies_from_the_previous_limit_to_its_own(rule: Thresholds, level: int) -> None:
     """Spelled out by looking at the limits one after the other."""
     for robots, limit in zip(rule.robots, rule.limits, strict=False):
         if level <= limit:
@@ -38,7 +38,7 @@ def test_each_number_works_from_above_the_limit_before_it_up_to_its_own(rule: Th
     ("robots", "limits"),
     [((2, 1), ()), ((1,), (3,)), ((1, 2), (3,)), ((3, 2, 1), (5, 4)), ((1, -1), (2,))],
 )
-def test_what_is_no_rule_is_refused(robots: tuple[int, ...], limits: tuple[int, ...]) -> None:
+def test_an_invalid_rule_is_rejected(robots: tuple[int, ...], limits: tuple[int, ...]) -> None:
     with pytest.raises(SettingsError, match=r"limits|robots"):
         Thresholds(robots, limits)
 

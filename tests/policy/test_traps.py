@@ -46,7 +46,7 @@ def test_ordinary_pages_are_no_traps(path: str) -> None:
 
 
 @given(steps, st.booleans())
-def test_short_cuts_take_no_other_decision(path: list[str], query: bool) -> None:
+def test_the_quick_check_makes_the_same_decision(path: list[str], query: bool) -> None:
     """The pattern that lets plain URLs pass at once agrees with the long way round."""
     url = Url("http://example.org/" + "/".join(path) + ("?x" if query else ""))
     longer = Url(url + ("&" if query else "?") + "z=1")  # never plain
@@ -54,7 +54,7 @@ def test_short_cuts_take_no_other_decision(path: list[str], query: bool) -> None
 
 
 @given(st.lists(st.sampled_from(["a=1", "PHPSESSID=abc123", "sid=" + "0a" * 8, "b=2"]), max_size=4))
-def test_without_its_session_an_address_shows_none(parameters: list[str]) -> None:
+def test_a_url_without_its_session_id_shows_none(parameters: list[str]) -> None:
     url = Url("http://example.org/p" + ("?" + "&".join(parameters) if parameters else ""))
     bare = without_session(url)
     assert trap_of(bare, TrapRules(), NOW) is None

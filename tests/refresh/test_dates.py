@@ -57,7 +57,7 @@ def by_looks(chronicle: Chronicle) -> list[float]:
     return change.rate(chronicle.ledger.column("belief")).tolist()
 
 
-def test_true_dates_tell_how_fast_pages_change_that_have_changed_at_every_look(tmp_path: Path) -> None:
+def test_true_dates_show_the_rate_of_pages_that_changed_at_every_poll(tmp_path: Path) -> None:
     chronicle = polled(tmp_path / "c", [8.0, 32.0], lambda since, at: since)
     slow, fast = (np.median(rates(chronicle)[first::2]) * DAY for first in (0, 1))
     assert slow == pytest.approx(8.0, rel=0.3)
@@ -74,7 +74,7 @@ def test_dates_that_are_the_time_of_the_request_or_never_move_count_for_nothing(
     assert rates(chronicle) == by_looks(chronicle)
 
 
-def test_a_host_that_begins_to_lie_is_believed_no_more(tmp_path: Path) -> None:
+def test_a_host_whose_dates_become_wrong_loses_its_weight(tmp_path: Path) -> None:
     honest = polled(tmp_path / "c", 1.0, lambda since, at: since)
     assert rates(honest) != by_looks(honest)
     at = START + 10 * DAY
@@ -84,13 +84,13 @@ def test_a_host_that_begins_to_lie_is_believed_no_more(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 4 * 10**9))
-def test_the_quick_way_to_read_a_date_is_the_right_one(at: int) -> None:
+def test_the_cached_date_parser_agrees_with_the_full_one(at: int) -> None:
     text = formatdate(at, usegmt=True)
     assert modified_at(text, 1e9) == modified_at(text, 1e9) == parse_date(text, 1e9) == at
 
 
 @given(st.text(alphabet="Sun, 06 Nov 1994 08:49:37 GMT-a", min_size=25, max_size=33))
-def test_what_is_no_date_is_none(text: str) -> None:
+def test_odd_dates_are_read_like_the_full_parser_reads_them(text: str) -> None:
     read = parse_date(text, 1e9)
     for _ in range(2):
         assert modified_at(text, 1e9) == pytest.approx(np.nan if read is None else read, nan_ok=True)

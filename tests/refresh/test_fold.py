@@ -180,7 +180,7 @@ def histories(draw: st.DrawFn) -> list[OutcomeRow]:
 
 @settings(max_examples=80)
 @given(histories(), st.lists(st.integers(0, 25), max_size=3), st.booleans())
-def test_the_ledger_holds_what_a_plain_reader_holds(
+def test_the_page_table_agrees_with_a_plain_reader(
     rows: list[OutcomeRow], ends: list[int], killed: bool
 ) -> None:
     """Wherever one batch ends and the next begins, and whatever was killed in between."""
@@ -200,7 +200,7 @@ def test_the_ledger_holds_what_a_plain_reader_holds(
         chronicle.close()
 
 
-def test_to_catch_up_twice_changes_nothing(tmp_path: Path) -> None:
+def test_catching_up_twice_changes_nothing(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle([page(1), page(2), page(1, 200.0, polled="page", news=News.CHANGED)])
     before = state_of(chronicle.ledger)

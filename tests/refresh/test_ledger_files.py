@@ -104,7 +104,7 @@ def damaged(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["lost", "cut", "flipped"])
 @pytest.mark.parametrize("what", ["columns", "log"])
-def test_a_damaged_ledger_is_made_again_by_itself_and_says_so(
+def test_a_damaged_page_table_is_rebuilt_with_a_warning(
     tmp_path: Path, what: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     chronicle = Chronicle(tmp_path / "c")
@@ -137,7 +137,7 @@ def finding_of(home: CrawlDir) -> Finding:
     return found
 
 
-def test_an_onlooker_whose_file_was_taken_away_looks_again(tmp_path: Path) -> None:
+def test_a_reader_whose_file_was_deleted_reads_again(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle(page(number) for number in range(30))
     chronicle.checkpoint()
@@ -161,7 +161,7 @@ def test_a_crawl_that_was_never_refreshed_can_be_read(tmp_path: Path) -> None:
     assert not (tmp_path / "c" / "ledger").exists(), "nothing is written"
 
 
-def test_another_policy_begins_with_columns_of_its_own_and_keeps_what_was_learned(tmp_path: Path) -> None:
+def test_another_policy_starts_with_its_own_columns_and_keeps_the_beliefs(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle(page(number) for number in range(50))
     chronicle.settle(polled(range(0, 49, 7), 900.0))
@@ -183,7 +183,7 @@ def test_another_policy_begins_with_columns_of_its_own_and_keeps_what_was_learne
     assert before["state"] != after["state"]
 
 
-def test_a_ledger_from_before_dates_were_known_goes_on_with_all_that_it_knew(
+def test_a_page_table_without_date_columns_keeps_its_data(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     chronicle = Chronicle(tmp_path / "c")

@@ -100,7 +100,7 @@ def test_no_window_has_more_polls_than_the_budget_whatever_is_killed(tmp_path: P
         assert np.all(counts <= budget * (times[index:] - begin) + most + 1e-6)
 
 
-def test_who_shares_a_budget_keeps_its_share_and_plans_for_another(tmp_path: Path) -> None:
+def test_a_changed_budget_is_kept_and_planned_for(tmp_path: Path) -> None:
     """All pages are overdue. Its share grows when others go, and falls when they come back."""
     refreshing = Refreshing(crawled(tmp_path / "c", 4000, hosts=100), budget=8.0)
     allowed, begin, start = 0.0, 3e7, 3e7
@@ -210,7 +210,7 @@ def test_no_page_is_asked_twice_before_its_row_whatever_is_killed(tmp_path: Path
     assert len(refreshing.asked) == 60
 
 
-def test_what_was_asked_after_the_last_checkpoint_is_asked_again_after_a_kill(tmp_path: Path) -> None:
+def test_polls_after_the_last_checkpoint_are_repeated_after_a_kill(tmp_path: Path) -> None:
     refreshing = Refreshing(crawled(tmp_path / "c", 30))
     refreshing.run(2000.0, 50, latency=lambda link: 1e9)
     refreshing.killed()
@@ -231,9 +231,7 @@ def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("once", [True, False], ids=["once", "for ever"])
-def test_a_host_that_has_enough_under_way_is_asked_again_when_it_has_answered(
-    tmp_path: Path, once: bool
-) -> None:
+def test_a_host_at_its_in_flight_limit_is_polled_again_after_it_answered(tmp_path: Path, once: bool) -> None:
     """Eight at a time, each answered after three seconds: a hundred take less than a minute."""
     chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
     chronicle.settle(page(number, 1000.0) for number in range(100))
@@ -245,7 +243,7 @@ def test_a_host_that_has_enough_under_way_is_asked_again_when_it_has_answered(
     assert len({name for _, name in refreshing.asked}) == 100
 
 
-def test_once_polls_every_page_one_time_and_what_has_likely_changed_first(tmp_path: Path) -> None:
+def test_a_round_polls_every_page_once_and_likely_changes_first(tmp_path: Path) -> None:
     chronicle = crawled(tmp_path / "c", 40)
     busy = [url(number, number % 10) for number in range(8)]
     for turn in range(4):
@@ -269,7 +267,7 @@ def test_once_polls_every_page_one_time_and_what_has_likely_changed_first(tmp_pa
     assert refreshing.scheduler.next_at(6000.0) is None
 
 
-def test_a_round_ends_though_the_clock_was_put_back(tmp_path: Path) -> None:
+def test_a_round_ends_even_if_the_clock_goes_back(tmp_path: Path) -> None:
     chronicle = crawled(tmp_path / "c", 40, at=5000.0)
     refreshing = Refreshing(chronicle, budget=1.0, once_since=5500.0)
     refreshing.run(5500.0, 20)
@@ -288,7 +286,7 @@ def test_a_round_ends_though_the_clock_was_put_back(tmp_path: Path) -> None:
     assert refreshing.scheduler.left == 0
 
 
-def test_what_is_no_page_is_asked_at_the_set_rate_and_takes_a_tenth_at_most(tmp_path: Path) -> None:
+def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_tenth(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
     refused = {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED}
     failed = {"kind": OutcomeKind.FAILED, "reason": Reason.TIMEOUT}
@@ -308,7 +306,7 @@ def test_what_is_no_page_is_asked_at_the_set_rate_and_takes_a_tenth_at_most(tmp_
     assert many.rates()[:300].sum() == pytest.approx(0.1)
 
 
-def test_a_link_has_all_that_is_known_of_the_copy(tmp_path: Path) -> None:
+def test_a_poll_request_has_all_data_of_the_copy(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
     known = {"etag": '"1"', "last_modified": "Mon", "simhash": 7, "warc": "w", "offset": 9, "memory": b"m"}
     chronicle.settle([page(1, 1000.0, depth=2, via="http://v/", found_as="seed", **known)])
@@ -343,7 +341,7 @@ def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path)
     assert sorted(read) == ["broken", "has", "none"], "each once"
 
 
-def test_it_says_when_it_wants_to_be_asked_again(tmp_path: Path) -> None:
+def test_next_at_is_the_time_of_the_next_due_poll(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
     scheduler = Scheduler(chronicle.ledger, chronicle.policy, 0.1)
     assert scheduler.due(1000.0, 5) == []

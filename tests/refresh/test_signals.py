@@ -67,7 +67,7 @@ class Site:
         return {row.url for _, row in ledger.urls(rows)}
 
 
-def test_a_page_is_hinted_if_it_is_said_to_have_changed_since_our_last_look(tmp_path: Path) -> None:
+def test_a_page_is_hinted_if_a_sitemap_lists_a_change_since_the_last_poll(tmp_path: Path) -> None:
     site = Site(tmp_path / "c")
     scheduler = site.scheduler()
     site.told(2000.0, [(url(1), 1500.0), (url(2), 999.0), (url(3), 9e9), ("http://h0.example/new", 1900.0)])
@@ -148,7 +148,7 @@ def test_a_sitemap_of_many_pages_weighs_more_than_a_page(tmp_path: Path) -> None
     assert weights(site.chronicle.ledger)[0] < 3.0, "unless it tells lies"
 
 
-def test_it_may_be_read_in_a_thread(tmp_path: Path) -> None:
+def test_a_sitemap_may_be_read_in_a_thread(tmp_path: Path) -> None:
     site = Site(tmp_path / "c")
     site.told(2000.0, [(url(1), 1500.0)])
     with ThreadPoolExecutor(1) as pool:
@@ -164,7 +164,7 @@ DATES = r"\A\d{1,5}-\d\d?-\d\dT?[\d:]{0,8}(Z|[+-]\d\d:\d\d)?\Z"
 
 
 @given(st.text(max_size=40) | st.from_regex(DATES))
-def test_no_date_is_too_odd(text: str) -> None:
+def test_no_date_string_raises(text: str) -> None:
     told = changed_at(text, 1e9)
     assert told is None or np.isfinite(told)
 

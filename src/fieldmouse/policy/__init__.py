@@ -1,6 +1,6 @@
-"""The decisions of a crawl, each written once and lived in three times.
+"""Decisions of a crawl as pure functions, shared by solver, simulator and live crawler.
 
-A policy is pure and synchronous: no clock, no socket, no disk, no global
-randomness. Time comes in as a float, randomness as a generator, observations as
-values. The solver reads it, the lab plays it and the live crawl obeys it.
+A policy is pure and synchronous: no clock, no socket, no disk, no global randomness. Time comes in as a
+float, randomness as a generator, observations as values. The solver evaluates it, the lab simulates it and
+the live crawl follows it.
 """

@@ -1,14 +1,13 @@
-"""Automata that learn from yes and no: how often to poll a page, and when a full node must let sites go.
+"""Learning automata for the poll rate of a page, and for an overloaded node's choice of remedy.
 
-The scheme of Yazidi (2006). A page's automaton has N states; in state s the page is
-polled in a slot with probability (s/N)^linearity. A poll that finds a change moves it
-one state up, one that finds none moves it one state down, and at either end it stays. It
-comes to rest where a poll is as likely to find a change as not; for a page that changes
-with probability p in a slot this is the frequency p/(1-p), not p.
+The scheme of Yazidi (2006). A page's automaton has N states; in state s the page is polled in a slot with
+probability (s/N)^linearity. A poll that finds a change moves it one state up, a poll that finds none moves
+it one state down, and at either end it stays. It settles where a poll is as likely to find a change as
+not; for a page that changes with probability p in a slot this is the frequency p/(1-p), not p.
 
-A node (a bin) has an automaton too: it goes up by two when the node is overloaded and down
-by one when it is not, never below a threshold, and says how likely the node is to let
-sites go rather than to poll less.
+A node (a bin) has an automaton too: it goes up by two when the node is overloaded and down by one when it
+is not, never below a threshold. It gives the probability that the node gives up sites rather than polls
+less.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ import numpy.typing as npt
 from fieldmouse.errors import SettingsError
 
 Whole = TypeVar("Whole", bound="np.integer[Any] | np.floating[Any]")
-"""States are whole numbers; a ledger may keep them in columns of floats."""
+"""States are whole numbers; the page table may keep them in columns of floats."""
 
 REGISTER = 64
-"""Rewards and penalties that a history can hold at most."""
+"""Maximum number of rewards and penalties in a history."""
 
 
 def feedback(
     states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolution: int
 ) -> npt.NDArray[Whole]:
-    """The states of automata after a poll of each of their pages; states are 1 to `resolution`.
+    """States of the automata after a poll of each page; states are 1 to `resolution`.
 
-    `changed` says whether the copy held was out of date, however long ago it became so.
+    `changed` says whether the stored copy was out of date, however long it had been so.
 
     >>> feedback(np.array([1, 1, 3, 8, 8]), np.array([True, False, False, True, False]), 8)
     array([2, 1, 2, 8, 7])
@@ -45,7 +44,7 @@ def feedback(
 
 
 def frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.0) -> npt.NDArray[np.float64]:
-    """Polls a slot.
+    """Polls per slot.
 
     >>> frequency(np.array([1, 4, 8]), 8)
     array([0.125, 0.5  , 1.   ])
@@ -57,7 +56,7 @@ def frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.
 def remember(
     history: npt.NDArray[np.uint64], changed: npt.NDArray[np.bool_], length: int
 ) -> npt.NDArray[np.uint64]:
-    """Registers of the last `length` polls after one more: a bit for each that found no change.
+    """Histories of the last `length` polls after one more: a bit for each poll that found no change.
 
     >>> remember(np.array([0b101, 0b101], dtype=np.uint64), np.array([True, False]), 3)
     array([2, 3], dtype=uint64)
@@ -67,7 +66,7 @@ def remember(
 
 
 def penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """How many of the polls remembered found no change.
+    """Number of remembered polls that found no change.
 
     >>> penalties(np.array([0, 0b101], dtype=np.uint64))
     array([0, 2], dtype=uint8)
@@ -77,10 +76,11 @@ def penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class NodeAutomaton:
-    """Whether an overloaded node lets sites go (else it polls its most penalised pages less).
+    """Automaton that decides whether an overloaded node gives up sites or polls its most penalised pages
+    less.
 
-    The chance is (state/states)^2. A new node starts at the threshold, which is low: polling less
-    comes first, and sites move only where the overload stays.
+    The probability is (state/states)^2. A new node starts at the threshold, which is low: polling less
+    comes first, and sites move only if the overload lasts.
 
     >>> rule = NodeAutomaton(states=16, threshold=2)
     >>> state = rule.threshold
@@ -104,7 +104,7 @@ class NodeAutomaton:
         return (state / self.states) ** 2
 
     def feedback(self, state: int, *, overloaded: bool) -> int:
-        """The next state. As printed, a rise of two stops below N - 1 and never leaves the states."""
+        """Next state. As printed, a rise of two stops below N - 1 and never leaves the states."""
         if overloaded:
             return state + 2 if state < self.states - 1 else state
         return max(state - 1, self.threshold)

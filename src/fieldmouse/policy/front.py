@@ -1,10 +1,9 @@
-"""How many hosts should be online.
+"""Size of the front: the number of hosts kept online.
 
-The front must be wide enough that a robot which asks finds a host that has
-cooled down, and no wider: each host online holds URLs in memory and a place that
-a host with fresher links could have. Nobody can say the right width beforehand,
-since it is about delay times fetches per second; so it follows what the robots
-meet. Hunger widens it at once, plenty narrows it slowly.
+The front must be large enough that a fetch worker always finds a host whose delay has passed, and no
+larger: each host online holds URLs in memory and a place that a host with newer links could use. The
+right size is about delay times fetches per second and cannot be known in advance, so it follows the
+workers' demand. A worker that finds no host enlarges the front at once; idle hosts shrink it slowly.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FrontRule:
-    """The width of the front, moved by hunger and by plenty within two bounds."""
+    """Rule that grows and shrinks the front between two bounds."""
 
     minimum: int = 64
     maximum: int = 4096
-    growth: float = 1.5  # a robot found nothing ready: the front becomes this much wider
-    plenty: float = 0.5  # this share of the front ready and idle is more than the robots can use
-    decay: float = 0.98  # then it becomes this much narrower, a step at a time
+    growth: float = 1.5  # growth factor when a fetch worker found no ready host
+    plenty: float = 0.5  # share of the front ready and idle that is more than the workers can use
+    decay: float = 0.98  # factor of one step of shrinking
 
     def __post_init__(self) -> None:
         assert 1 <= self.minimum <= self.maximum, "the front's bounds are the wrong way round"
         assert self.growth > 1.0 > self.decay > 0.0, "growth widens, decay narrows"
 
     def after_hunger(self, target: int) -> int:
-        """The width when a robot asked in vain although more URLs wait.
+        """Size after a worker found no host although URLs are waiting.
 
         >>> FrontRule(minimum=64, maximum=100).after_hunger(64)
         96
@@ -35,7 +34,7 @@ class FrontRule:
         return min(self.maximum, max(target + 1, int(target * self.growth)))
 
     def after_plenty(self, target: int, ready: int) -> int:
-        """The width when `ready` hosts stand idle; unchanged unless that is a good part of the front.
+        """Size while `ready` hosts are idle; unchanged unless that is a large share of the front.
 
         >>> FrontRule(minimum=64).after_plenty(100, ready=80), FrontRule().after_plenty(100, ready=10)
         (98, 100)

@@ -1,8 +1,8 @@
-"""Header lines that a user adds to our requests, and which of them can be sent.
+"""Validation of the header lines that a user adds to requests.
 
-One grammar for settings, fetcher and whoever else adds lines to a request. It is narrower
-than HTTP's: a name of letters, digits and dashes, since servers and what stands before them drop
-or confuse names with other signs (`X_From` and `X-From` become one).
+One grammar for settings, fetcher and plug-ins. It is narrower than HTTP's: a name consists of letters,
+digits and dashes, since servers and proxies drop or confuse other names (`X_From` and `X-From` become
+one).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ OURS = frozenset(
     "host user-agent from accept accept-encoding connection content-length transfer-encoding te upgrade "
     "trailer expect range if-none-match if-modified-since".split()
 )
-"""What a request says of itself, whoever it is for."""
+"""Headers that every request sets by itself."""
 
 MATTERS_OF_TASTE = frozenset("from accept accept-encoding".split())
-"""Those that may be said otherwise, if it is for all requests."""
+"""Headers of these that a setting for all requests may override."""
 
 
 HARMLESS = (
@@ -29,14 +29,14 @@ HARMLESS = (
         "upgrade-insecure-requests via".split()
     )
 )
-"""Headers whose values anybody may read. All others may hold a login or a token, whatever their names."""
+"""Headers whose values are public. All others may hold a login or a token, whatever their names."""
 
 BLANK = "(blanked)"
-"""What archive and messages have in place of such a value."""
+"""Replacement for a secret value in archive and messages."""
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a header is for the server alone.
+    """Whether the value of a header must not be shown.
 
     >>> is_secret("Authorization"), is_secret("X-Vault"), is_secret("Accept-Language")
     (True, True, False)
@@ -45,7 +45,7 @@ def is_secret(name: str) -> bool:
 
 
 def blanked(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers as they may be shown.
+    """Headers with secret values replaced.
 
     >>> blanked({"Cookie": "id=1", "DNT": "1"})
     {'Cookie': '(blanked)', 'DNT': '1'}
@@ -54,7 +54,7 @@ def blanked(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_header(name: str, value: str) -> None:
-    """UsageError, if this header cannot be sent.
+    """Raise UsageError if this header cannot be sent.
 
     >>> check_header("X-From", "us")
     """
@@ -66,7 +66,7 @@ def check_header(name: str, value: str) -> None:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """UsageError, if one of these cannot be sent with every request, beside what we say of ourselves.
+    """Raise UsageError if one of these cannot be added to every request.
 
     >>> check_headers({"Accept-Language": "en", "accept": "*/*"})
     """

@@ -1,8 +1,8 @@
-"""Names that are sent to an address by the user's word, whom to ask about all others, and from where.
+"""User overrides of name resolution: fixed addresses for names, DNS servers and source addresses.
 
-The user's map is written as curl's `--resolve`: `www.example.org=127.0.0.1:8080`,
-`*.meadow.test=127.0.0.9`; it may also send a name to another port. Settings, options and
-resolver read an entry with the same reader, so what one accepts the others can use.
+The map is written like curl's `--resolve`: `www.example.org=127.0.0.1:8080`, `*.meadow.test=127.0.0.9`;
+it may also send a name to another port. Settings, options and resolver use the same parser, so they
+accept the same entries.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fieldmouse.errors import UsageError
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """Where a name leads, by the user's word. No port means the URL's own."""
+    """Fixed address of a name. A port of None means the URL's port."""
 
     address: str
     port: int | None = None
 
 
 class NameMap:
-    """Patterns of names and the addresses they are sent to.
+    """Map from name patterns to fixed addresses.
 
-    An entry without a `*` goes before all patterns; of those the first that
-    matches counts. A pattern is for names only: it leaves addresses in URLs alone.
+    An entry without a `*` takes precedence over patterns; among patterns the first match counts. Patterns
+    match names only, never address literals in URLs.
 
     >>> pins = NameMap(["*.meadow.test=127.0.0.9:8000", "a.meadow.test=[::1]"])
     >>> pins.find("b.meadow.test"), pins.find("a.meadow.test"), pins.find("meadow.test")
@@ -52,7 +52,7 @@ class NameMap:
         return pin
 
     def port(self, name: str) -> int | None:
-        """The port this name is sent to, or None for the URL's own; what a fetcher asks."""
+        """Port that this name is sent to, or None for the URL's port; used by the fetcher."""
         pin = self.find(name)
         return None if pin is None else pin.port
 
@@ -67,7 +67,7 @@ def is_address(name: str) -> bool:
 
 
 def read_entry(entry: str) -> tuple[str, Pin]:
-    """An entry of the map, taken apart; UsageError if it is none.
+    """Parse an entry of the map; UsageError if it is invalid.
 
     >>> read_entry("*.example.org=192.0.2.7:8080")
     ('*.example.org', Pin(address='192.0.2.7', port=8080))
@@ -84,7 +84,7 @@ def read_entry(entry: str) -> tuple[str, Pin]:
 
 
 def read_nameserver(text: str) -> Pin:
-    """A DNS server as c-ares takes it; UsageError if it is none.
+    """Parse the address of a DNS server for c-ares; UsageError if it is invalid.
 
     >>> read_nameserver("192.0.2.53"), read_nameserver("[::1]:5353")
     (Pin(address='192.0.2.53', port=None), Pin(address='::1', port=5353))
@@ -99,7 +99,7 @@ def read_nameserver(text: str) -> Pin:
 
 
 def read_source(text: str) -> str:
-    """An address to connect from; UsageError if no machine could have it.
+    """Parse an address to connect from; UsageError if it is invalid.
 
     >>> read_source("192.0.2.7")
     '192.0.2.7'
@@ -114,7 +114,7 @@ def read_source(text: str) -> str:
 
 
 def _read_place(target: str) -> Pin | None:
-    """`ADDRESS` or `ADDRESS:PORT`; an IPv6 address with a port stands in brackets."""
+    """Parse `ADDRESS` or `ADDRESS:PORT`; an IPv6 address with a port is in brackets."""
     address, colon, port = target, "", ""
     if address.startswith("["):
         address, bracket, rest = address[1:].partition("]")

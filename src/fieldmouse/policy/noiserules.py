@@ -1,13 +1,14 @@
-"""Which parts of a page are compared at all: rules that a user writes down, one line each.
+r"""Rules for the parts of a page that are compared, written by the user one per line.
 
     example.org css .cookie-banner, #clock
     docs.example.org xpath //div[@class="feedback"]
-    https://shop.example.org/item/ regex Only \\d+ left
-    * regex Generated in [\\d.]+ s
+    https://shop.example.org/item/ regex Only \d+ left
+    * regex Generated in [\d.]+ s
 
-First where: a host with those below it, the beginning of a URL, or `*` for everywhere. Then how, and
-then what. What an `ignore` rule finds is neither compared nor told; where an `only` rule applies,
-nothing else is. The same rules are asked when a page comes in and when stored versions are compared.
+A rule consists of a place (a host with its subdomains, the beginning of a URL, or `*` for all pages), a
+method and a pattern. Parts matched by an `ignore` rule are neither compared nor reported; where an `only`
+rule applies, nothing else is. The same rules apply to fetched pages and to comparisons of stored
+versions.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _EXAMPLE = 'write it as "example.org css .clock": where, one of css, xpath and r
 
 
 class NoiseRule(msgspec.Struct, frozen=True, array_like=True):
-    """One rule; make it with `read_rule`."""
+    """One rule; created by `read_rule`."""
 
     where: str
     how: Literal["css", "xpath", "regex"]
     what: str
 
     def covers(self, url: str) -> bool:
-        """Whether it is about this page.
+        """Whether the rule applies to this page.
 
         >>> rule = read_rule("example.org regex x")
         >>> rule.covers("https://docs.example.org/a"), rule.covers("https://example.org.evil.net/")
@@ -54,7 +55,7 @@ class NoiseRule(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NoiseRules(msgspec.Struct, frozen=True):
-    """All rules of a crawl, and whether noise is learned besides."""
+    """All rules of a crawl, and whether noise is learned as well."""
 
     ignore: tuple[NoiseRule, ...] = ()
     only: tuple[NoiseRule, ...] = ()
@@ -65,7 +66,7 @@ class NoiseRules(msgspec.Struct, frozen=True):
         return cls(tuple(map(read_rule, ignore)), tuple(map(read_rule, only)), learn)
 
     def at(self, url: str) -> NoiseRules:
-        """Those that are about one page."""
+        """Rules that apply to one page."""
         if not self.ignore and not self.only:
             return self
         return NoiseRules(
@@ -81,7 +82,7 @@ class NoiseRules(msgspec.Struct, frozen=True):
 
 
 def read_rule(text: str) -> NoiseRule:
-    """A rule as a setting may hold it; SettingsError if it is none.
+    """Parse a rule from a setting; SettingsError if it is invalid.
 
     >>> read_rule("* css .clock").what
     '.clock'
@@ -104,7 +105,7 @@ def read_rule(text: str) -> NoiseRule:
 
 
 def _check_css(what: str) -> None:
-    # Loaded here: most crawls have no rules, and a command need not wait for a parser.
+    # Imported here: most crawls have no rules, and commands should not wait for a parser.
     from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
     try:

@@ -1,9 +1,8 @@
-"""When a page has waited in the buffer for so long that it is better fetched again.
+"""Time limit of a page in the buffer, after which fetching it again is better.
 
-In the model of Avrachenkov, Dudin, Klimenok, Nain and Semenova (2011) every page
-brings a lifetime along and leaves the buffer unserved when that is over; a page in
-service is safe. Live, nobody is told when a page changes at its server, so all
-pages get the same time. The lab lets lifetimes differ, as the model does.
+In the model of Avrachenkov, Dudin, Klimenok, Nain and Semenova (2011) every page has a lifetime and leaves
+the buffer unserved when the lifetime ends; a page in service is safe. A live crawl cannot know when a page
+changes at its server, so all pages get the same time. The lab draws lifetimes, as in the model.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.random import Generator
 
 
 class Obsolescence(Protocol):
-    """Until when a page that comes at `arrived_at` may wait; both are seconds on one clock."""
+    """Rule for how long a page that arrives at `arrived_at` may wait; times are seconds on one clock."""
 
     def expires_at(self, arrived_at: float) -> float: ...
 
@@ -36,7 +35,7 @@ class SameForAll:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """Pages change at their servers as events of a Poisson stream; `mean` is in seconds."""
+    """Lifetimes of pages that change as a Poisson process; `mean` is in seconds."""
 
     mean: float
     chance: Generator

@@ -1,17 +1,17 @@
-"""Whose word it takes that a host cannot be reached, where several agents crawl together.
+"""Agreement of several agents that a host cannot be reached.
 
-A machine with broken names, no route or a firewall before it finds hosts unreachable that are well. So the
-last try is another agent's: a failure that may be the machine's own counts when a second agent, on another
-machine if there is one, has found the same, or when nobody is left to ask. Until then the host has a note
-of who could not reach it (`Unreached`), which travels with it. Whoever is noted is not asked again for a
-`WHILE`, so that a host goes round at most once in that time.
+A machine with broken DNS, no route or a firewall finds healthy hosts unreachable. So another agent makes
+the last try: a failure that may be the machine's fault counts once a second agent, on another machine if
+there is one, has found the same, or if no agent is left to ask. Until then the host carries notes of the
+agents that could not reach it (`Unreached`). An agent with a note is not asked again for `WHILE` seconds,
+so a host makes at most one round of the agents in that time.
 
-A host of which nothing is wanted but known pages of one agent is never visited by another: there that agent
-has the last word when it has found the same twice (`alone`).
+A host that is visited only for the known pages of one agent is never visited by another: that agent
+decides alone after finding the same failure twice (`alone`).
 
-Of trouble that is plainly an agent's own (no network, no descriptors, a DNS that cannot say) there is a
-note as well, so that somebody else gets the host; it is no opinion of the host, and never `counts` as one.
-Nor does any older note once somebody has reached it.
+A fault that is plainly the agent's (no network, no descriptors, no answer from DNS) also leaves a note, so
+that another agent gets the host. Such a note is no evidence about the host and never `counts`. Older notes
+stop counting as soon as an agent reaches the host.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import msgspec
 from fieldmouse.records import Unreached
 
 WHILE = 600.0
-"""Seconds: longer than a router takes to start; an agent that is broken for good tries a host so seldom."""
+"""Seconds: longer than a router takes to start. A permanently broken agent tries a host this rarely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Colleague:
-    """An agent, and the machine it runs on, which may be what is broken."""
+    """An agent and its machine, which may be the faulty part."""
 
     agent: str
     machine: str = ""
@@ -38,9 +38,10 @@ class Colleague:
 def to_ask(
     notes: Sequence[Unreached], me: Colleague, others: Iterable[Colleague], now: float, *, final: bool
 ) -> list[Colleague]:
-    """Who of the others should try the host that `me` could not reach; if nobody, this failure counts.
+    """Agents that should try the host that `me` could not reach; empty: this failure counts.
 
-    `others` are those that take hosts. `final`: it would be the verdict, and not only trouble of our own.
+    `others` are the agents that accept hosts. `final`: the failure would give the host up, and is not
+    just a local fault.
 
     >>> from fieldmouse.records import Reason
     >>> east, west, both = Colleague("east", "e"), Colleague("west", "w"), Colleague("both", "e")
@@ -64,14 +65,14 @@ def to_ask(
 
 
 def with_note(notes: Sequence[Unreached], note: Unreached) -> tuple[Unreached, ...]:
-    """The notes of a host and a newer one, which takes the place of that agent's last."""
+    """Notes of a host with a new one, which replaces the same agent's earlier note."""
     counted = any(old.counts for old in notes if old.agent == note.agent)
     newer = msgspec.structs.replace(note, counts=note.counts or counted)
     return (*(old for old in notes if old.agent != note.agent), newer)
 
 
 def with_polls(notes: Sequence[Unreached], me: str, *, only: bool) -> tuple[Unreached, ...]:
-    """The notes of a host that `me` is about to visit for known pages of its own `only`, or not."""
+    """Notes before `me` visits the host; `only`: the visit is for known pages of `me` alone."""
     return tuple(
         msgspec.structs.replace(note, alone=only) if note.agent == me and note.alone != only else note
         for note in notes
@@ -79,17 +80,17 @@ def with_polls(notes: Sequence[Unreached], me: str, *, only: bool) -> tuple[Unre
 
 
 def reached(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
-    """What is left of the notes once somebody has reached the host: who had better not try it for a while."""
+    """Notes after an agent reached the host: they no longer count, but their agents still wait."""
     return tuple(msgspec.structs.replace(note, counts=False) for note in notes if note.until > now)
 
 
 def shunned(notes: Sequence[Unreached], now: float) -> dict[str, float]:
-    """Agents that are not to try the host for now, and for how many seconds more."""
+    """Agents that must not try the host now, with the seconds that remain."""
     return {note.agent: note.until - now for note in notes if note.until > now}
 
 
 def packed(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
-    """Notes for another machine, whose clock may differ: with the seconds that are left, not the stale."""
+    """Notes for another machine, whose clock may differ: with remaining seconds, expired notes left out."""
     kept = [note for note in notes if note.counts or note.until > now]
     return tuple(
         msgspec.structs.replace(note, until=max(0.0, note.until - now), alone=False) for note in kept

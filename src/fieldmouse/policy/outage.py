@@ -1,30 +1,29 @@
-"""Whose trouble it is: the host's, or our own.
+"""Detection of local outages: whether a failure is the host's fault or ours.
 
-A crawler whose network goes away for a minute sees every host fail, and must not
-believe it. Three kinds of trouble are told apart:
+A crawler that loses its network for a minute sees every host fail, and must not blame the hosts. Three
+kinds of failure are distinguished:
 
-- *Ours, whatever the number of hosts*: no route, no network, no descriptors, a DNS that cannot
-  say. Never a verdict on a host, nor counted among its failures or a URL's tries: the
-  URL waits and is asked again.
-- *The host's, unless others fail too*: refused, silent or broken connections, and names that are
-  said not to exist (a captive resolver says so of all). They count; but when `few` hosts in a row
-  have failed and nobody was reached in between, this is suspicious. So it is when one would be
-  given up, nobody was reached since it failed the last time, and so many could be asked.
-- *The host's own*: whoever sends us a byte of HTTP has shown that the network is there.
+- *Always ours*: no route, no network, no descriptors, a DNS that gives no answer. It never counts against
+a
+  host or a URL: the URL waits and is requested again.
+- *The host's, unless others fail too*: refused, silent or broken connections, and names reported as
+  non-existent (a captive resolver reports all names so). They count. But if `few` hosts in a row have failed
+  and none was reached in between, this is suspicious. It is also suspicious if a host is about to be given
+  up, no host was reached since its last failure, and at least `few` hosts could be asked.
+- *The host's*: a host that sends a byte of HTTP has shown that the network works.
 
-A suspicion is no proof. In a list of hosts of which most are dead, five in a row are ordinary. So
-somebody else is asked (`robots/prober.py`): hosts that were reached before, the witnesses. If one
-of them answers, the suspects are dead; if none does, it is an outage, and what was counted since
-anybody was last reached is taken back. Until that is decided nobody is given up. Where nobody was
-ever reached there is no witness: then the suspects get the benefit of the doubt for `BENEFIT`
-seconds, while others are tried, and no longer; for `BENEFIT_OF_OLD` if some of them gave pages before.
-So it is if all who fail and all who were ever reached live at one address: they cannot vouch for each
-other. An outage of which nothing but refusals and silence is seen, with a DNS that answers, is believed
-for `LONGEST` seconds.
+A suspicion is no proof: in a list of mostly dead hosts, five failures in a row are ordinary. So the
+crawler asks witnesses, hosts that were reached before (`robots/prober.py`). If a witness answers, the
+suspects are dead. If none does, it is an outage, and failures counted since the last success are
+withdrawn. Until that is decided no host is given up. Without any success there is no witness: the
+suspects then get the benefit of the doubt for `BENEFIT` seconds while other hosts are tried, or for
+`BENEFIT_OF_OLD` if some of them gave pages in an earlier run. The same holds if all suspects and all
+witnesses share one address: they cannot vouch for each other. An outage that shows only refusals and
+silence, with a working DNS, is believed for `LONGEST` seconds.
 
-Trouble of ours can be the host's all the same: an address of IPv6 where we have none, a zone
-whose servers are gone. A host that we could not ask `PUT_OFFS` times in a row, though a witness
-could be asked in the same way each time, is given up. Without a witness it never is.
+A failure that looks local can be the host's: an IPv6 address where we have no IPv6, a zone whose servers
+are gone. A host that could not be asked `PUT_OFFS` times in a row, although a witness could be asked in
+the same way each time, is given up. Without a witness it never is.
 """
 
 from __future__ import annotations
@@ -36,19 +35,20 @@ from fieldmouse.records import Failed, Reason
 from fieldmouse.url import Host
 
 FEW = 5
-"""Hosts. One or two fail together by chance, or because they share a machine, and a crawl of fewer has nobody
-to compare with. If every third host is dead, five in a row are one case in 243, and a witness settles it."""
+"""Hosts. One or two fail together by chance, or because they share a machine, and a smaller crawl has no
+hosts to compare with. If every third host is dead, five in a row are one case in 243, and a witness
+settles it."""
 BENEFIT = 120.0
 BENEFIT_OF_OLD = 3600.0
 LONGEST = 6 * 3600.0
 PUT_OFFS = 8  # with a back-off of 2 s they take eight minutes: longer than a router takes to start
 WITNESSES = 8
 _MOST_SUSPECTS = 10_000
-_RENEW = 32  # answers, of which one is of a new witness
+_RENEW = 32  # one answer in this many renews a witness
 
 
 class Cause(Enum):
-    """Where a trouble seems to lie."""
+    """Apparent location of a failure."""
 
     MACHINE = "our machine"
     ROUTE = "our network"
@@ -61,17 +61,14 @@ class Cause(Enum):
 
 
 _MACHINE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-_ROUTE = frozenset(
-    {
-        errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL,
-        errno.EACCES, errno.EPERM,  # a firewall of ours
-    }
-)  # fmt: skip
+_ROUTE = frozenset(  # EACCES and EPERM come from a local firewall
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM}
+)
 _SILENT = frozenset({Reason.NO_CONNECTION, Reason.CLOSED, Reason.TIMEOUT})
 
 
 def cause_of(failed: Failed) -> Cause | None:
-    """Where the trouble lies; None if the host spoke to us, whatever it said."""
+    """Location of the failure; None if the host sent any response."""
     if failed.response is not None:
         return None
     if failed.errno in _MACHINE:
@@ -82,30 +79,30 @@ def cause_of(failed: Failed) -> Cause | None:
 
 
 class Outage:
-    """What was seen of the network lately, and what that means."""
+    """Recent evidence about the network, and the conclusions from it."""
 
     def __init__(self, *, few: int = FEW) -> None:
         self.few = few
         self.witnesses: dict[str, Host] = {}  # by address: reached in this run, the latest last
-        self.suspects: dict[Host, Cause] = {}  # in trouble since anybody was last reached
+        self.suspects: dict[Host, Cause] = {}  # failed since the last success
         self.denied: dict[
             Host, float
-        ] = {}  # said to have no such name since the DNS last found any; when first
+        ] = {}  # time at which each name was first reported missing since the DNS last found one
         self._reached = 0
-        self.since: float | None = None  # an outage lasts since then
-        self.resigned = False  # nobody was ever reached, and the suspects had their benefit
-        self._again = False  # one of them for the second time
+        self.since: float | None = None  # start of the present outage
+        self.resigned = False  # no host was ever reached, and the benefit of the doubt is used up
+        self._again = False  # a suspect has failed for the second time
         self._places: set[str] = set()  # addresses of the suspects
-        self._known = False  # one of them was reached before, be it in an earlier run
-        self._hosts: dict[Host, int] = {}  # failures counted since anybody was last reached
+        self._known = False  # a suspect was reached before, maybe in an earlier run
+        self._hosts: dict[Host, int] = {}  # failures counted since the last success
         self._urls: dict[str, int] = {}
         self._excused_hosts: dict[Host, int] = {}
         self._excused_urls: dict[str, int] = {}
 
     def reached(self, host: Host, address: str) -> None:
-        """Somebody spoke to us."""
+        """Record that a host responded."""
         self._reached += 1
-        # Once for each page: so one in many is enough to keep the witnesses young.
+        # Called for each page: renewing one in many is enough to keep the witnesses recent.
         if len(self.witnesses) < WITNESSES or self._reached % _RENEW == 0:
             self.witnesses.pop(address, None)
             self.witnesses[address] = host
@@ -120,8 +117,8 @@ class Outage:
         self.resigned = False
 
     def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
-        """Nobody spoke to us. `known`: the host did, in this run or before."""
-        # A machine without descriptors says nothing about the network.
+        """Record that a host did not respond. `known`: it did earlier, in this run or before."""
+        # A machine without descriptors shows nothing about the network.
         if cause is not Cause.MACHINE and len(self.suspects) < _MOST_SUSPECTS:
             self._again = self._again or host in self.suspects
             self.suspects[host] = cause
@@ -129,26 +126,26 @@ class Outage:
             self._known = self._known or known
 
     def unfair(self, host: Host) -> bool:
-        """Would it be rash to give this host up, or a URL of it, for one more failure?
+        """Whether one more failure is too little evidence to give up this host or a URL of it.
 
-        So it is while `few` others fail, and nobody was reached since it failed the last time.
+        That holds while `few` hosts fail and no host was reached since this host's last failure.
         """
         return host in self.suspects and len(self.suspects) >= self.few and not self.resigned
 
     def comparable(self, host: Host) -> bool:
-        """Nobody was reached since it failed the last time; but are there others who could be asked?"""
+        """Whether no host was reached since this host's last failure, and enough others could be asked."""
         known = self.suspects.keys() | set(self.witnesses.values())
         return host in self.suspects and len(known) >= self.few and not self.resigned
 
     def deny(self, host: Host, now: float, *, named_at: float) -> None:
-        """A name is said not to exist; the DNS last found another one at `named_at`."""
+        """Record that a name does not exist; the DNS last found another name at `named_at`."""
         if self.denied and named_at > min(self.denied.values()):
             self.denied.clear()
         if len(self.denied) < _MOST_SUSPECTS:
             self.denied.setdefault(host, now)
 
     def counted(self, host: Host, url: str = "", *, failures: int = 1) -> None:
-        """So many failures were held against a host, and a try against a URL of it."""
+        """Record that failures were counted against a host, and a try against a URL of it."""
         if len(self._hosts) < _MOST_SUSPECTS:
             self._hosts[host] = self._hosts.get(host, 0) + failures
             if url:
@@ -156,24 +153,24 @@ class Outage:
 
     @property
     def suspicious(self) -> bool:
-        """Is it likely enough that the trouble is ours to ask a witness?"""
+        """Whether a local outage is likely enough to ask a witness."""
         suspects = self.suspects
         if not suspects:
             return False
         ours = self.ours
         if len(suspects) >= self.few:
             return ours or not self.resigned
-        # Fewer will do if nobody is left to fail, or if one fails again and nobody was reached meanwhile.
+        # Fewer are enough if no witness is left, or if a host fails again with no success in between.
         return ours and (self._again or all(host in suspects for host in self.witnesses.values()))
 
     @property
     def ours(self) -> bool:
-        """Is there a trouble among them that is ours by its nature?"""
+        """Whether one of the failures is local by its nature."""
         return any(cause.ours for cause in self.suspects.values())
 
     @property
     def provable(self) -> bool:
-        """Can anybody be asked who would answer if the network were there?"""
+        """Whether a witness exists that would answer if the network worked."""
         if self.ours:
             return True
         elsewhere = len(self._places | self.witnesses.keys()) > 1 or "" in self._places
@@ -181,11 +178,11 @@ class Outage:
 
     @property
     def benefit(self) -> float:
-        """Seconds for which the suspects are not given up though nobody can be asked about them."""
+        """Seconds for which suspects are kept although no witness can be asked."""
         return BENEFIT_OF_OLD if self._known else BENEFIT
 
     def begin(self, now: float) -> None:
-        """It is an outage: what was counted is taken back."""
+        """Start an outage and withdraw the counted failures."""
         self.since = now
         self._excused_hosts.update(self._hosts)
         self._excused_urls.update(self._urls)
@@ -193,19 +190,19 @@ class Outage:
         self._urls.clear()
 
     def end(self, now: float) -> float:
-        """Somebody was reached again; returns how many seconds it lasted."""
+        """End the outage; return its length in seconds."""
         assert self.since is not None
         lasted, self.since = now - self.since, None
         return lasted
 
     def resign(self) -> None:
-        """Nobody to compare with, and the benefit of the doubt is used up: the suspects are dead."""
+        """Declare the suspects dead: no witness, and the benefit of the doubt is used up."""
         self.resigned = True
 
     def excused(self, host: Host) -> int:
-        """Failures of a host to be taken back; told once."""
+        """Failures of a host to withdraw; returned once."""
         return self._excused_hosts.pop(host, 0) if self._excused_hosts else 0
 
     def excused_tries(self, url: str) -> int:
-        """Tries of a URL to be taken back; told once."""
+        """Tries of a URL to withdraw; returned once."""
         return self._excused_urls.pop(url, 0) if self._excused_urls else 0

@@ -1,10 +1,9 @@
-"""When a host may be asked again.
+"""Politeness delays: the earliest time of the next request to a host or an address.
 
-Two clocks run for every visit: the host's and its address's. Both start at the
-first byte of the answer, which is the earliest moment we can be sure that our
-request had arrived; counting from when we sent it would let a slow network
-squeeze two arrivals together. And nobody is asked while an answer is still
-coming in.
+Every visit starts two timers, for the host and for its address. Both start at the first byte of the
+response, the earliest moment at which the request has certainly arrived; counting from the time of sending
+would let a slow network push two arrivals together. No request is sent while a response is still coming
+in.
 """
 
 from __future__ import annotations
@@ -17,15 +16,13 @@ import msgspec
 from fieldmouse.policy.opinion import reached
 from fieldmouse.records import HostState, Reason
 
-LONGEST_DELAY = (
-    365 * 86400.0
-)  # seconds; whoever asks for more means "never", and gets the cap like all others
+LONGEST_DELAY = 365 * 86400.0  # seconds; longer requests mean "never" and get this cap
 
-LONGEST_PUT_OFF = 300.0  # seconds: looking whether our own trouble is over costs nobody anything
+LONGEST_PUT_OFF = 300.0  # seconds: checking whether a local fault is over costs other machines nothing
 
 
 def sane_delay(asked: float | None) -> float:
-    """The delay a robots.txt asks for as a number that can be counted with; 0 if it asks for none.
+    """Crawl delay of a robots.txt as a finite number; 0 if there is none.
 
     >>> sane_delay(None), sane_delay(2.5), sane_delay(float("nan"))
     (0.0, 2.5, 0.0)
@@ -39,12 +36,12 @@ def sane_delay(asked: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Politeness:
-    """All durations in seconds."""
+    """Delays of hosts and addresses, in seconds."""
 
     delay: float = 1.0  # between two requests to a host
     address_delay: float = 1.0  # between two requests to an address
-    crawl_delay_cap: float = 300.0  # a robots.txt may ask for more; it gets this
-    backoff: float = 2.0  # first wait after the host was in trouble; doubles each time
+    crawl_delay_cap: float = 300.0  # limit for the crawl delay of a robots.txt
+    backoff: float = 2.0  # first wait after a host failure; doubles each time
     backoff_cap: float = 900.0
     retry_after_cap: float = 86400.0
 
@@ -56,14 +53,14 @@ class Politeness:
         return max(self.delay, min(state.crawl_delay, self.crawl_delay_cap))
 
     def quiet_until(self, state: HostState, answered_at: float, ended_at: float) -> tuple[float, float]:
-        """When the host and its address may be asked again after an ordinary visit."""
+        """Times at which the host and its address may be asked again after an ordinary visit."""
         return (
             max(ended_at, answered_at + self.host_delay(state)),
             max(ended_at, answered_at + self.address_delay),
         )
 
     def after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
-        """The host answered: it is well, and rests for its delay."""
+        """State after the host answered: failures are cleared, and the host waits for its delay."""
         host_at, address_at = self.quiet_until(state, answered_at, ended_at)
         return msgspec.structs.replace(
             state, ready_at=host_at, address_ready_at=address_at, failures=0, put_off=0,
@@ -74,11 +71,11 @@ class Politeness:
     def after_trouble(
         self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0, asked: str = ""
     ) -> HostState:
-        """The host is in trouble: it rests for longer each time, and at least as long as it asked for.
+        """State after a host failure: the wait doubles each time, and is at least what the host asked for.
 
-        The address rests only for its ordinary delay; other hosts on it may be well.
-        After `bury_after` failures in a row (0: never) the host is given up. `asked` is in which words it
-        asked for `retry_after`.
+        The address waits only for its ordinary delay; other hosts on it may be healthy. After
+        `bury_after` failures in a row (0: never) the host is given up. `asked` is the text in which the
+        host asked for `retry_after`.
         """
         failures = state.failures + 1
         if retry_after > 0:
@@ -98,13 +95,13 @@ class Politeness:
         )
 
     def handed_on(self, state: HostState, now: float) -> HostState:
-        """Another agent is to try it: after the ordinary delay, and nothing more is held against it."""
+        """State of a host that another agent will try: ordinary delay, no failure counted."""
         return msgspec.structs.replace(
             state, ready_at=now + self.host_delay(state), address_ready_at=now + self.address_delay
         )
 
     def put_off(self, state: HostState, now: float, *, at_least: float = 0.0) -> HostState:
-        """Trouble of our own kept us from asking: later, and nothing is held against the host."""
+        """State after a local fault prevented the visit: a later try, no failure counted."""
         wait = min(self.backoff * 2.0 ** min(state.put_off, 30), self.backoff_cap, LONGEST_PUT_OFF)
         return msgspec.structs.replace(
             state,

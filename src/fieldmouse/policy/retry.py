@@ -1,11 +1,10 @@
-"""Which failures are worth another try, how often, and when: a table, so that it can be read.
+"""Retry table: number and times of retries for each kind of failure.
 
-`waits` are seconds before the second, third, ... try. `host` says that the whole
-host is in trouble, not just this URL: then the host is kept quiet as
-`policy.politeness` says, and buried after `bury_after` failures in a row. With `once`
-only a URL's first failure is held against its host: that a page which never
-answered does not answer again is no news of the others, and the slow pages of a
-healthy host meet again when they are all that is left of it.
+`waits` are seconds before the second, third, ... try. `host` means that the whole host has failed, not
+just this URL: the host waits as `policy.politeness` says, and is given up after `bury_after` failures in
+a row. With `once` only a URL's first failure counts against its host: a page that never answered tells
+nothing new by failing again, and the slow pages of a healthy host come together when they are all that is
+left.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ NEVER = Retry()
 RETRIES: dict[Reason, Retry] = {
     Reason.NO_CONNECTION: Retry((2.0, 15.0, 120.0), host=True, bury_after=6),
     Reason.TIMEOUT: Retry((10.0, 120.0), host=True, bury_after=8, once=True),
-    Reason.BUSY: Retry((0.0,) * 8, host=True, bury_after=16),  # the host's own quiet time is the wait
+    Reason.BUSY: Retry((0.0,) * 8, host=True, bury_after=16),  # the host's back-off is the wait
     Reason.EXCLUSION_UNREACHABLE: Retry(host=True, bury_after=4),
     Reason.CLOSED: Retry((1.0, 10.0)),
     Reason.SERVER_ERROR: Retry((1.0, 4.0)),
@@ -52,23 +51,23 @@ RETRIES: dict[Reason, Retry] = {
 OF_HOSTS = frozenset(
     {Reason.BURIED, Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.EXCLUSION_UNREACHABLE, Reason.TLS}
 )
-"""Verdicts on hosts that are failures. Private addresses and full hosts are no failures."""
+"""Host statuses that are failures. Private addresses and full hosts are no failures."""
 
 FORGIVABLE = OF_HOSTS | {Reason.PRIVATE}
-"""Verdicts that can be taken back; one for a private address only where such addresses are allowed by now."""
+"""Host statuses that a retry can clear; `PRIVATE` only if private addresses are allowed now."""
 
 
 def pardoned(state: HostState, links: Iterable[Link]) -> HostState:
-    """The host without a verdict that can be taken back, if any of the URLs that came with it is forgiven."""
+    """Clear the host's failure status if one of its requests is a retry of a failed URL."""
     if state.verdict not in FORGIVABLE or not any(link.forgiven for link in links):
         return state
     return msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="", unreached=())
 
 
 POLL_TRIES = 3
-"""Requests for a known page that fails, before it is left for its next poll: we hold a copy of it."""
+"""Requests for a known page that fails, before it waits for its next poll: we hold a copy of it."""
 POLL_WAIT = 10.0
-"""Seconds, at most, before a failed poll is tried again, and that a round waits for a host that failed."""
+"""Longest wait in seconds before a failed poll is retried, and for which a round waits for a failed host."""
 
 
 def next_try(reason: Reason, tries: int, patience: float = 1.0, *, polled: bool = False) -> float | None:

@@ -1,19 +1,17 @@
-"""Which URLs a crawl may visit.
+"""Scope of a crawl: the URLs it may visit.
 
-A scope is drawn around the seeds: their pages, their hosts, their sites (the
-registered domains) or the whole web, widened by what is included and narrowed by
-what is excluded. Excluding wins. A redirect's target must pass like any link.
+A scope is derived from the seeds: their pages, their hosts, their sites (the registered domains) or the
+whole web, widened by include rules and narrowed by exclude rules. Exclusion wins. A redirect's target
+must pass like any link.
 
-A host is its name: scheme and port do not matter, so that a site which moved to https is
-still the same host.
+A host is its name: scheme and port do not matter, so a site that moved to https is still the same host.
 
-Seeds redirect: `http://example.org/` leads to `https://www.example.org/`. The redirects of a
-seed are followed within the registered domains of the seeds (with `follow_seed_redirects`,
-anywhere), and the page at the end counts as a seed, too (`joined`). Rules that exclude still
-hold.
+Seeds redirect: `http://example.org/` leads to `https://www.example.org/`. The redirects of a seed are
+followed within the registered domains of the seeds (with `follow_seed_redirects`, anywhere), and the page
+at the end counts as a seed, too (`joined`). Exclude rules still apply.
 
-The question falls in two: a host is judged by its name alone, so a caller may
-remember the answer per host; path rules, if there are any, are asked per URL.
+The decision has two parts: a host is judged by its name alone, so a caller may cache the answer per host;
+path rules, if there are any, are checked per URL.
 """
 
 from __future__ import annotations
@@ -32,12 +30,11 @@ Mode = Literal["page", "host", "site", "web"]
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a crawl; make one with `Scope.around`.
+    """Limits of a crawl; created by `Scope.around`.
 
-    Names are DNS names or address literals. A domain covers itself and all names
-    under it. A prefix that starts with "/" is compared with path and query on any
-    host, any other with the whole URL. Regular expressions are searched for in
-    the whole URL. Empty means no such rule.
+    Names are DNS names or address literals. A domain covers itself and all names under it. A prefix that
+    starts with "/" is compared with path and query on any host, any other prefix with the whole URL.
+    Regular expressions are searched for in the whole URL. Empty means no such rule.
     """
 
     mode: Mode = "web"
@@ -52,7 +49,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     exclude_prefixes: tuple[str, ...] = ()
     include_regex: tuple[str, ...] = ()
     exclude_regex: tuple[str, ...] = ()
-    max_depth: int | None = None  # links away from a seed; None is no limit
+    max_depth: int | None = None  # links away from a seed; None means no limit
     follow_seed_redirects: bool = False  # redirects of seeds are followed to any registered domain
 
     @classmethod
@@ -72,7 +69,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         max_depth: int | None = None,
         follow_seed_redirects: bool = False,
     ) -> Scope:
-        """The scope that the seeds span.
+        """Scope derived from the seeds.
 
         >>> scope = Scope.around([Url("https://www.example.org/")])
         >>> scope.admits(Url("http://news.example.org/today")), scope.admits(Url("https://example.com/"))
@@ -107,7 +104,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return self.max_depth is None or depth <= self.max_depth
 
     def admits_host(self, host: Host) -> bool:
-        """May any URL of this host be visited?"""
+        """Whether any URL of this host may be visited."""
         name = name_of(host)
         if self._excludes(name):
             return False
@@ -124,7 +121,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     # -- redirects of seeds
 
     def joined(self, urls: Iterable[Url]) -> Scope:
-        """The scope that these URLs and the seeds span together.
+        """Scope derived from these URLs and the seeds together.
 
         >>> scope = Scope.around([Url("http://example.org/")], "host")
         >>> scope.joined([Url("https://www.example.org/en/")]).admits(Url("https://www.example.org/de/"))
@@ -148,25 +145,25 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_grow(self) -> bool:
-        """Whether a redirect of a seed may bring pages into the scope that are linked to elsewhere."""
+        """Whether a redirect of a seed can bring pages into the scope that are linked from elsewhere."""
         return self.mode == "host" or (self.mode == "site" and self.follow_seed_redirects)
 
     def may_join(self, host: Host) -> bool:
-        """Whether a host that is out of scope may come into it by a redirect of a seed."""
+        """Whether a redirect of a seed can bring a host into the scope."""
         name = name_of(host)
         if not self.may_grow or self._excludes(name) or self.admits_host(host):
             return False
         return self.follow_seed_redirects or site_of(name) in self.sites
 
     def joins_as(self, host: Host) -> str:
-        """What of a host decides whether it is in scope: two hosts of one such name join together."""
+        """Part of a host name that decides about scope: hosts with the same part join together."""
         return site_of(name_of(host)) if self.mode == "site" else name_of(host)
 
     def _excludes(self, name: str) -> bool:
         return name in self.exclude_hosts or _under(name, self.exclude_domains)
 
     def refused_by(self, url: Url) -> str:
-        """The setting that keeps a URL out at any depth, for people; "" if none does."""
+        """Setting that excludes a URL at any depth, for messages; "" if none does."""
         name = name_of(host_of(url))
         if name in self.exclude_hosts:
             return "scope.exclude_hosts"
@@ -186,13 +183,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks_paths(self) -> bool:
-        """Is there any rule that `admits_path` would apply?"""
+        """Whether there is any rule that `admits_path` would apply."""
         return self.mode == "page" or bool(
             self.prefixes or self.exclude_prefixes or self.include_regex or self.exclude_regex
         )
 
     def admits_path(self, url: Url) -> bool:
-        """Do the rules about paths let this URL of an admitted host pass?"""
+        """Whether the path rules admit this URL of an admitted host."""
         if self.mode == "page" and url not in self.pages and not self._is_included(url):
             return False
         return self._rules_admit(url)
@@ -212,12 +209,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeState(msgspec.Struct, frozen=True, array_like=True):
-    """The scope of a crawl as a checkpoint keeps it."""
+    """Scope of a crawl as stored in a checkpoint."""
 
-    mark: str = ""  # of the scope that the settings ask for
+    mark: str = ""  # of the scope in the settings
     joined: tuple[Url, ...] = ()  # pages that redirects of seeds led to
-    open: bool = False  # some seed, or what it redirects to, has no outcome yet
-    seeds: int = 0  # how many seeds there were
+    open: bool = False  # a seed, or the target of its redirect, has no outcome yet
+    seeds: int = 0  # number of seeds
 
 
 def _under(name: str, domains: tuple[str, ...]) -> bool:
@@ -230,7 +227,7 @@ def _starts(url: Url, prefixes: tuple[str, ...]) -> bool:
 
 
 def _matches(url: Url, patterns: tuple[str, ...]) -> bool:
-    # One by one and not as alternatives of one expression: flags, names and numbers of groups are each's own.
+    # Separate expressions instead of alternatives of one: each has its own flags, group names and numbers.
     return any(pattern.search(url) for pattern in _compiled(patterns))
 
 
@@ -240,7 +237,7 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 def read_pattern(text: str) -> re.Pattern[str]:
-    """A regular expression as a setting may hold it; SettingsError if it is none."""
+    """Compile a regular expression from a setting; SettingsError if it is invalid."""
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as trouble:

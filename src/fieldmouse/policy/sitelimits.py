@@ -1,12 +1,11 @@
-"""How much of one site a crawl takes, so that no single site can fill it.
+"""Limits on hosts and URLs per site, so that no single site can fill a crawl.
 
-Whoever owns a domain owns any number of names under it, and may write them into
-pages faster than anybody can visit them. So hosts and URLs are counted by *site*,
-the registered domain, which costs money and has an owner. The limits are far above
-what real sites have; docs/settings.md says why.
+The owner of a domain owns any number of names under it, and can put them into pages faster than a crawler
+can visit them. So hosts and URLs are counted by *site*, the registered domain, which costs money and has
+an owner. The limits are far above the sizes of real sites; docs/settings.md says why.
 
-Exempt are addresses, which nobody makes up by the million, and names under
-`.test` and `localhost`, which exist only where somebody set them up on purpose.
+Exempt are addresses, which cannot be invented by the million, and names under `.test` and `localhost`,
+which exist only where they were set up on purpose.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fieldmouse.url import LOOPBACK, Host, name_of, site_of
 
 
 class DropRule(Enum):
-    """Why a link was left where it was found. The values are what people read, and name the setting."""
+    """Reasons for dropping a link. The values are shown to users and name the setting."""
 
     LINKS = "limits.links_per_page"
     HOSTS = "limits.hosts_per_site"
@@ -27,13 +26,13 @@ class DropRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SiteLimits:
-    """0 means no limit."""
+    """Limits per site; 0 means no limit."""
 
     hosts: int = 0
     urls: int = 0
 
     def room(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
-        """How many more URLs of a host are taken, given what its site has already; None for any number.
+        """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
 
         >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
         (0, None)
@@ -45,14 +44,14 @@ class SiteLimits:
         return max(0, self.urls - urls) if self.urls else None
 
     def refused(self, hosts: int, urls: int, *, new_host: bool) -> DropRule | None:
-        """The rule by which one more URL would be dropped, if it would be."""
+        """Rule that drops the next URL, if any."""
         if self.room(hosts, urls, new_host=new_host) != 0:
             return None
         return DropRule.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropRule.URLS
 
 
 def limited_site(host: Host) -> str:
-    """The site whose limits a host counts towards, or "" if it is exempt.
+    """Site whose limits apply to a host, or "" if it is exempt.
 
     >>> limited_site(Host("https://a.b.example.co.uk:81")), limited_site(Host("http://93.184.216.34"))
     ('example.co.uk', '')

@@ -1,9 +1,8 @@
-"""How many robots may fetch, given how many pages wait in the buffer.
+"""Threshold rule: number of active fetch workers as a function of the pages in the buffer.
 
-The rule of Avrachenkov, Dudin, Klimenok, Nain and Semenova (2011): robots[0]
-work while the level is at most limits[0], robots[1] while it is at most
-limits[1], and so on; above the last limit the last number works. A fuller
-buffer never wakes more robots.
+The rule of Avrachenkov, Dudin, Klimenok, Nain and Semenova (2011): robots[0] workers are active while the
+level is at most limits[0], robots[1] while it is at most limits[1], and so on; above the last limit the
+last number is active. A fuller buffer never activates more workers.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Thresholds:
 
 
 def check_rule(robots: tuple[int, ...], limits: tuple[int, ...], where: str = "") -> None:
-    """SettingsError, if these numbers are no rule; `where` stands before their names in its sentence.
+    """Raise SettingsError if these numbers are no valid rule; `where` precedes their names in the message.
 
     >>> check_rule((4, 2, 1), (5, 8))
     """

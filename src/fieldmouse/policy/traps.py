@@ -1,9 +1,8 @@
-"""Signs that a URL belongs to an endless set nobody wants whole.
+"""Crawler traps: signs that a URL belongs to an endless set of useless pages.
 
-Calendars without end, paths that repeat themselves because a relative link goes
-wrong, session ids that give every visit its own URLs. Each sign is cheap and
-looks at the URL alone; each has a name, so that a refusal can be explained. A
-trap that shows none of these is bounded by depth and by pages per host.
+Endless calendars, paths that repeat because of a broken relative link, session ids that give every visit
+its own URLs. Each check is cheap and looks at the URL alone; each has a name, so that a refusal can be
+explained. A trap that shows none of these signs is limited by depth and by pages per host.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ SECONDS_PER_YEAR = 31_556_952.0
 
 
 class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a URL may go; 0 (or False) turns that sign off."""
+    """Limits for URLs; 0 (or False) turns a check off."""
 
     url_length: int = 2000
-    segments: int = 20  # steps of a path
-    repeats: int = 4  # of the same segment
+    segments: int = 20  # path segments
+    repeats: int = 4  # repetitions of one segment
     parameters: int = 20
     session_ids: bool = True
-    years_ahead: int = 2  # a calendar page later than this is nobody's news
+    years_ahead: int = 2  # years from now beyond which a calendar page is a trap
     years_back: int = 150
 
 
 OFF = TrapRules(url_length=0, segments=0, repeats=0, parameters=0, session_ids=False, years_ahead=0)
 
-# What most URLs look like: short, few segments, no parameters, no long number. These need no closer look.
+# Most URLs are short, with few segments, no parameters and no long number. They need no closer look.
 _PLAIN = re.compile(r"https?://[^/?;]{1,80}(?:/(?!(?:19|2\d)\d\d/)[^/?;]{0,60}){1,3}").fullmatch
 
 _SESSION = re.compile(
@@ -46,7 +45,7 @@ _CALENDAR = re.compile(
 
 
 def is_plain(url: Url, rules: TrapRules) -> bool:
-    """Whether a glance is enough: no trap, and no session id in it either.
+    """Whether a quick check shows that the URL is no trap and has no session id.
 
     >>> is_plain(Url("http://example.org/news/today.html"), TrapRules())
     True
@@ -55,7 +54,7 @@ def is_plain(url: Url, rules: TrapRules) -> bool:
 
 
 def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
-    """The sign this URL shows, in words, or None. `now` is epoch seconds.
+    """Sign of a trap in this URL, in words, or None. `now` is epoch seconds.
 
     >>> trap_of(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
     'the path repeats itself'
@@ -77,20 +76,20 @@ def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
     if rules.years_ahead and (found := _CALENDAR.search(url, 8)):
         year = int(found[1] or found[2])
         this = 1970 + int(now // SECONDS_PER_YEAR)
-        # Four digits that were never a year, or will not be for long, number something else. A calendar
-        # without end is left at its near edge, so the far ones are not missed.
+        # Four digits that were never a year, or will not be soon, are some other number. An endless
+        # calendar is left at its near edge, so its far pages are not missed.
         if 1583 <= year < 2200 and not this - rules.years_back <= year <= this + rules.years_ahead:
             return "a calendar page far from today"
     return None
 
 
 def _repeats(steps: list[str], times: int) -> bool:
-    # A cycle of several steps shows in the count of each of them.
+    # A cycle of several segments shows in the count of each of them.
     return Counter(steps).most_common(1)[0][1] >= times
 
 
 def without_session(url: Url) -> Url:
-    """The same address with its session ids taken out.
+    """URL without its session ids.
 
     >>> without_session(Url("http://example.org/a;jsessionid=12AB?x=1"))
     'http://example.org/a?x=1'

@@ -1,19 +1,19 @@
-"""Known pages are asked again: what is known of each, and which is asked now.
+"""Re-crawling of known pages: a table of pages and a scheduler that picks the page to poll next.
 
-Follow one page. It is stored, and its row goes to the outcome log. The *ledger* reads that log behind the
-checkpoints and gives the page a row of its own: some ninety bytes of columns, in which no text is kept, only
-where its row stands (`looks` says what a row tells, `fold` what that changes). A *plan* gives every
-page a rate; the *scheduler* finds that the page is due, reads its row for URL, validators and the place of
-its copy (`polling`), marks it asked, and hands out a link for the frontier's door of polls. The frontier is
-sealed at the same moment as the ledger, so a kill neither loses nor repeats a poll. The answer ends as a
-row of the outcome log, the ledger comes to it, what it showed is learned, and the page is due again one
-interval later.
+One page on its way through the package: the page is stored, and its row goes to the outcome log. The page
+table reads that log up to each checkpoint and keeps about ninety bytes of columns per page, without text:
+URL and validators are read from the row's offset when they are needed (`looks` parses rows, `fold` applies
+them). A polling policy plans a rate for every page. The scheduler finds that the page is due, reads its
+row
+(`polling`), marks the page as asked, and hands the request to the frontier. Frontier and page table are
+sealed in the same checkpoint, so a kill neither loses nor repeats a poll. The result becomes a row of the
+outcome log, the page table applies it, and the page is due again one interval later.
 
-A sitemap or feed is polled like a page; what it says of others makes their polls come earlier (`signals`).
-When a page changed, as its server says, counts where the host proved right in that (`dates`).
+Sitemaps and feeds are polled like pages; the changes they list bring the polls of other pages forward
+(`signals`). `Last-Modified` dates count for hosts whose dates have proved right (`dates`).
 
-The tables are on the disk as a snapshot and a log of changes (`columns`, `tablefiles`). All of it follows
-from the outcome log, but for what a `bucket` holds of the budget: if its files are damaged it is made again.
+The tables are stored as a snapshot and a log of changes (`columns`, `tablefiles`). Everything except the
+state of the token bucket (`bucket`) is derived from the outcome log: damaged files are rebuilt from it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A budget of so many polls a second, kept over any time: a bucket of tokens.
+"""Token bucket that limits polls per second.
 
-What is in it is as durable as the ledger. A pause fills it no higher than any other time without polls, so
-there is no burst after it. After a kill nobody knows what was spent since the checkpoint: all of it, then.
-And polls that were under way at the checkpoint may have been made, and are made again: they are owed for.
+The bucket's state is as durable as the page table. A pause fills the bucket no higher than any other idle
+time, so no burst follows a pause. After a kill it is unknown how much was spent since the checkpoint, so
+all saved tokens count as spent. Polls that were in flight at the checkpoint may be made twice; the bucket
+goes into debt for them.
 """
 
 from __future__ import annotations
@@ -11,26 +12,26 @@ import math
 
 import msgspec
 
-_BURST = 5.0  # seconds whose polls may be spent at once, if nobody asked meanwhile
-_UNKNOWN = 60.0  # seconds after a checkpoint within which a kill has come, if one came
-_OWED = 60.0  # seconds whose polls may be owed: of more polls under way most have not been made twice
+_BURST = 5.0  # seconds of polls that may be saved up and spent at once
+_UNKNOWN = 60.0  # seconds after the last checkpoint by which a kill is assumed to have happened
+_OWED = 60.0  # seconds of polls that may be owed; when more are in flight, most have not been made twice
 
 
 class Purse(msgspec.Struct, frozen=True, array_like=True):
-    """What was in the bucket, and when; at 0.0 nobody has looked yet. Less than nothing is owed."""
+    """Tokens in the bucket at a time; `at` 0.0 means never used. Negative tokens are debt."""
 
     tokens: float = 0.0
     at: float = 0.0
 
     def after_kill(self, under_way: int, sealed_at: float) -> Purse:
-        """Nothing was left of it when the kill came, and so many polls may be made for the second time."""
+        """Return the state to resume with after a kill: no saved tokens, and a debt of `under_way` polls."""
         return Purse(min(self.tokens, 0.0) - under_way, sealed_at + _UNKNOWN)
 
 
 class Bucket:
-    """`rate` tokens a second; None: as many as anybody wants.
+    """Bucket that gains `rate` tokens per second; a rate of None means no limit.
 
-    Over any time t at most `rate * t + most` are spent, however often it is opened again.
+    Over any time t at most `rate * t + most` tokens are spent, even if the crawl is restarted in between.
     """
 
     def __init__(self, rate: float | None, purse: Purse):
@@ -39,7 +40,7 @@ class Bucket:
         self._tokens, self._at = max(min(purse.tokens, self.most), -owed), purse.at
 
     def set_rate(self, rate: float, now: float) -> None:
-        """From now on so many a second; what was saved stays, as far as it may."""
+        """Change the rate; saved tokens stay, up to the new capacity."""
         self.whole(now)
         self.rate, self.most = rate, _most(rate)
         self._tokens = min(self._tokens, self.most)
@@ -49,13 +50,14 @@ class Bucket:
         return Purse(self._tokens, self._at)
 
     def whole(self, now: float) -> float:
-        """How many polls may be spent now: a whole number, or infinitely many."""
+        """Number of polls that may be spent now: a whole number, or infinity."""
         if self.rate is None:
             return math.inf
         if self._at and now > self._at:
             self._tokens = min(self.most, self._tokens + (now - self._at) * self.rate)
-        self._at = now  # a time to come, by a kill or a clock set back, gives nothing and takes nothing
-        # A sum of many small parts may be a hair less than the whole.
+        # a time in the future (after a kill, or a clock set back) neither adds nor removes tokens
+        self._at = now
+        # A sum of many small additions may end just below a whole number.
         return math.floor(self._tokens + 1e-9)
 
     def spend(self, number: int) -> None:
@@ -63,7 +65,7 @@ class Bucket:
             self._tokens -= number
 
     def next_at(self, now: float) -> float:
-        """When there will be one."""
+        """Time at which the next token is available; infinity if the rate is 0."""
         if self.rate is None or self.whole(now) >= 1:
             return now
         return now + (1.0 - self._tokens) / self.rate if self.rate else math.inf

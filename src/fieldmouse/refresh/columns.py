@@ -1,8 +1,7 @@
-"""A table of fixed-size columns: its rows are numbered, and there are more and more of them.
+"""Growing table of fixed-size columns, one numpy array per column.
 
-Each column is one array, so that a plan over all rows walks through memory from front to back. Rows
-that a snapshot on the disk holds are mapped, and copied only where they are changed; rows that came
-later are in arrays that grow. Whoever asks sees one table.
+With one array per column a plan over all rows reads memory sequentially. Rows of the snapshot on disk are
+memory-mapped and copied only when changed; later rows are in arrays that grow. Callers see one table.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SMALLEST = 64
 
 
 class Field(NamedTuple):
-    """One column: its name, numpy's name of its type, and how many of it a row holds, if not just one."""
+    """Column definition: name, numpy type, and number of values per row (None: one scalar)."""
 
     name: str
     kind: str
@@ -28,7 +27,7 @@ class Field(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of a row."""
+        """Bytes per row."""
         return np.dtype(self.kind).itemsize * (1 if self.width is None else self.width)
 
     def shape(self, rows: int) -> tuple[int, ...]:
@@ -36,14 +35,14 @@ class Field(NamedTuple):
 
 
 class Columns:
-    """`held` are the columns of the snapshot, which must be writable; nothing is held to begin with."""
+    """Table with numbered rows; `held` are the snapshot's columns and must be writable."""
 
     def __init__(self, fields: Sequence[Field], held: Mapping[str, Column] | None = None):
         self.fields = tuple(fields)
         self.hold(held or {field.name: _empty(field, 0) for field in fields})
 
     def hold(self, held: Mapping[str, Column]) -> None:
-        """All rows are in these columns now, and whatever was copied in order to be changed is let go."""
+        """Replace all columns with `held` and drop every changed copy."""
         self._held = dict(held)
         self._kept = self._count = len(self._held[self.fields[0].name])
         self._grown = {field.name: _empty(field, 0) for field in self.fields}
@@ -55,12 +54,12 @@ class Columns:
 
     @property
     def bytes(self) -> int:
-        """Memory, mapped or not, that the columns take."""
+        """Memory of the columns, mapped memory included."""
         columns = (column.nbytes for part in (self._held, self._grown) for column in part.values())
         return sum(columns) + self._changed.nbytes
 
     def grow(self, number: int) -> Rows:
-        """Add so many rows of zeros; returns their numbers."""
+        """Add rows of zeros and return their numbers."""
         first = self._count
         self._count += number
         wanted = self._count - self._kept
@@ -77,7 +76,7 @@ class Columns:
         return np.arange(first, self._count, dtype=np.int64)
 
     def take(self, name: str, rows: Rows) -> Column:
-        """A copy of some rows of a column."""
+        """Copy of some rows of a column."""
         held, grown = self._held[name], self._grown[name]
         if self._count == self._kept:
             return held[rows]
@@ -90,7 +89,7 @@ class Columns:
         return found
 
     def put(self, name: str, rows: Rows, values: Any) -> None:
-        """Change some rows of a column; no row may be there twice."""
+        """Change some rows of a column; `rows` must not contain duplicates."""
         values = np.asarray(values)
         if self._count == self._kept:
             self._held[name][rows] = values
@@ -104,7 +103,7 @@ class Columns:
         self._changed[rows] = True
 
     def whole(self, name: str) -> Column:
-        """A column from the first row to the last, to read only."""
+        """Whole column, read-only."""
         held, grown = self._held[name], self._grown[name][: self._count - self._kept]
         seen = held.view() if not len(grown) else grown.view() if not len(held) else None
         if seen is None:
@@ -113,7 +112,7 @@ class Columns:
         return seen
 
     def take_changed(self) -> Rows:
-        """The rows that were added or changed since this was asked before, in order."""
+        """Rows added or changed since the last call, in order."""
         changed = np.flatnonzero(self._changed)
         self._changed[changed] = False
         return changed

@@ -1,13 +1,13 @@
-"""When pages changed, as their servers say it (`Last-Modified`), and which hosts are believed.
+"""`Last-Modified` dates, and which hosts' dates are reliable.
 
-A look tells that a page has changed, a date also when; and of a page that was seen only once a date says how
-long it has been as it is. But some servers tell the time of the request, some that of the last deployment.
-Each poll proves its host right or wrong: right where a change was found and the date lies between the two
-looks; wrong where a change was found and the date is older, and where none was found and the date is newer. A
-date of just now says nothing, since it may be either.
+A poll shows that a page has changed; a date also shows when. For a page seen only once, a date shows how
+long the page has been unchanged. But some servers send the time of the request, others that of the last
+deployment. Each poll proves the host right or wrong: right if a change was found and the date lies between
+the two polls; wrong if a change was found and the date is older, or if no change was found and the date is
+newer. A date of just now proves nothing, since it may be either.
 
-What pages are like by their dates is kept beside what they are like by looks alone. So a host that proves
-right is believed in all that it ever said, and one that no longer does in nothing.
+Each page has two beliefs about its change rate, one with dates and one without. If a host proves reliable,
+all its earlier dates count; if it no longer does, none of them does.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
 BELIEVED = 0.9
-"""From this weight of its trust on a host's dates count: some twenty that were right, and none wrong."""
-_SKEW = 60.0  # seconds by which clocks may differ, or half of a gap if that is less
-_NOW = 2.0, 120.0  # seconds before a look that are just now: a hundredth of a gap, between these two
-_MOST = 512.0  # claims by which a host is judged; older ones fade
+"""Weight of the trust in a host from which its dates count: about twenty right dates and no wrong one."""
+_SKEW = 60.0  # seconds by which clocks may differ; at most half of the gap between two polls
+# a date this close to the poll is "just now": a hundredth of the gap, clipped to this range of seconds
+_NOW = 2.0, 120.0
+_MOST = 512.0  # dates by which a host is judged; older ones fade
 _USUAL = len("Sun, 06 Nov 1994 08:49:37 GMT")
 _DAYS_KEPT = 10_000
 
@@ -39,9 +40,9 @@ _days: dict[str, float] = {}
 
 
 def modified_at(text: str, now: float) -> float:
-    """The moment that a `Last-Modified` names, in epoch seconds; NaN if it names none.
+    """Time that a `Last-Modified` header names, in epoch seconds; NaN if it names none.
 
-    Once a row of the outcome log, so days are remembered: pages of a site often share theirs.
+    Called once per row of the outcome log, so parsed days are cached: pages of a site often share them.
 
     >>> modified_at("Sun, 06 Nov 1994 08:49:37 GMT", 1e9), modified_at("yesterday", 1e9)
     (784111777.0, nan)
@@ -61,8 +62,11 @@ def modified_at(text: str, now: float) -> float:
 
 
 class Claims(NamedTuple):
-    """What the dates of some looks say: how long before the look each page changed, NaN if nothing is said;
-    and which of them proved their host right, and which wrong."""
+    """Evidence from the dates of some polls.
+
+    `ages`: seconds between the page's change and the poll, NaN if unknown. `right` and `wrong`: dates that
+    proved the host reliable or unreliable.
+    """
 
     ages: Reals
     right: Marks
@@ -70,7 +74,8 @@ class Claims(NamedTuple):
 
 
 def claims(modified: Reals, looked: Reals, now: Reals, changed: Marks) -> Claims:
-    """Of looks at `now` after looks at `looked`, which found a change or not.
+    """Evaluate the dates of polls at `now` that follow polls at `looked`; `changed`: whether a change was
+    found.
 
     >>> day = 86400.0
     >>> modified, changed = np.array([0.7, 0.7, -3.0]) * day, np.array([True, False, True])
@@ -89,13 +94,13 @@ def claims(modified: Reals, looked: Reals, now: Reals, changed: Marks) -> Claims
 
 
 def first_ages(modified: Reals, now: Reals) -> Reals:
-    """How long pages have been as they are when they are seen for the first time; NaN where nobody says."""
+    """Seconds since the last change of pages seen for the first time; NaN where no usable date is given."""
     with np.errstate(invalid="ignore"):
         return np.where(modified < now - _NOW[0], now - modified, np.nan)
 
 
 def prove(hosts: Columns, numbers: Rows, told: Claims) -> None:
-    """Count what hosts claimed; `numbers` are theirs."""
+    """Add right and wrong dates to the counts of their hosts; `numbers` are the hosts' row numbers."""
     counted = np.flatnonzero(told.right | told.wrong)
     if not len(counted):
         return
@@ -107,5 +112,5 @@ def prove(hosts: Columns, numbers: Rows, told: Claims) -> None:
 
 
 def believed(hosts: Columns) -> Marks:
-    """Whether the dates of each host count."""
+    """Mask of the hosts whose dates count."""
     return change.weight(*hosts.whole("dates").T) >= BELIEVED

@@ -1,8 +1,8 @@
-"""The ledger is a fold of the outcome log: how one batch of rows changes the tables.
+"""Application of outcome rows to the page table, one batch at a time.
 
-Everything is done for many pages at once. A page that has several rows in a batch is
-taken in rounds: the first row of every page, then the second, so that each row finds what the one before
-left. So it does not matter where one batch ends and the next begins.
+All operations are vectorized over pages. If a page has several rows in a batch, they are applied in
+rounds: the first row of every page, then the second, so that each row sees the result of the previous
+one. The result therefore does not depend on batch boundaries.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _KEPT = np.uint16(Flag.ASKED | Flag.HINTED | Flag.UNREAD)
 
 
 def page_fields(policy: PollingPolicy) -> list[Field]:
-    """What is kept of a page: 62 bytes, 8 a column of its belief, and 4 a column of the policy's own."""
+    """Columns of a page: 62 bytes, 8 per belief column, and 4 per column of the policy's state."""
     return [
         Field("key", "<u8"),
-        Field("standing", "<i8"),  # where the row is that says what it is now
-        Field("newest", "<i8"),  # and its newest row in which the server told of it
-        Field("looked", "<f8"),  # when the server last told of it; 0: never
-        Field("tried", "<f8"),  # when its newest row was made
-        Field("changed", "<f8"),  # when a change was last found; 0: never
+        Field("standing", "<i8"),  # offset of the row that says what the page is now
+        Field("newest", "<i8"),  # offset of the newest row in which the server answered for the page
+        Field("looked", "<f8"),  # time of the last answer about the page; 0: never
+        Field("tried", "<f8"),  # time of the newest row
+        Field("changed", "<f8"),  # time at which a change was last found; 0: never
         Field("polls", "<u4"),
         Field("changes", "<u4"),
         Field("host", "<u4"),
         Field("flags", "<u2"),
-        Field("belief", "<f4", change.WIDTH),  # by looks alone
-        Field("dated", "<f4", change.WIDTH),  # the same, by what its server says of when it changed
+        Field("belief", "<f4", change.WIDTH),  # from polls alone
+        Field("dated", "<f4", change.WIDTH),  # from polls and `Last-Modified` dates
         Field("state", "<f4", policy.width),
     ]
 
@@ -46,12 +46,12 @@ def page_fields(policy: PollingPolicy) -> list[Field]:
 HOST_FIELDS = [
     Field("key", "<u8"),
     Field("trust", "<f4", 2),  # hints of its sitemaps and feeds that proved right, and wrong
-    Field("dates", "<f4", 2),  # the same of the dates that it tells with its pages
+    Field("dates", "<f4", 2),  # `Last-Modified` dates that proved right, and wrong
 ]
 
 
 class Fold:
-    """Takes batches of rows into the tables; `digest_at` reads the digest of the row at an offset."""
+    """Updater of the tables; `digest_at` reads the digest of the row at an offset."""
 
     def __init__(
         self, pages: Columns, hosts: Columns, policy: PollingPolicy, digest_at: Callable[[int], str]
@@ -77,7 +77,7 @@ class Fold:
             self._round(rows[places], places, batch)
 
     def _rows_of(self, batch: Batch) -> Rows:
-        """The page of each row, new ones included; -1 where a row does not make its URL known."""
+        """Page of each row, new pages included; -1 if the page is unknown and the row does not add it."""
         rows = self.index.find(batch.keys)
         entering = np.flatnonzero((rows < 0) & (batch.said & Said.ENTERS != 0))
         if not len(entering):
@@ -85,7 +85,7 @@ class Fold:
         keys, at = np.unique(batch.keys[entering], return_index=True)
         by_arrival = np.argsort(at)
         keys, at = keys[by_arrival], entering[at[by_arrival]]
-        batch.said[at] |= np.uint8(Said.STANDS)  # nothing stood before
+        batch.said[at] |= np.uint8(Said.STANDS)  # no earlier row stands
         new = self._pages.grow(len(keys))
         self._pages.put("key", new, keys)
         self._pages.put("host", new, self._hosts_of(batch.hosts[at]))
@@ -95,7 +95,7 @@ class Fold:
         self.index.add(keys, new)
         unknown = np.flatnonzero(rows < 0)
         found = self.index.find(batch.keys[unknown])
-        # What was said of a URL before it entered does not count.
+        # Rows of a URL before the row that adds it do not count.
         entered_at = np.full(len(self._pages) - int(new[0]), 0, np.int64)
         entered_at[new - new[0]] = at
         early = (found < 0) | (unknown < entered_at[np.maximum(found - new[0], 0)])
@@ -117,7 +117,7 @@ class Fold:
         return numbers
 
     def _round(self, rows: Rows, places: NDArray[np.intp], batch: Batch) -> None:
-        """At most one row a page."""
+        """Apply at most one row per page."""
         pages, said, now = self._pages, batch.said[places], batch.at[places]
         flags, told = pages.take("flags", rows), batch.flags[places]
         taken_back = said & Said.TAKEN_BACK != 0
@@ -140,7 +140,7 @@ class Fold:
             self._prove(rows[hinted], changed[hinted])
         self._answered(rows[polled & (flags & Flag.ASKED != 0)])
         pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
-        # What we were refused says nothing of the page: the copy from before is still what a reader saw last.
+        # A refusal shows nothing about the page: the earlier copy is still what a reader saw last.
         told_of = look | (stands & (looked == 0))
         pages.put("newest", rows[told_of], batch.offsets[places][told_of])
         pages.put("tried", rows, now)
@@ -154,7 +154,7 @@ class Fold:
         told: NDArray[np.uint16], teaches: Marks, digests: dict[int, str],
     ) -> Marks:  # fmt: skip
         changed: Marks = said & Said.CHANGED != 0
-        # Who is gone, or moved, and is so again, has not changed.
+        # A page that was gone or moved and still is has not changed.
         changed &= flags & told & (Flag.GONE | Flag.MOVED) == 0
         asked = teaches & (said & Said.ASK_DIGEST != 0)
         changed |= asked & (flags & STANDING != 0)
@@ -164,7 +164,7 @@ class Fold:
         return changed
 
     def _begin_again(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
-        """What was told of these pages was noise, where anything was withdrawn."""
+        """Reset the learned state of pages whose earlier changes were withdrawn as noise."""
         pages, again = self._pages, rows[withdrawn > 0]
         if len(again):
             for name in ("belief", "dated"):
@@ -174,7 +174,7 @@ class Fold:
             pages.put("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
 
     def _meet(self, rows: Rows, modified: NDArray[np.float64], now: NDArray[np.float64]) -> None:
-        """Pages are seen for the first time: all that is told of them is how old they are."""
+        """Record the age of pages seen for the first time, where a date gives it."""
         ages = dates.first_ages(modified, now)
         told = np.flatnonzero(~np.isnan(ages))
         if len(told):
@@ -194,7 +194,7 @@ class Fold:
         dates.prove(self._hosts, pages.take("host", rows).astype(np.int64), told)
 
     def _prove(self, rows: Rows, changed: Marks) -> None:
-        """Pages of which somebody said that they had changed were looked at."""
+        """Update the trust in hosts whose hinted pages were polled."""
         numbers = self._pages.take("host", rows).astype(np.int64)
         for number, right in zip(numbers.tolist(), changed.tolist(), strict=True):
             host = np.array([number])
@@ -202,7 +202,7 @@ class Fold:
             self._hosts.put("trust", host, [[trust.right, trust.wrong]])
 
     def ask(self, rows: Rows) -> None:
-        """Polls of these pages are under way: none is due before its row came."""
+        """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
         flags = self._pages.take("flags", rows)
         self._pages.put("flags", rows, flags | np.uint16(Flag.ASKED))
         fresh = rows[flags & Flag.ASKED == 0]
@@ -210,7 +210,7 @@ class Fold:
         self.asked += len(fresh)
 
     def unask(self, rows: Rows) -> None:
-        """Polls of these pages were under way, and are not any more."""
+        """Mark polls of these pages as no longer in flight."""
         flags = self._pages.take("flags", rows)
         self._pages.put("flags", rows, flags & ~np.uint16(Flag.ASKED))
         self._answered(rows[flags & Flag.ASKED != 0])
@@ -221,7 +221,7 @@ class Fold:
 
 
 def _absent(flags: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """Taken back is only what failed."""
+    """Mark failed pages as absent; the other pages keep their flags."""
     failed = flags & (Flag.FAILED | Flag.REFUSED) != 0
     return np.where(failed, flags | np.uint16(Flag.ABSENT), flags)
 
@@ -230,7 +230,7 @@ def _flags_after(
     before: NDArray[np.uint16], told: NDArray[np.uint16], polled: Marks, look: Marks, stands: Marks
 ) -> NDArray[np.uint16]:
     standing = told | (before & _KEPT)
-    # The copy we hold is as it was; only what the way to it showed is new.
+    # The copy we hold is unchanged; only the way to it is new.
     same = before & ~np.uint16(Flag.TROUBLE | Flag.EXCLUDED)
     trouble = before | (told & np.uint16(Flag.TROUBLE | Flag.EXCLUDED))
     after = np.where(stands, standing, np.where(look, same, trouble))
@@ -239,6 +239,6 @@ def _flags_after(
 
 
 def is_odd(flags: NDArray[np.uint16]) -> Marks:
-    """Whether it is no page that a plan is made for."""
+    """Mask of entries that get the small retry rate and no planned rate."""
     odd: Marks = flags & ODD != 0
     return odd

@@ -1,4 +1,4 @@
-"""Which row has this key: sorted keys, and the few that came since they were sorted in a dict."""
+"""Index from key to row number: sorted arrays, plus a dict of keys added since the last sort."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MERGE_AT = 1 << 12
 
 
 class KeyIndex:
-    """12 bytes of memory a key. A key is of one row, for ever."""
+    """Index from key to row, 12 bytes of memory per key; a key never changes its row."""
 
     def __init__(self, keys: Keys):
-        """Row i has `keys[i]`."""
+        """Index `keys`, where `keys[i]` belongs to row i."""
         order = np.argsort(keys, kind="stable")
         self._keys: Keys = keys[order]
         self._rows = order.astype(np.uint32)
@@ -28,7 +28,7 @@ class KeyIndex:
         return self._keys.nbytes + self._rows.nbytes
 
     def find(self, keys: Keys) -> Rows:
-        """The row of each key; -1 if there is none."""
+        """Row of each key; -1 if the key is unknown."""
         found = np.full(len(keys), -1, np.int64)
         if len(self._keys):
             places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -41,7 +41,7 @@ class KeyIndex:
         return found
 
     def add(self, keys: Keys, rows: Rows) -> None:
-        """New keys, none of which is in yet."""
+        """Add new keys; none of them may be in the index yet."""
         self._late.update(zip(keys.tolist(), rows.tolist(), strict=True))
         if len(self._late) > _MERGE_AT + len(self._keys) // 8:
             count = len(self._late)

@@ -1,10 +1,10 @@
-"""What is known of every page that may be polled: a durable part, and a fold of the outcome log.
+"""Table of all pages that may be polled: a checkpoint part derived from the outcome log.
 
-The outcome log is the truth. The ledger has a cursor in it and is as far as that; whatever a kill
-takes is read again. So is everything, if its files are damaged: they are put aside, and only
-which polls were under way is forgotten. A page costs some 90 bytes, on the disk and, as far as it was changed
-since the last snapshot, in memory; its URL, its validators and where its copy lies are read from its
-row when it is polled.
+The outcome log is the source of truth. The page table holds a cursor into it; rows lost to a kill are
+read again. If the table's files are damaged, they are set aside and everything is read again; only the
+record of polls in flight is lost. A page takes about 90 bytes on disk, and the same in memory if it has
+changed since the last snapshot. URL, validators and the location of the copy are read from the page's row
+when the page is polled.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
 class Ledger:
-    """Single-threaded. The checkpoint has the name of the policy: another one begins with its own columns."""
+    """Table of pages and hosts. Not thread-safe.
+
+    The checkpoint stores the policy's name: a different policy starts with its own columns.
+    """
 
     name = LEDGER
 
     def __init__(
         self, home: CrawlDir, opened: OpenedTables, policy: PollingPolicy, named: str, *, readable: int
     ):
-        """`readable` bytes of the outcome log count. Who wants to write uses `open`."""
+        """Wrap opened tables for reading up to `readable` bytes of the outcome log; to write, use `open`."""
         self._home, self._policy, self._named = home, policy, named
         self._pages, self._hosts = opened.pages, opened.hosts
         self._cursor, self.budget, self.purse = opened.state.cursor, opened.state.budget, opened.state.purse
@@ -62,19 +65,17 @@ class Ledger:
         self._files: TableFiles | None = None
 
     @classmethod
-    def open(
-        cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str
-    ) -> Ledger:  # fmt: skip
-        """The ledger of the last checkpoint, or an empty one; changes nothing on the disk."""
+    def open(cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str) -> Ledger:
+        """Open the table of the last checkpoint, or an empty one; changes nothing on disk."""
         opened = open_tables(home, last, policy, named)
         ledger = cls(home, opened, policy, named, readable=sealed_outcomes(last))
         ledger._files = TableFiles(home / LEDGER, opened.state.tables)
         return ledger
 
-    # -- a part of the checkpoint
+    # -- checkpoint part
 
     def begin(self) -> None:
-        """All has opened: cut and delete what came after the checkpoint."""
+        """Truncate and delete everything written after the checkpoint; call it when all parts have opened."""
         assert self._files is not None
         make_directory(self._home / LEDGER)
         self._files.begin()
@@ -95,10 +96,10 @@ class Ledger:
             os.close(self._outcomes)
             self._outcomes = -1
 
-    # -- the fold
+    # -- applying outcomes
 
     def catch_up(self, length: int) -> int:
-        """Take in what the outcome log holds up to `length`, which must be durable; returns how many rows."""
+        """Apply the outcome log up to `length`, which must be durable; return the number of rows."""
         self._readable = max(self._readable, length)
         if self._cursor >= length:
             return 0
@@ -116,11 +117,11 @@ class Ledger:
 
     @property
     def cursor(self) -> int:
-        """Bytes of the outcome log that are in it."""
+        """Bytes of the outcome log that have been applied."""
         return self._cursor
 
     def row_at(self, offset: int) -> OutcomeRow:
-        """The row of the outcome log that stands there."""
+        """Row of the outcome log at `offset`."""
         if self._outcomes < 0:
             self._outcomes = os.open(self._path, os.O_RDONLY)
         return understood(self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable))
@@ -129,7 +130,7 @@ class Ledger:
     def _path(self) -> Path:
         return self._home / "outcomes.log"
 
-    # -- what it knows
+    # -- queries
 
     def __len__(self) -> int:
         """URLs that may be polled, pages or not."""
@@ -141,13 +142,13 @@ class Ledger:
 
     @property
     def host_keys(self) -> NDArray[np.uint64]:
-        """The keys of the hosts, by their numbers."""
+        """Key of each host, by host number."""
         keys: NDArray[np.uint64] = self._hosts.whole("key")
         return keys
 
     @property
     def pages(self) -> int:
-        """Those of which we hold a copy that stands, sitemaps and feeds left out."""
+        """Number of pages with a valid copy, without sitemaps and feeds."""
         flags = self.column("flags")
         return int(np.count_nonzero(~is_odd(flags) & (flags & Flag.SIGNAL == 0)))
 
@@ -158,52 +159,51 @@ class Ledger:
 
     @property
     def asked(self) -> int:
-        """Polls that are under way."""
+        """Number of polls in flight."""
         return self._fold.asked
 
     @property
     def asked_by_host(self) -> NDArray[np.int64]:
-        """The same by the number of the host; to read only."""
+        """Polls in flight by host number; read-only."""
         return self._fold.asked_by_host
 
     @property
     def bytes(self) -> int:
-        """Memory of the columns and of the index of keys; some of it is mapped and can be dropped."""
+        """Memory of the columns and the key index; part of it is mapped and can be dropped."""
         return self._pages.bytes + self._hosts.bytes + self._fold.index.bytes
 
     @property
     def fields(self) -> Sequence[Field]:
-        """The columns there are."""
         return self._pages.fields
 
     def column(self, name: str) -> Column:
-        """A column of all pages, to read only; see `page_fields`."""
+        """Column of all pages, read-only; `page_fields` lists the names."""
         return self._pages.whole(name)
 
     def take(self, name: str, rows: Rows) -> Column:
-        """Some rows of a column."""
+        """Copy of some rows of a column."""
         return self._pages.take(name, rows)
 
     def find(self, url: str) -> int | None:
-        """The row of a URL, or None if it is not known."""
+        """Row of a URL, or None if it is unknown."""
         row = int(self.rows_of(np.array([key_of(url, self.key_seed)], np.uint64))[0])
         return row if row >= 0 else None
 
     def rows_of(self, keys: NDArray[np.uint64]) -> Rows:
-        """The row of each key; -1 where there is none."""
+        """Row of each key; -1 if it is unknown."""
         return self._fold.index.find(keys)
 
     @property
     def key_seed(self) -> int:
-        """The secret of its keys: see `key_of`."""
+        """Secret seed of the keys: see `key_of`."""
         return self._home.identity.key_seed
 
     def trust(self) -> NDArray[np.float64]:
-        """How far hints about the pages of each host are believed, from 0 to 1."""
+        """Weight of hints about the pages of each host, from 0 to 1."""
         return change.weight(*self._hosts.whole("trust").T)
 
     def beliefs(self, rows: Rows) -> NDArray[np.float32]:
-        """What is believed of these pages: by their dates, where those of their hosts count."""
+        """Belief about the change rate of these pages, with dates where the host's dates count."""
         belief = self.take("belief", rows)
         counts = believed(self._hosts)[self.take("host", rows)]
         if counts.any():
@@ -211,29 +211,29 @@ class Ledger:
         return belief
 
     def urls(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
-        """The number and the standing row of these pages, or of all."""
+        """Yield number and standing row of these pages; None means all pages."""
         numbers = range(len(self)) if rows is None else rows.tolist()
         for number in numbers:
             yield number, self.row_at(int(self.take("standing", np.array([number]))[0]))
 
-    # -- what is done with it
+    # -- updates
 
     def ask(self, rows: Rows) -> None:
-        """Polls of these pages go out: none of them is due again before its row has come."""
+        """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
         self._fold.ask(rows)
 
     def forget_asked(self, keep: Callable[[OutcomeRow], bool] = lambda row: False) -> int:
-        """No poll is under way any more, but for those to `keep`: for who lost them. Returns how many."""
+        """Mark lost polls as no longer in flight, except those to `keep`; return their number."""
         asked = np.flatnonzero(self.column("flags") & Flag.ASKED)
         lost = np.array([number for number, row in self.urls(asked) if not keep(row)], np.int64)
         self._fold.unask(lost)
         return len(lost)
 
     def limit_times(self, now: float, round_began: float) -> None:
-        """Bring back times that lie in the future because the clock was ahead when they were noted.
+        """Limit times in the future, noted while the clock was ahead, to `now`.
 
-        They count as `now`. For a round that goes on, pages tried since it began (`round_began`, as it was
-        noted; infinity for a new round) were tried in it, and all others just before now.
+        In a resumed round, pages tried since `round_began` (the noted start; infinity for a new round)
+        count as tried in the round, and all others as tried just before now.
         """
         for name in ("looked", "changed", "tried"):
             times = self.column(name)
@@ -245,17 +245,17 @@ class Ledger:
                 self._pages.put(name, rows, limited)
 
     def mark(self, rows: Rows, flag: Flag) -> None:
-        """Remember something of these pages."""
+        """Set a flag of these pages."""
         self._pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
 
     def unmark(self, rows: Rows, flag: Flag) -> None:
-        """Forget it again."""
+        """Clear a flag of these pages."""
         self._pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
 
     def note_budget(self, budget: float | None) -> None:
-        """What a plan may spend, for whoever reads the ledger."""
+        """Record the budget of the plan, for readers of the table."""
         self.budget = budget
 
     def note_purse(self, purse: Purse) -> None:
-        """What is left of the budget."""
+        """Record the state of the token bucket."""
         self.purse = purse

@@ -1,7 +1,7 @@
-"""Who comes due in the next seconds: found by one walk through all pages, a block at a time.
+"""Queue of the pages that come due in the next seconds, found by one scan over all pages.
 
-However many pages there are, and were all of them overdue, a block of them is in memory at once, and no more
-than `MOST` stand in line. If there are more, they are looked for when those in line have been asked.
+The scan holds one block of pages in memory, and the queue at most `MOST` pages, even if all pages are
+overdue. The rest is found by the next scan, after the queued pages have been asked.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BUSY = Flag.ASKED | Flag.ABSENT
 
 
 class PageBlock(NamedTuple):
-    """Some pages one after the other."""
+    """Block of consecutive pages."""
 
     rows: Rows
     flags: NDArray[np.uint16]
     hosts: NDArray[np.uint32]
 
     def free(self, open_hosts: Marks) -> Marks:
-        """Which of them may be asked, if these hosts may be."""
+        """Mask of the pages that may be asked, given a mask of the hosts that may be asked."""
         free: Marks = (self.flags & _BUSY == 0) & open_hosts[self.hosts]
         return free
 
@@ -45,10 +45,10 @@ def blocks_of(ledger: Ledger) -> Iterator[PageBlock]:
 
 
 def waits(ledger: Ledger, rows: Rows, rates: Reals, trust: Reals) -> Reals:
-    """Seconds between the last try of each page and its next poll; `trust` in hints, by host."""
+    """Seconds between the last try of each page and its next poll; `trust` is the weight of hints by host."""
     wait = 1.0 / rates
     never = ledger.take("polls", rows) == 0
-    # The keys are hashes: their top bits are as good as dice.
+    # The keys are hashes: their top bits serve as random numbers.
     part = (ledger.take("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     wait = np.where(never, np.maximum(part, 1e-6) * wait, wait)
     hinted = np.flatnonzero(ledger.take("flags", rows) & Flag.HINTED)
@@ -57,7 +57,10 @@ def waits(ledger: Ledger, rows: Rows, rates: Reals, trust: Reals) -> Reals:
 
 
 class Line:
-    """Pages in the order in which they come due, until it is time to look again; `cut`: there are more."""
+    """Pages in the order in which they come due, valid until the time `until`.
+
+    `cut` means that more pages are due than the queue holds.
+    """
 
     def __init__(self, rows: Rows, hosts: Rows, due: Reals, until: float, *, cut: bool):
         self._pages = list(zip(rows.tolist(), hosts.tolist(), due.tolist(), strict=True))
@@ -65,14 +68,15 @@ class Line:
 
     @property
     def passed(self) -> bool:
-        """Whether all of it was taken, and there are more."""
+        """Whether all queued pages were taken and more are due."""
         return self._cut and self._next >= len(self._pages)
 
     def next_at(self) -> float:
         return self.until if self._next >= len(self._pages) else min(self.until, self._pages[self._next][2])
 
     def take(self, now: float, most: int, asked: NDArray[np.int64], most_open: int) -> Rows:
-        """Those that are due; where a host has enough under way, a page waits until the next look."""
+        """Take at most `most` due pages; pages of a host with `most_open` polls in flight wait for the next
+        scan."""
         chosen: list[int] = []
         more: dict[int, int] = {}
         while self._next < len(self._pages) and len(chosen) < most:
@@ -91,14 +95,14 @@ NOBODY = Line(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), -math.i
 
 
 class Candidates:
-    """The pages that are most late, out of all that were seen."""
+    """Collector of the most overdue pages of a scan."""
 
     def __init__(self) -> None:
         self._rows, self._late, self._due = np.empty(0, np.int64), np.empty(0), np.empty(0)
         self._cut = False
 
     def add(self, rows: Rows, late: Reals, due: Reals) -> None:
-        """Some more, with the intervals that have passed since each was due for a try, and when it is due."""
+        """Add pages; `late` counts the intervals since each page's last try, `due` is when it is due."""
         self._rows = np.concatenate([self._rows, rows])
         self._late, self._due = np.concatenate([self._late, late]), np.concatenate([self._due, due])
         if len(self._rows) > MOST:
@@ -109,7 +113,10 @@ class Candidates:
         self._rows, self._late, self._due = self._rows[chosen], self._late[chosen], self._due[chosen]
 
     def line(self, ledger: Ledger, until: float, rest: float) -> Line:
-        """Those due before `until`; if there are none, the next look is when somebody is, or at `rest`."""
+        """Queue of the pages due before `until`.
+
+        If there are none, the queue lasts until the first page is due, at most until `rest`.
+        """
         first = float(self._due.min(initial=math.inf))
         until = until if first <= until else min(first, max(until, rest))
         self._keep(np.flatnonzero(self._due <= until))

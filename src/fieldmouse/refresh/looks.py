@@ -1,9 +1,9 @@
-"""What one row of the outcome log says to the ledger: a batch of rows as arrays.
+"""Outcome rows as arrays, in the form in which the page table applies them.
 
-A page enters with its first row that says what it is: a page, a page gone (404, 410), one
-moved for good (301, 308), one that failed or was refused. Temporary redirects enter nothing
-and change nothing. What a poll showed is in the row's `news`; where nobody filled
-that in, the digests decide, which needs the row that stood before (`ASK_DIGEST`).
+A page enters the table with the first row that says what it is: a page, a page gone (404, 410), a page
+moved permanently (301, 308), a failure or a refusal. Temporary redirects add and change nothing. The
+result of a poll is in the row's `news`; where `news` is empty, the digests decide, which needs the
+previous standing row (`ASK_DIGEST`).
 """
 
 from __future__ import annotations
@@ -28,45 +28,45 @@ _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
 class Flag(IntFlag):
-    """What is known of a page in the ledger."""
+    """Flags of a page in the page table."""
 
     GONE = 1  # 404 or 410; it may come back
-    MOVED = 2  # for good
-    FAILED = 4  # it never was a page: asked again from time to time
-    REFUSED = 8  # the same, and we did not ask
-    SIGNAL = 16  # a sitemap or a feed: it tells about other pages
-    EXCLUDED = 32  # robots.txt forbids it now
-    ABSENT = 64  # its failure was taken back: it waits in the frontier as if it were new
-    ASKED = 128  # a poll is under way
-    TROUBLE = 256  # the last poll showed nothing of the page
-    BARE = 512  # its oldest copy has no validators, as the archive was asked and said
-    HINTED = 1024  # a sitemap or feed says that it has changed since the last look
-    UNREAD = 2048  # a sitemap or feed that was polled and may say something new
+    MOVED = 2  # permanently
+    FAILED = 4  # never was a page: polled again from time to time
+    REFUSED = 8  # the same, and no request was sent
+    SIGNAL = 16  # a sitemap or feed, which lists other pages
+    EXCLUDED = 32  # robots.txt disallows it now
+    ABSENT = 64  # its failure was withdrawn: it waits in the frontier like a new URL
+    ASKED = 128  # a poll is in flight
+    TROUBLE = 256  # the last poll showed nothing about the page
+    BARE = 512  # its oldest copy has no validators, as checked in the archive
+    HINTED = 1024  # a sitemap or feed says that it has changed since the last poll
+    UNREAD = 2048  # a polled sitemap or feed that may list something new
 
 
 STANDING = Flag.GONE | Flag.MOVED | Flag.FAILED | Flag.REFUSED
 ODD = STANDING | Flag.EXCLUDED
-"""Of what is no page to be polled by a plan: asked at a small set rate."""
+"""Flags of entries without a planned rate: these are polled at a small fixed rate."""
 
 
 class Said(IntFlag):
-    """What a row says, beside the flags that the page has after it."""
+    """Effects of a row, in addition to the flags that the page has after it."""
 
-    ENTERS = 1  # a page that is not known is known after it
-    LOOK = 2  # the server told what the page is
-    STANDS = 4  # the page is what the row says from now on
+    ENTERS = 1  # adds the page if it is unknown
+    LOOK = 2  # the server answered for the page
+    STANDS = 4  # the row becomes the page's standing row
     POLL = 8
     CHANGED = 16
-    ASK_DIGEST = 32  # changed if the digest is another than that of the row that stood
+    ASK_DIGEST = 32  # changed if the digest differs from that of the previous standing row
     TAKEN_BACK = 64
-    WITHDRAWN = 128  # what was told of the page before was noise
+    WITHDRAWN = 128  # earlier changes of the page were noise
 
 
 _ENTERS, _ASK_DIGEST, _LOOK = int(Said.ENTERS), int(Said.ASK_DIGEST), int(Said.LOOK)
 
 
 class Batch(NamedTuple):
-    """Rows as arrays; `digests` are of those that need them, by position."""
+    """Rows as arrays; `digests` holds, by position, the digests that must be compared."""
 
     keys: NDArray[np.uint64]
     offsets: NDArray[np.int64]
@@ -75,12 +75,12 @@ class Batch(NamedTuple):
     flags: NDArray[np.uint16]
     withdrawn: NDArray[np.uint32]
     hosts: NDArray[np.uint64]
-    modified: NDArray[np.float64]  # when the server says that the page last changed; NaN: it does not
+    modified: NDArray[np.float64]  # the server's `Last-Modified`; NaN if there is none
     digests: dict[int, str]
 
 
 class BatchBuilder:
-    """Collects rows until there are enough of them."""
+    """Collector of rows for the next batch."""
 
     def __init__(self, key_seed: int):
         self._seed = key_seed
@@ -102,7 +102,7 @@ class BatchBuilder:
         self._rows.append((key, offset, row.at, said, flags, row.withdrawn, host, modified))
 
     def take(self) -> Batch:
-        """What was collected; from here on it is empty."""
+        """Return the collected rows and start empty."""
         keys, offsets, at, said, flags, withdrawn, hosts, modified = zip(*self._rows, strict=True)
         batch = Batch(
             np.array(keys, np.uint64), np.array(offsets, np.int64), np.array(at, np.float64),
@@ -119,9 +119,9 @@ _TROUBLE = int(Flag.TROUBLE)
 
 
 def _said(row: OutcomeRow) -> tuple[int, int]:
-    """What a row says, and the flags that its page has if the row stands, or for the time being.
+    """Effects of a row, and the flags that the page has if the row stands, or until another row stands.
 
-    Once a row: plain numbers, since flags of an enum take ten times as long to combine.
+    Called once per row: plain integers, since combining enum flags is ten times slower.
     """
     flags = int(Flag.SIGNAL) if row.found_as in SIGNALS else 0
     said = _POLL if row.polled else 0
@@ -135,7 +135,7 @@ def _said(row: OutcomeRow) -> tuple[int, int]:
     elif kind is OutcomeKind.UNCHANGED:
         return said | _LOOK, flags
     elif kind is OutcomeKind.MOVED:
-        # A page that is yet to be stored where it moved to: then there will be another row.
+        # A page that is not stored yet at its new URL: another row will follow.
         if row.status not in FOR_GOOD or not row.stands:
             return said, flags | _TROUBLE
         said, flags = said | _TOLD, flags | int(Flag.MOVED)

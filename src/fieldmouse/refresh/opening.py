@@ -1,4 +1,4 @@
-"""Opening the ledger's tables as a checkpoint knows them, whichever policy they were kept for."""
+"""Opening of the page table at a checkpoint, including tables kept for another policy."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ log = logging.getLogger(__name__)
 LEDGER = "ledger"
 
 _BEGUN = {"state", "dated", "dates"}
-"""Columns that are begun where a ledger has none of them, or those of another policy."""
+"""Columns that are initialized if a table lacks them or has those of another policy."""
 
 
 class LedgerState(msgspec.Struct, frozen=True, array_like=True):
-    """The tables, how much of the outcome log is in them, and by whose policy its columns are."""
+    """Checkpoint state: the tables, the applied length of the outcome log, and the name of the policy."""
 
     tables: TablesState
     cursor: int = 0
     policy: str = ""
-    budget: float | None = None  # polls a second that it was last planned with
+    budget: float | None = None  # polls per second of the last plan
     purse: Purse = Purse()
 
 
 class OpenedTables(NamedTuple):
-    """Tables as they were, and where to go on."""
+    """Opened tables and the state to continue from."""
 
     state: LedgerState
     pages: Columns
@@ -48,9 +48,9 @@ class OpenedTables(NamedTuple):
 def open_tables(
     home: CrawlDir, last: Checkpoint | None, policy: PollingPolicy, named: str, *, onlooker: bool = False
 ) -> OpenedTables:
-    """What the checkpoint knows of a ledger; nothing yet, if there is none or it cannot be read.
+    """Open the tables of a checkpoint; empty tables if there are none or they cannot be read.
 
-    An onlooker may find that the crawl has gone on and taken a file away: `Missing`.
+    With `onlooker`, raise `Missing` if a running crawl has since deleted a file.
     """
     if last is not None and LEDGER in last.parts:
         try:
@@ -83,16 +83,16 @@ def is_past(home: CrawlDir, last: Checkpoint) -> bool:
 def _fitted(
     state: LedgerState, tables: dict[str, Columns], policy: PollingPolicy, named: str
 ) -> OpenedTables:
-    """The tables with the columns of this policy; those of another say nothing to it."""
+    """Convert the tables to the columns of this policy; those of another policy are dropped."""
     pages, hosts, fields = tables["pages"], tables["hosts"], page_fields(policy)
     if state.policy != named or list(pages.fields) != fields or list(hosts.fields) != HOST_FIELDS:
         held = _held(pages)
         if state.policy != named or fields[-1] not in pages.fields:
             held["state"] = policy.begin(len(pages))
-        # Where ledgers knew no dates yet, nothing was told but by looks, and no host has proved itself.
+        # Tables without dates were filled from polls alone, and no host has proved itself.
         pages = Columns(fields, {"dated": held["belief"].copy()} | held)
         hosts = Columns(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _held(hosts))
-        # No log can tell that all rows are others: the next seal writes all of them.
+        # The log cannot express that all rows are different: the next seal writes all of them.
         state = msgspec.structs.replace(state, tables=msgspec.structs.replace(state.tables, layout={}))
     return OpenedTables(state, pages, hosts)
 
@@ -102,7 +102,7 @@ def _held(table: Columns) -> dict[str, Column]:
 
 
 def _check_known(where: Path, layout: Mapping[str, list[Field]], pages: list[Field]) -> None:
-    """`Damaged` unless the columns are those that are kept today, but for some that can be begun."""
+    """Raise `Damaged` unless the columns match today's, apart from columns that can be initialized."""
     for name, fields in (("pages", pages), ("hosts", HOST_FIELDS)):
         known, wanted = (
             [f for f in those if f.name not in _BEGUN] for those in (layout.get(name, []), fields)

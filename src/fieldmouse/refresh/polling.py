@@ -1,4 +1,4 @@
-"""From a page in the ledger to the link that is polled, with all that is known of the copy we hold."""
+"""Conversion of a page in the page table to the request that polls it, with all data of the stored copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import Flag
 
 ReadHeaders = Callable[[str, int], Mapping[str, str]]
-"""The headers of the answer at a WARC file and offset, names in lower case; empty if it cannot be read."""
+"""Headers of the response at a WARC file and offset, names in lower case; empty if it cannot be read."""
 
 _COPIES = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED))
 
@@ -23,13 +23,13 @@ def _no_headers(warc: str, offset: int) -> Mapping[str, str]:
 
 
 class Polls:
-    """Makes links; `read_headers` is asked for validators of pages stored before those were kept."""
+    """Builder of poll requests; `read_headers` supplies validators of pages stored before rows kept them."""
 
     def __init__(self, ledger: Ledger, read_headers: ReadHeaders = _no_headers):
         self._ledger, self._read_headers = ledger, read_headers
 
     def links(self, rows: Rows) -> list[Link]:
-        """A link for each of these pages."""
+        """Poll request for each of these pages."""
         ledger = self._ledger
         columns = (ledger.take(name, rows).tolist() for name in ("standing", "newest", "flags"))
         return [
@@ -42,10 +42,11 @@ class Polls:
         etag, last_modified, memory = row.etag, row.last_modified, row.memory
         latest = self._ledger.row_at(newest) if newest != standing else row
         if row.kind is OutcomeKind.REFUSED:
-            # It left search: whoever asked with validators of the old copy would not get it back by a 304.
+            # The page left the search index: a 304 to the old copy's validators would not bring it back.
             held = latest if latest.kind in _COPIES else row
             memory = held.memory
-        elif latest is not row:  # a 304: it may bring newer validators, and tells of noise by its silence
+        # a 304 may bring newer validators, and a page silent about noise keeps its memory
+        elif latest is not row:
             etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
             memory = latest.memory if latest.news is not News.NONE else memory
         if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & Flag.BARE:
@@ -58,13 +59,13 @@ class Polls:
         )  # fmt: skip
 
     def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
-        """Validators of a copy whose row has none; if the archive has none either, that is remembered."""
+        """Validators from the archive, for a row without any; if the archive has none, set `BARE`."""
         headers: Mapping[str, str] = {}
         if row.warc:
             try:
                 headers = self._read_headers(row.warc, row.offset)
             except (OSError, ValueError, KeyError, Damaged):
-                headers = {}  # it is polled without, and told as what it is then
+                headers = {}  # poll without validators
         etag, last_modified = headers.get("etag", ""), headers.get("last-modified", "")
         if not (etag or last_modified):
             self._ledger.mark(np.array([number]), Flag.BARE)

@@ -1,4 +1,4 @@
-"""The ledger for onlookers: no lock, nothing written."""
+"""Read-only access to the page table: no lock, nothing written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DEFAULT = "uniform"
 
 
 def read_ledger(home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy | None = None) -> Ledger:
-    """The ledger as of a checkpoint, all rows that count included; one that was never kept is made in memory.
+    """Page table as of a checkpoint, with all rows that count; built in memory if none was kept.
 
-    It may be asked everything and is changed in memory only; `close` lets go of the outcome log. `Missing`
-    if the crawl went on meanwhile and took a file away.
+    All queries work; changes stay in memory; `close` closes the outcome log. Raises `Missing` if a running
+    crawl has since deleted a file.
     """
     named = sealed_policy(last)
     policy = policy or lookup.policy(named)
@@ -28,10 +28,10 @@ def read_ledger(home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolic
 
 
 def sealed_policy(last: Checkpoint | None) -> str:
-    """The policy whose columns a ledger has."""
+    """Name of the policy whose columns the table has."""
     return last.state(LEDGER, LedgerState).policy if last is not None and LEDGER in last.parts else DEFAULT
 
 
 def check_ledger(home: CrawlDir, last: Checkpoint) -> int:
-    """How many URLs the ledger of a checkpoint knows; `Damaged` if its files are."""
+    """Number of URLs in the checkpoint's page table; `Damaged` if its files are damaged."""
     return len(read_tables(home / LEDGER, last.state(LEDGER, LedgerState).tables)["pages"])

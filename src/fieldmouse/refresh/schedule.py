@@ -1,13 +1,13 @@
-"""Which pages are polled now: each at an even pace that a plan has given it, and never more than the budget.
+"""Scheduler of polls: each page at the even rate its plan gives, all within the budget.
 
-A policy plans a rate for every page. A page is due when one interval (1 / rate) has passed since it was last
-tried; a page that was never polled when a part of it has, another part for each page, so that a site that
-was crawled in one go is not polled in one go. Among those that are due the one comes first that is
-late by most of its intervals. A host has only so many polls under way: one that is slow cannot
-hold all of the budget.
+A policy plans a rate for every page. A page is due when one interval (1 / rate) has passed since it was
+last tried. A page that was never polled is due after a fraction of the interval, different for each page,
+so that a site crawled in one burst is not polled in one burst. Among the pages that are due, the page
+overdue by the most intervals comes first. The polls in flight per host are limited: a slow host cannot
+hold the whole budget.
 
-Nothing here is sorted or kept in heaps a page. From time to time all pages are looked through at once
-for those that come due before the next time (`line`); in between a call costs nothing.
+No page is kept in a heap or a sorted list. From time to time one scan over all pages finds those that come
+due before the next scan (`line`); in between a call costs nothing.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 RETRY = 7 * 86_400.0
-_PATIENT = 15.0  # seconds of a host's polls that may be under way
-_FEWEST = 8  # polls of a host that may be under way, however slow it is
-_SHARE = 0.1  # of the budget, at most, for what is no page
-_ANOTHER = 0.05  # part by which a budget is another one
-_REST = 60.0  # seconds, at most, between two looks at all pages: some may have come meanwhile
+_PATIENT = 15.0  # seconds of a host's polls that may be in flight
+_FEWEST = 8  # polls of a host that may be in flight, however slow it is
+_SHARE = 0.1  # largest part of the budget for entries that are not pages
+_ANOTHER = 0.05  # relative change of the budget that asks for a new plan
+_REST = 60.0  # seconds between two scans at most: new pages may have come in between
 
 
 class Scheduler:
-    """What to poll next. Times are epoch seconds, rates are polls a second.
+    """Chooser of the next polls. Times are epoch seconds, rates are polls per second.
 
-    budget: None means that only politeness bounds it: `host_rate` polls a second of each host.
-    once_since: poll what was last tried before then, once, and nothing else; also if the clock goes back.
-    last_round: what was last tried before then was postponed by the round that began then, and comes first.
-    retry: seconds between two polls of what is gone, moved, failed or refused.
-    read_answer: reads sitemaps and feeds that were polled from the archive; None: nobody reads them.
-    pool: where plans are made while others go on; None makes them when they are wanted.
+    budget: None means that only politeness limits polls: `host_rate` polls per second for each host.
+    once_since: poll each page last tried before this time, once, and no other; holds even if the clock
+    goes back.
+    last_round: pages last tried before this time were postponed by the round that began then; they come
+    first.
+    retry: seconds between two polls of a page that is gone, moved, failed or refused.
+    read_answer: reads polled sitemaps and feeds from the archive; None: they are not read.
+    pool: runs planning in the background; None: planning blocks the caller.
     """
 
     def __init__(
@@ -66,27 +68,27 @@ class Scheduler:
         self._bucket = Bucket(budget, ledger.purse)
         self._polls = Polls(ledger, read_headers) if read_headers else Polls(ledger)
         self._signals = SignalReader(ledger, read_answer, pool) if read_answer else None
-        self._rates: Reals = np.empty(0)  # in `once`: what a poll pays
+        self._rates: Reals = np.empty(0)  # in a round: the priority of each page
         self._planned_at, self._planned_from, self._planned_for = -math.inf, -1, budget
         self._planning: Future[Reals] | None = None
         self._line = NOBODY
         self._left, self._counted_at = 0, -1
-        self._met: Reals = np.empty(0)  # in `once`: when each page had been tried last when we met it
+        self._met: Reals = np.empty(0)  # in a round: last try of each page when the scheduler first saw it
         ledger.note_budget(budget)
         ledger.note_purse(self._bucket.purse)
 
     def afford(self, budget: float, now: float) -> None:
-        """From now on so many polls a second, for who shares a budget with others."""
+        """Change the budget, for a crawl that shares a budget with others."""
         if self._budget is None or budget == self._budget:
             return
         self._bucket.set_rate(budget, now)
         self._budget = budget
         self._ledger.note_budget(budget)
         if self._planned_for is None or abs(budget - self._planned_for) > _ANOTHER * self._planned_for:
-            self._planned_from = -1  # the next plan is another one, whatever was learned
+            self._planned_from = -1  # forces a new plan even if nothing was learned
 
     def due(self, now: float, room: int) -> list[Link]:
-        """Polls that go out now, at most `room`, what pays most first; the ledger marks them as asked."""
+        """Return at most `room` requests to poll now, most valuable first; the table marks them as asked."""
         self._plan(now)
         if self._signals is not None and self._signals.look():
             self._line = NOBODY
@@ -103,7 +105,7 @@ class Scheduler:
         return links
 
     def ask(self, rows: Rows) -> list[Link]:
-        """Polls of these pages, whether they are due or not: what they cost is saved later."""
+        """Return requests for these pages, due or not; the bucket goes into debt for them."""
         links = self._polls.links(rows)
         self._ledger.ask(rows)
         self._bucket.spend(len(links))
@@ -111,7 +113,7 @@ class Scheduler:
         return links
 
     def next_at(self, now: float) -> float | None:
-        """When it wants to be asked again; None if nothing will ever be due by what is known now."""
+        """Time of the next useful call; None if no page will come due with the present table."""
         if self._planning is not None:
             return now + 0.1
         if not len(self._ledger) or (self._since is not None and not self.left):
@@ -120,7 +122,7 @@ class Scheduler:
 
     @property
     def left(self) -> int:
-        """In `once`: how many are still to be polled, those under way included."""
+        """In a round: number of pages still to be polled, including those in flight."""
         if self._since is not None and self._counted_at != self._ledger.cursor:
             present = self._ledger.column("flags") & Flag.ABSENT == 0
             self._left = int(np.count_nonzero(self._untried(np.arange(len(present))) & present))
@@ -128,7 +130,7 @@ class Scheduler:
         return self._left
 
     def can_ask(self) -> bool:
-        """In `once`: whether a page is left that waits for its poll, of a host that may have more of them."""
+        """In a round: whether a page still waits for its poll at a host that may take another poll."""
         if self._planning is not None:
             return True
         open_hosts = self._ledger.asked_by_host < self._most_open
@@ -136,10 +138,10 @@ class Scheduler:
         return any(self._untried(some).any() for some in rows)
 
     def _untried(self, rows: Rows) -> Mask:
-        """In `once`: which of these pages have not been tried in this round.
+        """In a round: mask of the pages not yet tried in this round.
 
-        What was tried in this run counts whatever the clock said: one that was put back would have all
-        of them tried before the round began, for ever.
+        A page tried in this run counts as tried whatever the clock said: with a clock set back, all pages
+        would seem to have been tried before the round began, and the round would never end.
         """
         if len(self._ledger) > len(self._met):
             self._met = np.concatenate([self._met, self._ledger.column("tried")[len(self._met) :]])
@@ -148,7 +150,7 @@ class Scheduler:
         return untried
 
     def rates(self) -> Reals:
-        """Polls a second of each page by the newest plan; those that came since have the others' mean."""
+        """Polls per second of each page by the newest plan; pages added since get the mean."""
         missing = len(self._ledger) - len(self._rates)
         if missing > 0:
             mean = float(self._rates.mean()) if len(self._rates) else 0.0
@@ -168,7 +170,7 @@ class Scheduler:
         if not len(self._ledger) or (now < self._planned_at + wait and not grown):
             return
         if self._since is None and self._planned_from == self._ledger.cursor:
-            return  # nothing was learned since: it would be the same plan
+            return  # nothing was learned since: the plan would be the same
         self._planned_at, self._planned_from, self._planned_for = now, self._ledger.cursor, self._budget
         plan = self._pays(now) if self._since is not None else self._paces()
         if self._pool is not None:
@@ -177,7 +179,7 @@ class Scheduler:
             self._rates, self._line = plan(), NOBODY
 
     def _paces(self) -> Callable[[], Reals]:
-        """The question to the policy; it holds copies, so that it can be answered in a thread."""
+        """Planning job for the policy; it holds copies so that it can run in a thread."""
         ledger, policy, host_rate = self._ledger, self._policy, self._host_rate
         flags = ledger.column("flags")
         count, absent = len(flags), flags & Flag.ABSENT != 0
@@ -203,16 +205,17 @@ class Scheduler:
         return plan
 
     def _pays(self, now: float) -> Callable[[], Reals]:
-        """In `once`: how likely each page has changed since the last look; what is no page comes last.
+        """In a round: probability that each page has changed since the last poll; entries that are not pages
+        come last.
 
-        Before all of them come those that the last round postponed.
+        Pages that the last round postponed come first.
         """
         ledger = self._ledger
         belief = ledger.beliefs(np.arange(len(ledger)))
         since = np.maximum(now - ledger.column("looked"), 0.0)
         odd = is_odd(ledger.column("flags"))
         postponed = ledger.column("tried") < self._last_round
-        # Where nothing was learned yet, the oldest copy is the one that has most likely changed.
+        # Where nothing was learned yet, the oldest copy is the most likely to have changed.
         return lambda: (
             np.where(odd, 0.0, 2.0 - change.current(belief, since)) + 1e-12 * since + 4.0 * postponed
         )
@@ -220,11 +223,11 @@ class Scheduler:
     # -- choosing
 
     def _look_through(self, now: float) -> Line:
-        """The pages that come due before it is time to look again, in the order in which they are asked."""
+        """Queue of the pages that come due before the next scan, in the order in which they are asked."""
         ledger, rates = self._ledger, self.rates()
         open_hosts, trust = ledger.asked_by_host < self._most_open, ledger.trust()
         until = now + max(1.0, len(rates) * 1e-5)
-        # A host that has enough under way answers any moment, and nobody tells.
+        # A host with enough polls in flight may answer at any moment, without notification.
         rest = now + _REST if open_hosts.all() else until
         found = Candidates()
         for block in blocks_of(ledger):

@@ -1,10 +1,10 @@
-"""Sitemaps and feeds are polled as signals: one request that tells about many pages.
+"""Change hints from polled sitemaps and feeds, each of which covers many pages with one request.
 
-A signal that was polled and has changed is read from the archive, where its poll has put it; so nothing is
-lost to a kill, and no other page pays for it. What it says of a page counts if it names a time after our last
-look: then the page is *hinted*, and its next poll comes the earlier, the more such hints proved right for its
-host. That poll proves it or not (`fold`). A time in the future says nothing, nor does a day on which we
-have looked: sites that call everything new every day are not believed for long.
+A sitemap or feed that has changed is read from the archive, where its poll stored it; a kill loses
+nothing, and no extra request is made. An entry for a page counts if it names a time after our last poll:
+the page is then *hinted*, and its next poll comes earlier, the more hints proved right for its host. That
+poll proves the hint right or wrong (`fold`). Times in the future do not count, nor does a day on which we
+have polled the page: sites that list everything as new every day soon lose their weight.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from fieldmouse.web.httpdate import parse_date
 from fieldmouse.web.sitemap import read
 
 ReadAnswer = Callable[[str, int], Response]
-"""The answer whose record is at a WARC file and offset, its body still content-encoded."""
+"""Reader of the response at a WARC file and offset; its body is still content-encoded."""
 
-_AHEAD = 3600.0  # seconds by which somebody's clock may be wrong
+_AHEAD = 3600.0  # seconds by which a server's clock may be ahead
 MOST_WEIGHT = 10.0
 
 
 class Hints(NamedTuple):
-    """What a signal says: keys of pages, and when each changed last."""
+    """Hints of one sitemap or feed: keys of pages, and when each last changed."""
 
     keys: NDArray[np.uint64]
     changed_at: NDArray[np.float64]
 
 
 class SignalReader:
-    """Reads one signal after another; in a thread if there is a `pool`."""
+    """Reader of one sitemap or feed at a time; in a thread if there is a `pool`."""
 
     def __init__(self, ledger: Ledger, read_answer: ReadAnswer, pool: Executor | None = None):
         self._ledger, self._read_answer, self._pool = ledger, read_answer, pool
-        self._seen = -1  # how much of the outcome log was in the ledger when there was nothing to read
+        self._seen = -1  # length of the outcome log that was applied when there was nothing to read
         self._reading: tuple[int, Future[Hints]] | None = None
 
     def look(self) -> bool:
-        """Take in what was read, and begin with the next; returns whether pages were hinted."""
+        """Apply the finished result and start the next read; return whether pages were hinted."""
         if self._reading is not None:
             number, future = self._reading
             if not future.done():
@@ -87,7 +87,7 @@ class SignalReader:
 
 
 def hints_of(row: OutcomeRow, read_answer: ReadAnswer, key_seed: int) -> Hints:
-    """What the sitemap or feed that was stored by a row says of pages; nothing if it cannot be read."""
+    """Hints of the sitemap or feed that a row stored; empty if it cannot be read."""
     try:
         answer = read_answer(row.warc, row.offset) if row.warc else None
     except (OSError, ValueError, KeyError, Damaged):
@@ -104,7 +104,7 @@ def hints_of(row: OutcomeRow, read_answer: ReadAnswer, key_seed: int) -> Hints:
 
 
 def changed_at(lastmod: str, now: float) -> float | None:
-    """The moment that a host names, in a W3C date or as mail writes it; of a day, its beginning.
+    """Time of a `lastmod` in W3C or RFC 5322 format; for a day, its beginning; None if it cannot be parsed.
 
     >>> changed_at("1970-01-02", 0.0), changed_at("1970-01-01T01:00:30+01:00", 0.0)
     (86400.0, 30.0)
@@ -122,9 +122,10 @@ def changed_at(lastmod: str, now: float) -> float | None:
 
 
 def weights(ledger: Ledger) -> NDArray[np.float64]:
-    """How much the freshness of each page counts: that of a signal more, by what it can tell of others.
+    """Weight of each page's freshness: sitemaps and feeds weigh more, by the number of pages they cover.
 
-    By the root of that, so that a signal is polled more often than a page, and never instead of all of them.
+    The weight grows with the square root, so that a sitemap or feed is polled more often than a page, but
+    never instead of all pages.
     """
     flags, hosts = ledger.column("flags"), ledger.column("host")
     signal = flags & Flag.SIGNAL != 0

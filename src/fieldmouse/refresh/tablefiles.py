@@ -1,8 +1,8 @@
-"""Tables on the disk: a snapshot of all columns, and a log of the rows that changed since.
+"""Tables on disk: a snapshot of all columns and a log of the rows changed since.
 
-The snapshot is never changed: it is mapped, and the log says what became of its rows. When the log
-has grown as long as the snapshot, both are written anew under the next serial. The journal
-holds the lengths and the snapshot's checksums, a number a column.
+The snapshot is immutable and memory-mapped; the log holds later versions of its rows. When the log has
+grown as long as the snapshot, both are rewritten under the next serial. The checkpoint journal holds the
+lengths and one checksum per column of the snapshot.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Layout = dict[str, list[Field]]
 
 
 class ChangedRows(msgspec.Struct, frozen=True, array_like=True):
-    """A record of the log: some rows of a table, whole."""
+    """Record of the log: complete rows of one table."""
 
     table: str
-    rows: bytes  # their numbers
+    rows: bytes  # row numbers
     columns: list[bytes]
 
 
 class TablesState(msgspec.Struct, frozen=True, array_like=True):
-    """Which files, how much of them counts, and what is in them."""
+    """Checkpoint state: the files, their valid lengths, and their layout."""
 
     layout: Layout
     serial: int = 0
@@ -50,7 +50,7 @@ _decode = msgspec.msgpack.Decoder(ChangedRows).decode
 
 
 class TableFiles:
-    """The files of some tables, for writing behind a known state. Opening changes nothing on the disk."""
+    """Writer for the files of some tables, from a known state. Opening changes nothing on disk."""
 
     def __init__(self, directory: Path, state: TablesState):
         self._directory, self._state = directory, state
@@ -59,7 +59,7 @@ class TableFiles:
         self._sealed: list[Path] = []
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint."""
+        """Truncate and delete everything written after the checkpoint."""
         kept = {snapshot_file(self._state.serial), log_file(self._state.serial)}
         for pattern in ("pages-*.columns", "pages-*.log"):
             for path in self._directory.glob(pattern):
@@ -68,7 +68,7 @@ class TableFiles:
         self._log.begin()
 
     def seal(self, tables: Tables) -> tuple[TablesState, list[Path]]:
-        """Write what changed. If the snapshot is written anew, `tables` hold that from now on."""
+        """Write the changed rows. If the snapshot is rewritten, `tables` are mapped to the new one."""
         layout = {name: list(table.fields) for name, table in tables.items()}
         changed = {name: table.take_changed() for name, table in tables.items()}
         held = sum(_bytes(layout[name], rows) for name, rows in self._state.rows.items())
@@ -115,7 +115,7 @@ class TableFiles:
 
 
 def read_tables(directory: Path, state: TablesState) -> dict[str, Columns]:
-    """The tables at that state; reads only."""
+    """Read the tables at a state; changes nothing."""
     tables = _read_snapshot(directory, state)
     path = directory / log_file(state.serial)
     for offset, record in records(path, length=state.length):
@@ -158,7 +158,7 @@ def _map_snapshot(directory: Path, state: TablesState) -> dict[str, dict[str, Co
 
 
 def _map(path: Path, kind: str, position: int, shape: tuple[int, ...]) -> Column:
-    """A column of a file, changed in memory only."""
+    """Map a column of the file; changes stay in memory."""
     wanted = int(np.prod(shape)) * np.dtype(kind).itemsize
     try:
         size = path.stat().st_size
@@ -203,6 +203,6 @@ def log_file(serial: int) -> str:
 
 
 def unused_serial(directory: Path) -> int:
-    """A serial that no file has."""
+    """Serial that no file uses."""
     names = (path.stem.partition("-")[2] for path in directory.glob("pages-*.*"))
     return max((int(name) + 1 for name in names if name.isdigit()), default=0)

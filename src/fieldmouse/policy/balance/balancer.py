@@ -1,8 +1,8 @@
-"""The rules as a live agent asks them: who visits this host next, and what did this visit teach?
+"""Balancers of a live agent: choose the next agent for a host and learn from each visit.
 
-A host brings a row of bytes, empty at first, in which the rule keeps what it learns of it: who visited the
-host adds to it (`observe`) and passes it on. Of the agents only a small table is known, as they advertise
-themselves. The answers are those that the lab's simulation gives on the same numbers.
+A host carries a row of bytes, empty at first, with the data the rule has learned; the visiting agent
+updates the row (`observe`) and passes it on. Agents are known only by a small table of their adverts. The
+decisions equal those of the lab's simulation on the same numbers.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from fieldmouse.policy.balance.sharing import SHARING, Sharing, fullness, share_
 from fieldmouse.policy.balance.triprow import TripRow
 
 _ANY = 1e6
-"""The variance of what nobody knows: the first visit says all there is to know."""
+"""Variance of an unknown value: the first visit determines the mean."""
 
 
 @dataclass(slots=True)
 class AgentTable:
-    """What the agents advertised last, one place each; what one sends counts at once (`send`)."""
+    """Latest adverts of the agents, one entry each; a sent host counts at once (`send`)."""
 
     names: list[str]
-    backlog: list[float]  # seconds of work that wait there
-    speed: list[float]  # times longer than believed that a trip takes from there now; 1 is as ever
+    backlog: list[float]  # seconds of waiting work
+    speed: list[float]  # factor by which trips now take longer than expected; 1 is normal
     price: list[float]  # logarithm
     alive: list[bool]
-    hosts: list[float] = field(default_factory=list)  # that it holds; below 0 if that is unknown
+    hosts: list[float] = field(default_factory=list)  # hosts it holds; negative if unknown
     load: list[float] = field(default_factory=list)  # utilisation of its scarcest resource, 0 to 1
 
     def __post_init__(self) -> None:
@@ -48,15 +48,15 @@ class AgentTable:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> AgentTable:
-        """Agents of whom nothing is known but that they live."""
+        """Table of live agents about which nothing else is known."""
         many = len(names)
         return cls(list(names), [0.0] * many, [1.0] * many, [0.0] * many, [True] * many)
 
     def send(self, agent: int, seconds: float) -> None:
-        """We have sent that agent a host, whose visit will take so long: its backlog grows by that.
+        """Add a host sent to an agent, whose visit will take `seconds`, to the agent's backlog.
 
-        Other agents that hold more hosts than it has send it some at the same time, which nobody tells us
-        before its next advert. So our host counts once for each of them.
+        Other agents that hold more hosts send it some at the same time, unknown to us until its next
+        advert. So our host counts once for each of them.
         """
         self.backlog[agent] += seconds
         held = self.hosts[agent]
@@ -66,10 +66,8 @@ class AgentTable:
             )
 
     def share_prices(self, places: Sequence[int], sharing: Sharing = SHARING) -> list[float]:
-        """What `sharing` adds to the prices of the agents in `places`; 0 for all others.
-
-        An agent whose number of hosts is unknown has no share price.
-        """
+        """Share prices of the agents in `places`; 0 for all others and for agents with an unknown number of
+        hosts."""
         few, busy, fuller = sharing.few, sharing.busy, sharing.fuller
         total, count = 0.0, 0
         for hosts, load, lives in zip(self.hosts, self.load, self.alive, strict=True):
@@ -84,7 +82,7 @@ class AgentTable:
         return prices
 
     def carry_over(self, before: AgentTable, told: Collection[str]) -> None:
-        """What was sent counts still, for agents that are not among those that `told` something since.
+        """Keep the effect of sent hosts for agents without a new advert; `told` are those with one.
 
         >>> table = AgentTable.of(["east", "west"])
         >>> table.send(0, 5.0); table.send(1, 5.0)
@@ -100,9 +98,9 @@ class AgentTable:
                 self.hosts[place] = before.hosts[places[name]]
 
     def repriced(self, agent: int, step: float = PRICING.step) -> float:
-        """The price that an agent advertises next, once for every `Pricing.advert` seconds.
+        """Price that an agent advertises next, once every `Pricing.advert` seconds.
 
-        It rises while the backlog is above that of others. Who joins begins at 0, which is the mean.
+        It rises while the agent's backlog is above the mean. A new agent starts at 0, which is the mean.
         """
         prices = list(self.price)
         reprice(prices, self.backlog, self.alive, step)
@@ -110,26 +108,27 @@ class AgentTable:
 
 
 class Balancer(Protocol):
-    """Who visits a host next."""
+    """Rule that chooses the agent for the next visit of a host."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        """The place in `agents` of who visits `host` next, -1 if nobody lives.
+        """Place in `agents` of the next visitor of `host`; -1 if no agent is alive.
 
-        `here` is the place of the agent that has visited it last and has it still, -1 if there is none.
+        `here` is the place of the agent that visited the host last and still holds it, -1 if there is
+        none.
         """
         ...
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
-        """The row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
+        """Row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
         ...
 
     def pace_of(self, agent: str) -> AgentPace:
-        """What the visits that were observed say of the agent itself."""
+        """Speed and visit time of an agent, from the observed visits."""
         ...
 
 
 class Paced:
-    """What all rules observe alike: how fast the agents are."""
+    """Base of all balancers: observation of the agents' speeds."""
 
     def __init__(self, rng: Generator):
         self._rng = rng
@@ -144,7 +143,7 @@ class Paced:
 
 
 class HashBalancer(Paced):
-    """Consistent hashing (`ring`); nothing is learned of a host."""
+    """Consistent hashing (`ring`); nothing is learned about a host."""
 
     def __init__(self, rng: Generator):
         super().__init__(rng)
@@ -160,31 +159,28 @@ class HashBalancer(Paced):
 
 
 class KalmanBalancer(Paced):
-    """The thesis's rule (`kalman`): round trip and queue time are learned as one."""
+    """The thesis's rule (`kalman`): round trip and queue time are learned as a sum."""
 
     def __init__(self, rng: Generator, filtering: Filtering = THESIS):
         super().__init__(rng)
-        self._belief = {"mean": filtering.mean, "variance": filtering.variance}
-        self._transition, self._observation = filtering.transition, filtering.observation
+        self._observation = filtering.observation
+        self._belief = {name: getattr(filtering, name) for name in ("mean", "variance", "transition")}
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         known = TripRow.from_row(row, "delays")
-        mean, variance = known.beliefs(agents.names, transition=self._transition, **self._belief)
+        mean, variance = known.beliefs(agents.names, **self._belief)
         normals = self._rng.standard_normal(len(mean)).tolist()
         return least_drawn(mean, variance, agents.alive, normals)
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         super().observe(row, agent, round_trip, queue_time)
         known = TripRow.from_row(row, "delays")
-        known.learn(
-            agent, queue_time + round_trip, observation=self._observation, transition=self._transition,
-            **self._belief,
-        )  # fmt: skip
+        known.learn(agent, queue_time + round_trip, observation=self._observation, **self._belief)
         return known.to_row()
 
 
 class TripBalancer(Paced):
-    """What the rules have in common that learn round trips apart from queues."""
+    """Base of the rules that learn round trips separately from queue times."""
 
     def __init__(self, rng: Generator, pricing: Pricing = PRICING):
         super().__init__(rng)
@@ -194,40 +190,39 @@ class TripBalancer(Paced):
     def beliefs(
         self, known: TripRow, agents: Sequence[str], unmet: float | None = None
     ) -> tuple[list[float], list[float]]:
-        """Means in seconds, variances as shares of them squared; strangers are believed usual, or `unmet`."""
+        """Means in seconds and relative variances; unknown agents get the host's usual trip, or `unmet`."""
         pricing = self._pricing
         return known.beliefs(
             agents, mean=known.usual if unmet is None else unmet, variance=_ANY, transition=pricing.transition
         )
 
     def outlook_of(self, agent: str) -> list[float]:
-        """What its first visits to hosts that others knew have taught an agent (`outlook`)."""
+        """Regression data of an agent's first visits to hosts known to others (`outlook`)."""
         return self._outlooks.setdefault(agent, [0.0] * SURPRISES)
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         known, pricing, pace = TripRow.from_row(row, "trips"), self._pricing, self.pace_of(agent)
         round_trip = max(round_trip, NOTHING)  # trips of 0 s would look like ever faster ones
         (expected,), (variance,) = self.beliefs(known, (agent,))
-        if variance < pricing.observation * WELL_KNOWN:  # who knows the host: is it we who are slow?
+        # the agent knows the host: a longer trip shows that the agent is slow
+        if variance < pricing.observation * WELL_KNOWN:
             pace.compare(round_trip, expected, pricing.least * expected)
         trip = max(round_trip / pace.speed, NOTHING)
         if known.agents and agent not in known.agents:
             surprised(self.outlook_of(agent), usual_of_all(known.mean)[0], log(trip))
         known.get_used(trip)
-        known.learn(
-            agent, trip, observation=pricing.observation, transition=pricing.transition, mean=trip,
-            variance=_ANY,
-        )  # fmt: skip
+        noise = {"observation": pricing.observation, "transition": pricing.transition}
+        known.learn(agent, trip, **noise, mean=trip, variance=_ANY)
         super().observe(row, agent, round_trip, queue_time)
         self._book(known, agent, round_trip)
         return known.to_row()
 
     def _book(self, known: TripRow, agent: str, round_trip: float) -> None:
-        """What else a rule keeps of a visit."""
+        """Hook for further data that a rule keeps about a visit."""
 
 
 class ShortestDelayBalancer(TripBalancer):
-    """Where backlog and expected trip are least together (`delays`)."""
+    """Least sum of backlog and expected trip (`delays`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         mean, _ = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
@@ -235,7 +230,7 @@ class ShortestDelayBalancer(TripBalancer):
 
 
 class TwoChoicesBalancer(TripBalancer):
-    """The better of two agents drawn by lot (`delays`)."""
+    """The better of two random agents (`delays`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         if not any(agents.alive):
@@ -275,7 +270,7 @@ class PricedBalancer(TripBalancer):
         )  # fmt: skip
 
     def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:
-        """The agents that are compared: all if they are few, else who has the host and some drawn by lot."""
+        """Agents to compare: all if they are few, else the present holder and some random ones."""
         many, most = len(agents.names), self._pricing.others + 1
         if many <= most or not any(agents.alive):
             return range(many)
@@ -288,10 +283,10 @@ class PricedBalancer(TripBalancer):
 
 
 class NearnessBalancer(TripBalancer):
-    """IPMicra (`nearness`), with visits for probes, and each host a subnet of its own.
+    """IPMicra (`nearness`), with visits as probes, and each host as its own subnet.
 
-    A host that nobody is near enough to is visited by one agent after another, and then belongs to the
-    nearest, until enough of its visits took too long.
+    A host without an agent near enough is visited by one agent after another; then it belongs to the
+    nearest until enough of its visits took too long.
     """
 
     def __init__(self, rng: Generator, pricing: Pricing = PRICING, patience: Patience = PATIENCE):
@@ -323,11 +318,11 @@ BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
     "two-choices": TwoChoicesBalancer,
     "priced": PricedBalancer,
 }
-"""Every rule by the name a setting calls it."""
+"""Balancers by the name used in settings."""
 
 
 def lookup(name: str) -> Callable[[Generator], Balancer]:
-    """What makes a balancer of this name, given its dice.
+    """Factory of the balancer with this name; it takes a random generator.
 
     >>> lookup("hash") is HashBalancer
     True

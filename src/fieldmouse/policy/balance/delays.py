@@ -1,4 +1,4 @@
-"""Two rules that look at queues: go where the wait is shortest, or to the better of two drawn by lot."""
+"""Queue-based baselines: shortest expected delay, and the better of two random agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers
 
 
 def shortest_delay(mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, alive: AgentFlags) -> int:
-    """The agent with the least of: what it has to do already, and this visit as it is expected to be."""
+    """Agent with the least sum of backlog and expected visit time."""
     best, least = -1, inf
     for agent in range(len(mean)):
         if alive[agent]:
@@ -21,7 +21,7 @@ def shortest_delay(mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumber
 def better_of_two(
     mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, alive: AgentFlags, first: int, second: int
 ) -> int:
-    """As `shortest_delay`, but of two agents only (power of two choices)."""
+    """Like `shortest_delay`, restricted to two agents (power of two choices)."""
     if not alive[first]:
         return second
     if not alive[second]:

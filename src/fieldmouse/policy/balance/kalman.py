@@ -1,8 +1,8 @@
-"""What a host's visits taught, for each agent: a mean and a variance, kept by sibling Kalman filters.
+"""Sibling Kalman filters: a mean and a variance of a host's delay for each agent.
 
-The host's true delay at an agent wanders (`transition` is the variance it gains from one
-visit to the next, wherever that goes), and a visit shows it with an error (`observation`).
-A filter that is not asked only grows less certain, so that a draw will try its agent again one day.
+The true delay of a host at an agent drifts (`transition` is the variance gained from one visit to the
+next, by any agent), and a visit measures it with an error (`observation`). A filter without new
+measurements only becomes less certain, so that a sample will try its agent again eventually.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class AgentNumbers(Protocol):
-    """One number for each agent: a list in a live agent, an array in the lab."""
+    """One number per agent: a list in a live agent, an array in the lab."""
 
     def __getitem__(self, place: int, /) -> Any: ...
 
@@ -29,13 +29,13 @@ class AgentNumbers(Protocol):
 
 
 class AgentFlags(Protocol):
-    """Yes or no for each agent: a list in a live agent, an array in the lab."""
+    """One boolean per agent: a list in a live agent, an array in the lab."""
 
     def __getitem__(self, place: int, /) -> Any: ...
 
 
 class AgentPlaces(Protocol):
-    """Places of agents in their table, or of whatever else has numbers: a list or an array."""
+    """Places of agents in their table, or other numbers: a list or an array."""
 
     def __getitem__(self, place: int, /) -> Any: ...
 
@@ -44,7 +44,7 @@ class AgentPlaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """What filters believe at first, and how noisy they take visits for: the thesis's experiment 1."""
+    """Initial belief and noise of the filters: the thesis's experiment 1."""
 
     mean: float = 0.1  # seconds
     variance: float = 1e6
@@ -63,7 +63,7 @@ def learn(
     observation: float,
     transition: float,
 ) -> None:
-    """One visit by `agent` showed `value`; the rows are changed in place."""
+    """Update the rows in place after a visit by `agent` that measured `value`."""
     for other in range(len(mean)):
         variance[other] += transition
     predicted = variance[agent]
@@ -72,7 +72,7 @@ def learn(
 
 
 def least_drawn(mean: AgentNumbers, variance: AgentNumbers, alive: AgentFlags, normals: AgentNumbers) -> int:
-    """A value is drawn from what is believed of each agent; whose is least?"""
+    """Agent with the least value sampled from the beliefs; -1 if none is alive."""
     best, least = -1, inf
     for agent in range(len(mean)):
         if alive[agent]:

@@ -1,9 +1,9 @@
-"""IPMicra: whole subnets are given to the agent that is nearest to them.
+"""IPMicra: assignment of whole subnets to the nearest agent.
 
-Subnets form a tree: leaves with hosts, and the regions they lie in. A leaf that nobody has yet is offered to
-those who have others of its region, one after another; who is near enough (a probe below the
-threshold) takes it. If nobody is, all are probed and the nearest takes it. Visits that take too long are
-counted, and after some of them the subnet is offered anew, to all. Loads are not looked at.
+Subnets form a tree: leaves with hosts, and the regions that contain them. An unassigned leaf is offered
+in turn to the agents that have other leaves of its region; the first agent near enough (a probe below the
+threshold) takes it. If none is near enough, all are probed and the nearest takes it. Slow visits are
+counted, and after some of them the subnet is offered again, to all. Loads are ignored.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlac
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """When an agent is too far away."""
+    """Limits beyond which an agent is too far away."""
 
-    threshold: float = 2.0  # seconds: near enough is who takes less
-    complaints: int = 5  # visits that took longer, after which a subnet is offered anew
+    threshold: float = 2.0  # seconds: an agent with a shorter trip is near enough
+    complaints: int = 5  # slow visits after which a subnet is offered again
 
 
 PATIENCE = Patience()
@@ -34,7 +34,7 @@ def delegate(
     threshold: float,
     first: bool,
 ) -> int:
-    """Who gets a subnet; `keeper` has the agent of each (-1: nobody), `probes` what each agent measured."""
+    """Agent for a subnet; `keeper`: agent of each subnet (-1: none), `probes`: the agents' measurements."""
     if first:
         for other in range(len(keeper)):
             agent = int(keeper[other])

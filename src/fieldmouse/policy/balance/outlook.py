@@ -1,17 +1,18 @@
-"""What an agent that never visited a host is likely to find there: the price of a try, and its worth.
+"""Prior for an agent that never visited a host: expected trip, and the value of a trial visit.
 
-Whether a host is far from an agent is not known before it went there. But whoever goes where others have
-been learns two things in time: how far its own trips differ from those of others to the same host, and
-whether theirs say anything of its own. Where servers are slow or fast for everybody they do; where all that
-counts is who is near, a host that is near to others is rather far from us. So each agent keeps a regression
-of the logarithms of its first trips on those that were known by then (`surprised`), and believes of a
-stranger what that says (`expected_trip`).
+The distance of a host is unknown before the first visit. But an agent that visits hosts known to others
+learns how its trips differ from theirs, and whether theirs predict its own. Where servers are slow or fast
+for all agents, they do; where only distance counts, a host near to others is rather far from this agent.
+So
+each agent keeps a regression of the logarithms of its first trips on the trips known by then
+(`surprised`),
+and uses its prediction for unvisited hosts (`expected_trip`).
 
-A try that disappoints costs one long trip; one that does not is worth as much at each visit from then on.
-So somebody new is tried if what is hoped for, over as many visits as the host has had so far and some more,
-outweighs what is feared of the first (`worthiest`); each agent that was tried has its share of those visits,
-so that of a hundred agents not all are tried. A host that is as near to its agent as any ever was stays
-there, however little is known of the others.
+A disappointing trial costs one long trip; a successful one gains at each later visit. So an unvisited
+agent is tried if the expected gain, over as many visits as the host has had and some more, exceeds the
+expected loss of the first (`worthiest`). The visits are divided among the agents already tried, so that
+of a hundred agents not all are tried. A host whose trip is as short as any ever seen stays with its
+agent.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlac
 from fieldmouse.policy.balance.priced import NOTHING
 
 SURPRISES = 6
-"""Numbers of an outlook: how many first trips, and sums of known, shown, their squares and their product."""
+"""Numbers of the regression: count of first trips, and sums of known, shown, their squares and their product.
+"""
 
 _MEMORY = 200.0  # first trips
-_AS_OTHERS = 4.0  # first trips' worth of belief that ours will be like theirs
+_AS_OTHERS = 4.0  # weight, in first trips, of the assumption that our trips are like theirs
 
 
 def usual_of_all(mean: AgentNumbers) -> tuple[float, int]:
-    """The mean of the logarithms of all agents' trips, each counted once, and how many know one.
+    """Mean log trip over all agents, each counted once, and the number of agents with a trip.
 
     >>> usual_of_all([1.0, -1.0, 1.0])
     (0.0, 2)
@@ -43,7 +45,7 @@ def usual_of_all(mean: AgentNumbers) -> tuple[float, int]:
 
 
 def surprised(outlook: AgentNumbers, known: float, shown: float) -> None:
-    """A first trip took `shown`, where `known` was the mean of others' trips; both are logarithms."""
+    """Add a first trip of `shown` to a host whose mean trip was `known`; both are logarithms."""
     for place in range(SURPRISES):
         outlook[place] *= 1.0 - 1.0 / _MEMORY
     outlook[0] += 1.0
@@ -55,11 +57,11 @@ def surprised(outlook: AgentNumbers, known: float, shown: float) -> None:
 
 
 def expected_trip(outlook: AgentNumbers, known: float, variance: float) -> tuple[float, float]:
-    """Mean and standard deviation of the logarithm of a stranger's trip to a host of which `known` is known.
+    """Mean and standard deviation of the log trip of an agent new to a host with mean log trip `known`.
 
-    Who was never surprised believes `known` itself, with that `variance`. Nothing is expected to take longer
-    than both `known` and the mean of what was shown: first trips to hosts that were near to others took long,
-    which does not make those that are far from others farther still.
+    Without data the mean is `known`, with the given `variance`. The mean never exceeds both `known` and
+    the mean of first trips: first trips to hosts near to others took long, which does not make hosts that
+    are far from others even farther.
 
     >>> outlook = [0.0] * SURPRISES
     >>> expected_trip(outlook, 2.0, 0.25)
@@ -91,13 +93,13 @@ def worthiest(
     share: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers, here: int,
     loyal: float, heed: float, unmet: float, spread: float, visits: float,
 ) -> int:  # fmt: skip
-    """The stranger most worth a try instead of `known`, of the first `many` of `places`; else `known`.
+    """Unvisited agent most worth a trial instead of `known`, of the first `many` of `places`; else `known`.
 
-    Strangers have a `mean` below 0. The logarithm of their trips is believed to be normal, `unmet` its mean
-    and `spread` its deviation. If `known` is nobody (-1), one of the strangers is drawn.
+    Unvisited agents have a `mean` below 0. Their log trip is normal with mean `unmet` and deviation
+    `spread`. If `known` is -1, one of the unvisited agents is sampled.
 
-    A share price makes a stranger that holds few hosts cheaper. It does not make one that holds many dearer:
-    a host that is far from its agent must still be tried by an agent that may be near.
+    A share price makes an unvisited agent with few hosts cheaper. It does not make one with many hosts
+    dearer: a host that is far from its agent must still be tried by an agent that may be near.
     """
     best, most = known, 0.0
     if known < 0:
@@ -123,10 +125,10 @@ def worthiest(
                 + min(share[agent] - share[known], 0.0)
                 + heed * log(backlog[agent] + exp(usual))
                 - paid
-            )  # as dear as those of `known`
+            )  # adds the price difference to `known`
             above = (log(trip) - usual) / spread
             whole = exp(usual + 0.5 * spread * spread)
-            # What is hoped for and what is feared: the means of (trip - x)+ and (x - trip)+, x log-normal.
+            # Expected gain and loss: the means of (trip - x)+ and (x - trip)+, x log-normal.
             nearer = 0.5 * whole * erfc((spread - above) / sqrt(2.0))
             hoped = 0.5 * trip * erfc(-above / sqrt(2.0)) - nearer
             feared = whole - trip + hoped

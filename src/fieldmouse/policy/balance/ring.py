@@ -1,7 +1,7 @@
-"""Consistent hashing: agents stand at many places on a ring of hashes, and a host belongs to the next one.
+"""Consistent hashing: agents have many places on a ring of hashes; a host belongs to the next agent.
 
-Whoever joins takes hosts from all others alike, and whoever leaves gives his to all of them; nobody
-else's hosts move. It looks neither at loads nor at distances.
+A new agent takes hosts from all others evenly, and a leaving agent gives its hosts to all of them; no
+other hosts move. Loads and distances are ignored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Ring:
         self._owners = [agent for _, agent in places]
 
     def owner(self, key: int | str) -> str:
-        """Who has the host of that name or number."""
-        assert self._owners, "a ring needs somebody on it"
+        """Agent of the host with this name or number."""
+        assert self._owners, "a ring needs an agent"
         at = bisect_left(self._places, xxh3_64_intdigest(str(key).encode(), self._seed ^ 1))
         return self._owners[at % len(self._owners)]
 

@@ -22,14 +22,14 @@ from math import log
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How much it counts that agents hold different numbers of hosts."""
+    """Parameters of the share price."""
 
     most: float = 0.5  # a logarithm: the price of an agent changes by this at most
     even: float = 0.15  # a logarithm: an agent whose fullness is so near to the mean has its share
     slope: float = 4.0  # how fast the price changes with the logarithm of the fullness beyond that
     few: float = 4.0  # hosts that are added to each number, so that small differences count for little
     busy: float = 0.7  # utilisation from which on an agent looks fuller than its number of hosts says
-    fuller: float = 3.0  # hosts of an agent without any capacity left count as so many
+    fuller: float = 3.0  # factor for the hosts of an agent without any capacity left
 
 
 SHARING = Sharing()

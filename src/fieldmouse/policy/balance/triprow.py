@@ -1,7 +1,7 @@
-"""What was learned of a host, as it travels with it from agent to agent.
+"""Learned data of a host, in the form in which it travels from agent to agent.
 
-Agents are known by their names, since they join and leave. One that never visited the host is not in the row:
-all that is known of it is how many visits others made meanwhile, each of which makes a belief less certain.
+Agents are identified by name, since they join and leave. An agent that never visited the host has no
+entry; its belief depends only on the number of visits by others, each of which makes it less certain.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from fieldmouse.policy.balance.kalman import learn
 from fieldmouse.policy.balance.priced import usual_after
 
 MOST_AGENTS = 128
-"""A row keeps no more of them: agents that come and go for years must not fill it."""
+"""Maximum number of agents in a row: agents that come and go for years must not fill it."""
 
 
 class TripRow(msgspec.Struct, array_like=True):
-    """For each agent that visited a host, what was learned there.
+    """Learned mean and variance for each agent that visited a host.
 
     >>> row = TripRow("trips")
     >>> row.learn("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
@@ -28,24 +28,24 @@ class TripRow(msgspec.Struct, array_like=True):
     0.5
     """
 
-    kind: str  # what is learned: a row of one kind says nothing to who learns another
+    kind: str  # learned quantity; a rule ignores rows of another kind
     visits: int = 0
-    usual: float = 0.0  # the host's usual round trip, in seconds; 0 for nobody knows
+    usual: float = 0.0  # the host's usual round trip in seconds; 0: unknown
     agents: list[str] = []
     mean: list[float] = []
     variance: list[float] = []
     probed: bool = False  # whether the last visit was its agent's first
-    last: str = ""  # ipmicra: who visited it last
-    complaints: int = 0  # ... and how many of its visits took too long since the host was offered to all
+    last: str = ""  # ipmicra: last visitor
+    complaints: int = 0  # ipmicra: slow visits since the host was last offered to all
 
     def to_row(self) -> bytes:
         return _ENCODER.encode(self)
 
     @classmethod
     def from_row(cls, row: bytes, kind: str) -> TripRow:
-        """What the bytes say; nothing yet if there are none, or if somebody else wrote them.
+        """Decode a row; empty if there are no bytes, or if another rule wrote them.
 
-        What was learned can be learned again: a row that cannot be read is no reason to stop.
+        The data can be learned again, so an unreadable row is no error.
         """
         try:
             told = _DECODER.decode(row)
@@ -57,7 +57,7 @@ class TripRow(msgspec.Struct, array_like=True):
     def beliefs(
         self, agents: Sequence[str], *, mean: float, variance: float, transition: float
     ) -> tuple[list[float], list[float]]:
-        """Mean and variance for each of these agents; `mean` and `variance` is what is believed at first."""
+        """Mean and variance for each of these agents; `mean` and `variance` are the initial belief."""
         places = dict(zip(self.agents, range(len(self.agents)), strict=True))
         unmet = variance + self.visits * transition
         means, variances = [], []
@@ -68,13 +68,13 @@ class TripRow(msgspec.Struct, array_like=True):
         return means, variances
 
     def get_used(self, trip: float) -> None:
-        """The usual round trip after one more visit, which is about to be learned."""
+        """Update the usual round trip; call it before `learn` for the same visit."""
         self.usual = usual_after(self.usual, self.visits + 1, trip)
 
     def learn(
         self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
     ) -> None:
-        """One visit by `agent` showed `value`; `mean` and `variance` is what is believed of who is new."""
+        """Add a visit by `agent` that measured `value`; `mean` and `variance` are the initial belief."""
         self.probed = agent not in self.agents
         if self.probed:
             self.agents.append(agent)
@@ -87,7 +87,8 @@ class TripRow(msgspec.Struct, array_like=True):
             self._forget(self.variance.index(max(self.variance)))
 
     def visited(self, agent: str, too_long: bool, patience: int) -> None:
-        """Count a complaint; those before the host was offered to all, `patience` of them, are over."""
+        """Count a complaint; start again after the host was offered to all, which is after `patience` of
+        them."""
         if self.last != agent or self.complaints >= patience:
             self.last, self.complaints = agent, 0
         self.complaints += too_long

@@ -1,14 +1,12 @@
-"""How often does a page change, when all we know is whether it had changed whenever we looked?
+"""Estimation of how often a page changes, from polls that show only whether it has changed.
 
-A look tells little: the seconds since the look before, and one bit. Several changes
-between two looks are one bit, too. Each page keeps a *belief*, four numbers that
-sum its looks up (`belief`), old looks counting less and less. They hold no guess
-of a time scale: what pages of this crawl are like is learned from all of them
-together (`population`), so the same code lives with slots in the lab and with
-seconds on the web, and a page seen once is taken for one of its kind.
+A poll gives little: the seconds since the previous poll, and one bit. Several changes between two polls
+are one bit, too. Each page has a *belief*, four numbers that summarize its polls (`belief`), with fading
+weight of old polls. Beliefs assume no time scale: the distribution of change rates is learned from all
+pages of the crawl (`population`), so the same code works with slots in the lab and with seconds on the
+web, and a page seen once is treated like the others.
 
-`cho` has the classical estimators, to be measured against. `trust` learns how far
-the dates that servers tell can be believed.
+`cho` has the classical estimators for comparison. `trust` learns how reliable the dates of servers are.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""What is remembered of a page's looks: four float32 columns, and how a look changes them.
+"""Belief about a page: four float32 columns that summarize its polls, and their update.
 
-If changes come at the rate `lam`, the looks have the likelihood
+If changes come at the rate `lam`, the polls have the likelihood
 
     exp(-lam * still) * lam ** dated * (1 - exp(-lam * blind / undated)) ** undated
 
-`still` is the time in which nothing changed, `undated` the number of looks that found
-a change at a moment unknown, `blind` the length of their gaps, `dated` the number of those
-of which somebody told the moment. The gaps of the undated are taken for equal: exact
-where polls are evenly spaced, and hardly worse where they are not, since for gaps that
-are short the length does not matter and for long ones a change says nothing.
+`still` is the time in which nothing changed, `undated` the number of polls that found a change at an
+unknown time, `blind` the total length of their gaps, `dated` the number of changes with a known time. The
+gaps of undated changes are assumed equal: exact where polls are evenly spaced, and hardly worse
+elsewhere, since the length of short gaps does not matter and a change in a long gap shows nothing.
 
-Old looks fade: each look weighs `FADE` of what it weighed at the look after it, so that a page
-whose habits change is understood anew after some sixty looks.
+Old polls fade: each poll multiplies the weight of earlier ones by `FADE`, so that a page whose behaviour
+changes is learned anew after some sixty polls.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ WIDTH = 4
 STILL, DATED, UNDATED, BLIND = range(WIDTH)
 
 FADE = 1 - 1 / 64
-"""What is left of a look's weight at each look after it."""
+"""Factor of a poll's weight at each later poll."""
 
 
 def begin(pages: int) -> Beliefs:
-    """Beliefs about pages of which nothing is known yet."""
+    """Beliefs about pages without polls."""
     return np.zeros((pages, WIDTH), np.float32)
 
 
@@ -44,11 +43,11 @@ def observe(
     *,
     fade: float = FADE,
 ) -> Beliefs:
-    """The beliefs after one more look at each of these pages; the arguments stay as they are.
+    """Beliefs after one more poll of each page; the arguments are not changed.
 
-    `gap` is the time since the look before. `age` is how long before this look the last change
-    came, where somebody who can be believed has told it, and NaN where nobody has. At the first look
-    at a page the gap is infinite: only an age tells something then, and `changed` has to be true.
+    `gap` is the time since the previous poll. `age` is the time between the last change and this poll if
+    a reliable date gives it, and NaN otherwise. At the first visit of a page the gap is infinite: only an
+    age counts then, and `changed` must be true.
 
     >>> twice = observe(observe(begin(1), 10.0, False), 30.0, True, fade=1)
     >>> twice.tolist()

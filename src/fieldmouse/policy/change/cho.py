@@ -1,9 +1,9 @@
-"""Rates from counts: the estimators of Cho and Garcia-Molina (Estimating frequency of change, 2003).
+"""Estimators of Cho and Garcia-Molina (Estimating frequency of change, 2003): change rates from counts.
 
-n looks at even gaps found x changes. The naive one counts changes over time, and misses all but one of those
-between two looks; the second mends that, with a half added so that it is hardly biased and stays finite;
-the third is the maximum of the likelihood where the gaps are not even. They stand beside the
-beliefs of this package to be measured against: each knows one page only, and forgets nothing.
+n polls at even gaps found x changes. The naive estimator divides changes by time, and misses all but one
+change between two polls. The second corrects this, with a half added so that it is nearly unbiased and
+stays finite. The third maximises the likelihood for uneven gaps. They serve as a comparison for the
+beliefs of this package: each knows one page only, and forgets nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def reduced_bias(looks: npt.ArrayLike, changes: npt.ArrayLike, gap: npt.ArrayLik
 
 
 def most_likely(gaps: npt.ArrayLike, changed: npt.ArrayLike) -> float:
-    """The rate under which looks at one page are most likely; 0 without changes, infinite with nothing else.
+    """Most likely rate for the polls of one page; 0 without changes, infinite if all polls found one.
 
     >>> round(most_likely([1.0] * 10, [True] * 5 + [False] * 5), 6)  # even gaps: -log(1 - 5/10)
     0.693147

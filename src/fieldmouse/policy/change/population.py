@@ -1,14 +1,13 @@
-"""What pages of this crawl are like, and what a page is like that is one of them.
+"""Distribution of change rates over the pages of a crawl, and the posterior of each page.
 
-Empirical Bayes. The rates of a crawl's pages are taken for draws from one law on a grid
-of rates, spaced by equal factors. The law is the log-normal one that explains all beliefs best,
-as rates of web pages mostly are, bent towards what explains them better still
-(expectation and maximisation, a few rounds, so that it stays smooth). A page's own looks turn
-that law into its own. The grid is laid out from the looks
-themselves: from rates too low to have shown by now to rates that no gap was short
-enough to tell apart. So nothing here knows whether a gap of 1 is a slot or a second.
+Empirical Bayes. The rates of a crawl's pages are draws from one distribution on a geometric grid of
+rates. The distribution is the log-normal one that fits all beliefs best, as rates of web pages mostly
+are, corrected by a few rounds of expectation maximisation, so that it stays smooth. A page's own polls
+turn it into the page's posterior. The grid is derived from the polls: from rates too low to have shown by
+now to rates that no gap was short enough to tell apart. So the code does not depend on whether a gap of 1
+is a slot or a second.
 
-Everything is done in blocks of pages: memory is a few megabytes however many there are.
+All work is done in blocks of pages: memory is a few megabytes for any number of pages.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ SAMPLE = 5_000
 ROUNDS = 8
 BLOCK = 16_384
 SPREADS = np.array([0.4, 0.7, 1.0, 1.4, 2.0, 2.8])
-"""Standard deviations of the logarithm of the rate that are tried."""
+"""Standard deviations of the log rate that are tried."""
 SHY = 10.0
-"""How many pages that are as usual are imagined beside those seen."""
+"""Number of imaginary typical pages added to those seen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """A law of rates: how likely each of some rates is, for a page of which nothing is known."""
+    """Discrete distribution of rates, for a page without polls."""
 
     rates: Reals
     weights: Reals
 
     @staticmethod
     def flat(low: float, high: float, points: int = POINTS) -> Population:
-        """All orders of magnitude between two rates alike."""
+        """Log-uniform distribution between two rates."""
         return Population(np.geomspace(low, high, points), np.full(points, 1 / points))
 
 
@@ -51,7 +50,7 @@ UNKNOWN = Population.flat(1e-3, 1e3)
 
 
 def population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -> Population:
-    """The law that explains these beliefs best, told from at most `sample` of the pages seen."""
+    """Distribution that fits these beliefs best, from at most `sample` of the pages seen."""
     seen = np.flatnonzero((belief[:, STILL] > 0) | (belief[:, UNDATED] > 0) | (belief[:, DATED] > 0))
     if not seen.size:
         return UNKNOWN
@@ -67,12 +66,12 @@ def population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -
 
 
 def _log_normal(likely: Singles, rates: Reals) -> Reals:
-    """The log-normal law under which the looks are most likely, out of some."""
+    """Log-normal distribution under which the polls are most likely, out of a set of candidates."""
     place = np.log(rates)
     spread, middle = (grid.ravel()[:, None] for grid in np.meshgrid(SPREADS, place[2:-2]))
     laws = np.exp(-(((place - middle) / spread) ** 2) / 2)
     laws /= laws.sum(axis=1, keepdims=True)
-    # As if one page of middling spread had been seen before: for crawls of a handful of pages.
+    # As if one page of medium spread had been seen before: for crawls of a handful of pages.
     before = -(((np.log(spread) - np.log(1.5)) / 0.7) ** 2)[:, 0] / 2
     fit = np.maximum(likely @ laws.T.astype(np.float32), np.float32(1e-30))
     fits = np.log(fit).sum(axis=0, dtype=np.float64) + before
@@ -91,10 +90,10 @@ def _grid(belief: Reals) -> Reals:
 
 
 def _likelihood(belief: Beliefs, rates: Reals) -> Singles:
-    """Of each page's looks (rows) at each rate (columns), relative to the best rate of the page.
+    """Likelihood of each page's polls (rows) at each rate (columns), relative to the page's best rate.
 
-    In single precision, whose exponentials and logarithms take a fraction of the time: a plan
-    of a million pages asks for a hundred million of them.
+    In single precision, whose exponentials and logarithms take a fraction of the time: a plan of a
+    million pages needs a hundred million of them.
     """
     still, dated, undated, blind = np.ascontiguousarray(belief.T, np.float32)[:, :, None]
     log_rates = np.log(rates).astype(np.float32)
@@ -111,7 +110,7 @@ def _likelihood(belief: Beliefs, rates: Reals) -> Singles:
 
 
 def posterior(belief: Beliefs, law: Population) -> Singles:
-    """How likely each of the law's rates (columns) is for each page (rows). Not for all pages at once."""
+    """Probability of each rate (columns) for each page (rows). Not for all pages at once."""
     share = _likelihood(belief, law.rates)
     share *= law.weights.astype(np.float32)
     share /= share.sum(axis=1, keepdims=True)
@@ -124,7 +123,7 @@ def blocks(pages: int, size: int = BLOCK) -> Iterator[slice]:
 
 
 def _mean(belief: Beliefs, law: Population | None, of: Callable[[Reals, slice], Reals]) -> Reals:
-    """Each page's mean of a function of the rate (a row of the rates, or a row a page)."""
+    """Posterior mean of a function of the rate (a row of the rates, or a row per page) for each page."""
     law = law or population(belief)
     means = np.empty(len(belief))
     for block in blocks(len(belief)):
@@ -133,34 +132,34 @@ def _mean(belief: Beliefs, law: Population | None, of: Callable[[Reals, slice], 
 
 
 def rate(belief: Beliefs, law: Population | None = None) -> Reals:
-    """Changes per time unit: the geometric mean of what is likely.
+    """Changes per time unit: the geometric mean of the posterior.
 
-    Where every look found a change, hardly any rate is too high to be possible. The plain mean would be
-    ruled by those; this one is as far from the possible ones above as from those below.
+    Where every poll found a change, hardly any rate is too high to be possible. Such rates would dominate
+    the plain mean; the geometric mean balances higher and lower rates.
     """
     return np.exp(_mean(belief, law, lambda rates, _: np.log(rates)))
 
 
 def current(belief: Beliefs, since: npt.ArrayLike, law: Population | None = None) -> Reals:
-    """How likely it is that the copy still is what the server has, so long after the last look."""
+    """Probability that the copy is still current, `since` after the last poll."""
     times = np.broadcast_to(np.asarray(since, np.float64), len(belief))
     return _mean(belief, law, lambda rates, block: np.exp(-rates * times[block, None]))
 
 
 def freshness(belief: Beliefs, interval: npt.ArrayLike, law: Population | None = None) -> Reals:
-    """The share of time in which a copy is up to date if its page is polled at this even interval."""
+    """Share of time in which a copy is current if its page is polled at this even interval."""
     times = np.broadcast_to(np.asarray(interval, np.float64), len(belief))
     return _mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
 
 
 def lasted(belief: Beliefs, gap: npt.ArrayLike, law: Population | None = None) -> Reals:
-    """How long the old copy was good in a gap at whose end a change was found: expected, not known."""
+    """Expected time for which the old copy was current, in a gap at whose end a change was found."""
     times = np.broadcast_to(np.asarray(gap, np.float64), len(belief))
     return _mean(belief, law, lambda rates, block: times[block, None] * _first(rates * times[block, None]))
 
 
 def fresh_share(changes: Reals) -> Reals:
-    """Freshness of a page that changes so often between two polls (Cho and Garcia-Molina 2000).
+    """Freshness of a page with this mean number of changes between two polls (Cho and Garcia-Molina 2000).
 
     >>> [round(float(share), 4) for share in fresh_share(np.array([0.0, 1e-9, 1.0, 1e9]))]
     [1.0, 1.0, 0.6321, 0.0]
@@ -170,6 +169,6 @@ def fresh_share(changes: Reals) -> Reals:
 
 
 def _first(x: Reals) -> Reals:
-    """Where in the unit gap the first change lies, given that there is one and x are expected."""
+    """Mean position of the first change in the unit gap, given at least one change and x expected ones."""
     x = np.maximum(x, 1e-4)
     return np.asarray(1 / x - 1 / np.expm1(np.minimum(x, 700.0)))

@@ -1,10 +1,9 @@
-"""How far a teller of dates can be believed: a learner of one bit.
+"""Trust in a source of modification dates, learned from right and wrong dates.
 
-Servers tell when a page last changed (`Last-Modified`), and sitemaps do (`lastmod`). Some tell
-the truth, some the time of the request, some the day of the last deployment. Whoever
-looks at the page afterwards knows whether the telling was right, and says so here.
-Trust is for a kind of claim of one teller: "changed" and "did not change" want one each, since a
-teller that always says "nothing new" is right about most pages and useless.
+Servers report when a page last changed (`Last-Modified`), and so do sitemaps (`lastmod`). Some report the
+truth, some the time of the request, some the day of the last deployment. A later poll of the page shows
+whether the report was right. Trust is kept per source and kind of claim: "changed" and "did not change"
+need one each, since a source that always reports "nothing new" is right about most pages and useless.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 FADE = 0.99
-"""A teller is judged by its last hundred claims."""
+"""A source is judged by about its last hundred claims."""
 
 RESERVE = 1.0
-"""How many standard deviations below the estimate is believed: a stranger has to prove itself."""
+"""Standard deviations subtracted from the estimate: a new source has to prove itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +45,12 @@ class Trust:
         )
 
     def weight(self) -> float:
-        """Between 0 and 1: the chance that the next claim is right, cautiously (Beta(1, 1) at first)."""
+        """Cautious probability, from 0 to 1, that the next claim is right (prior Beta(1, 1))."""
         return float(weight(self.right, self.wrong))
 
 
 def weight(right: npt.ArrayLike, wrong: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The same for many tellers at once."""
+    """Weight for many sources at once; see `Trust.weight`."""
     a, b = np.asarray(right, np.float64) + 1, np.asarray(wrong, np.float64) + 1
     n = a + b
     return np.maximum(0.0, a / n - RESERVE * np.sqrt(a * b / (n * n * (n + 1))))

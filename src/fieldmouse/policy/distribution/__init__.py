@@ -1,15 +1,14 @@
-"""Which URL goes online next, and which waits offline.
+"""Distribution policies: which URL goes online next, and which waits offline.
 
-The frontier is an urn game. URLs are balls and hosts are colours; they come out
-of the sieve in an order nobody chose. Online there is room for few; a robot can
-use one URL of each host at a time, so what counts is the number of *different*
-hosts online. Whatever is not wanted online now waits offline, in a queue per host.
+The frontier is an urn game. URLs are balls and hosts are colours; they come out of the sieve in arbitrary
+order. Online places are few, and fetch workers use one URL of each host at a time, so the number of
+*different* hosts online counts. All other URLs wait offline, in a queue per host.
 
-A distribution policy answers two questions and is told of four events. The lab
-plays it with colours as integers, the live distributor with the numbers of hosts, and
-replay with those of yesterday's crawl; none of them may change the answers.
+A distribution policy answers two questions and receives four events. The lab plays it with colours as
+integers, the live distributor with host numbers, and replay with those of a recorded crawl; the answers
+must not depend on this.
 
-- `neutral`: all that is drawn goes online; the reference without an offline side.
+- `neutral`: every drawn URL goes online; the reference without an offline side.
 - `greedy`: only hosts absent online are accepted (Buijsrogge 2014, Algorithm 4).
 - `mice-and-elephants`: hosts that crowd the front wait offline (Algorithm 12).
 - `index`: hosts with a backlog and nothing online come first, and the source is
@@ -32,22 +31,21 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Distribution(Protocol[H]):
-    """Two questions (`recall`, `place`) and the events a policy learns from.
+    """Two questions (`recall`, `place`) and the events from which a policy learns.
 
-    Whoever plays it asks `recall()` first. A host: read some of its queue, tell
-    `recalled` and `came_online`. None: draw a URL, ask `place`, then tell
-    `came_online` or `stored`.
+    The caller asks `recall()` first. For a host: read some of its queue, then report `recalled` and
+    `came_online`. For None: draw a URL, ask `place`, then report `came_online` or `stored`.
     """
 
     def recall(self, dry: bool = False) -> H | None:
-        """The host whose queue should be read now, or None: draw from the source.
+        """Host whose queue should be read now, or None: draw from the source.
 
-        `dry` says that the source has nothing left, so any waiting host is better than none.
+        `dry` means that the source is empty, so any waiting host is better than none.
         """
         ...
 
     def place(self, host: H) -> bool:
-        """Whether the URL just drawn goes online; else it joins its host's queue."""
+        """Whether the drawn URL goes online; otherwise it joins its host's queue."""
         ...
 
     def came_online(self, host: H, balls: int = 1) -> None: ...
@@ -59,7 +57,7 @@ class Distribution(Protocol[H]):
     def recalled(self, host: H, balls: int = 1) -> None: ...
 
     def located(self, host: H, address: Hashable) -> bool:
-        """The host was found to live at `address`; False asks for it to be sent offline."""
+        """Record the address of a host; False asks for the host to be sent offline."""
         ...
 
 
@@ -69,4 +67,4 @@ POLICIES: dict[str, Callable[..., Distribution[Any]]] = {
     "greedy": Greedy,
     "neutral": Neutral,
 }
-"""Every strategy by the name a setting calls it; parameters are keyword arguments with defaults."""
+"""Policies by the name used in settings; parameters are keyword arguments with defaults."""

@@ -1,9 +1,8 @@
-"""What a policy remembers of hosts, in a few bytes each.
+"""Compact maps and ordered sets of hosts, a few bytes per host.
 
-A crawl knows its hosts by numbers from 0 on, and a policy may have to remember millions
-of them. So what it notes of a number is a cell of an array, a dozen bytes where a
-dictionary takes a hundred. Any other kind of host (a name, in a test or a game) is kept in
-a dictionary, and nobody sees the difference.
+A crawl numbers its hosts from 0, and a policy may have to remember millions of them. So data of a numbered
+host is a cell of an array, a dozen bytes where a dictionary takes a hundred. Other host keys (names, in a
+test or a game) are kept in a dictionary with the same behaviour.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 H = TypeVar("H", bound=Hashable)
 
-_MORE = 1024  # cells added at least, when there are too few
+_MORE = 1024  # minimum number of cells added
 
 
 def _grow(cells: array[int], number: int) -> None:
@@ -23,17 +22,17 @@ def _grow(cells: array[int], number: int) -> None:
 
 
 class HostFigures(MutableMapping[H, Any]):
-    """A value for some hosts: in an array if host and value are whole numbers and not negative."""
+    """Map from host to value: an array cell if both are non-negative integers."""
 
     def __init__(self, typecode: str) -> None:
         """Values below 2^32 - 1 for "I", below 2^64 - 1 for "Q"."""
-        self._cells = array(typecode)  # the value and one; 0 for none
+        self._cells = array(typecode)  # value plus one; 0: none
         self._others: dict[H, Any] = {}
         self._count = 0
 
     def get(self, host: H, default: Any = None) -> Any:
         number: Any = host
-        try:  # asked several times for every URL, so not politely
+        try:  # called several times for every URL, so no type check
             cell = self._cells[number] if number >= 0 else 0
         except (IndexError, TypeError):
             cell = 0
@@ -81,19 +80,19 @@ class HostFigures(MutableMapping[H, Any]):
 
 
 class LineNodes:
-    """Who stands behind whom, and in which line; a number stands in one line at a time."""
+    """Links between hosts in order, and the order each host is in; a number is in one order at a time."""
 
     def __init__(self) -> None:
         self.following, self.before, self.line = (
             array("I"),
             array("I"),
             array("I"),
-        )  # numbers and one; 0 for none
+        )  # numbers plus one; 0: none
         self.lines = 0
 
 
 class HostLine(Generic[H]):
-    """Hosts in the order in which they came, each once. Lines that share nodes share their memory."""
+    """Hosts in order of arrival, each once. Instances with the same nodes share memory."""
 
     __slots__ = ("_count", "_first", "_last", "_line", "_nodes", "_others")
 
@@ -120,7 +119,7 @@ class HostLine(Generic[H]):
         yield from self._others or ()
 
     def add(self, host: H) -> None:
-        """To the end of the line, unless it stands in it."""
+        """Append the host unless it is present."""
         if host in self:
             return
         if not isinstance(host, int):
@@ -142,7 +141,7 @@ class HostLine(Generic[H]):
         self._count += 1
 
     def discard(self, host: H) -> bool:
-        """Out of the line; whether it stood there."""
+        """Remove the host; return whether it was present."""
         if host not in self:
             return False
         if not isinstance(host, int):

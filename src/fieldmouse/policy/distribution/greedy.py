@@ -1,8 +1,7 @@
-"""Only hosts absent online are accepted (Buijsrogge 2014, Algorithm 4).
+"""Greedy policy: only hosts absent online are accepted (Buijsrogge 2014, Algorithm 4).
 
-It cannot go on for ever: once every host has something offline, no draw is ever
-accepted. So the draws in a row are capped, and after the cap the ball drawn goes
-online whatever its host.
+Once every host has something offline, no draw would ever be accepted. So the rejected draws in a row are
+capped, and after the cap the drawn ball goes online whatever its host.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Greedy(OneQueue[H]):
-    """The head of the offline queue if its host is absent online, else a draw whose host is nowhere yet."""
+    """Recall the head of the offline queue if its host is absent online, else draw a host that is nowhere
+    yet."""
 
     def __init__(self, draw_cap: int = 1000) -> None:
         super().__init__(draw_cap)

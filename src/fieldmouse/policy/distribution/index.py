@@ -1,13 +1,12 @@
-"""Every place online for a different host.
+"""Index policy: every online place for a different host.
 
-The list of hosts with a backlog and nothing online comes first. Only when it is
-empty is the source drawn: a host absent online goes online, a host present joins
-its own queue, and one draws again. This keeps the front at as many different
-hosts as it has places for every host-size law tried, also when the source
-changes, and needs the fewest draws any policy can (see `Tally` for the list).
+Hosts with a backlog and nothing online come first. Only if there is none, the source is drawn: a host
+absent online goes online, a host present joins its queue, and the next URL is drawn. This fills every
+place with a different host for every host-size law tried, also when the source changes, and needs the
+fewest draws any policy can (see `Tally` for the list).
 
-A thousand hosts behind one address are one elephant in disguise, for politeness
-is owed to the address too; so an address has few places, and its other hosts wait.
+A thousand hosts behind one address act like one large host, since politeness applies to the address too;
+so an address has few places, and its other hosts wait.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Index(Tally[H]):
-    """The list of absent hosts first, then draws, with four valves.
+    """Absent hosts first, then draws, with four limits.
 
-    A host present takes what is drawn online until it has `depth` URLs there: one in
-    the game, where a place is a ball; a robot's errand in a crawl, where a place is a
-    host. `per_address` hosts of one address may be online. `draws` per ball that goes
-    online may be spent, saved up to `burst`; when they are used up a present host's
-    URL goes online after all, so that no source can keep us drawing. A host's queue
-    as long as `backlog_limit` takes no more, and no more than `index_limit` hosts have
-    one (0: no limit); what they cannot take goes online too, for nothing is thrown away.
+    A present host takes drawn URLs online until it has `depth` URLs there: one in the game, where a place
+    is a ball; a host visit in a crawl, where a place is a host. `per_address` hosts of one address may be
+    online. `draws` may be spent per ball that goes online, saved up to `burst`; after that a present
+    host's URL goes online, so that no source can keep the policy drawing. A host's queue holds at most
+    `backlog_limit` URLs, and at most `index_limit` hosts have a queue (0: no limit); the excess goes
+    online, since nothing is discarded.
     """
 
     def __init__(
@@ -80,7 +78,7 @@ class Index(Tally[H]):
         return address is None or self._crowd.get(address, 0) < self._per_address
 
     def _full(self, waiting: int) -> bool:
-        """Whether a host with so many waiting may store no more."""
+        """Whether a host with `waiting` stored URLs may store another one."""
         if waiting:
             return bool(self.backlog_limit) and waiting >= self.backlog_limit
         return bool(self.index_limit) and len(self.backlog) >= self.index_limit
@@ -132,7 +130,7 @@ class Index(Tally[H]):
         return crowd <= self._per_address
 
     def _leave(self, address: Hashable) -> None:
-        """One place at `address` is free: whoever was held there longest may have it."""
+        """Free one place at `address` and release the host that was held there longest."""
         crowd = self._crowd[address] - 1
         if crowd:
             self._crowd[address] = crowd

@@ -1,8 +1,7 @@
-"""A strategy by its name: one of ours, or somebody else's by where it can be imported from.
+"""Lookup of a distribution policy by its name or import path.
 
-`"index"` is in `POLICIES`; `"my_mice.choosy:Choosy"` is the class `Choosy` of a module
-that is installed beside us. Whatever is imported is looked at before it is called:
-only a class with all questions and events of `Distribution` will do.
+`"index"` is in `POLICIES`; `"my_mice.choosy:Choosy"` is the class `Choosy` of an installed module. An
+imported object is checked before it is called: it must be a class with all methods of `Distribution`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled",
 
 
 def strategy(name: str) -> Callable[..., Distribution[Any]]:
-    """What makes a policy of this name, given keyword arguments.
+    """Factory of the policy with this name; it takes keyword arguments.
 
     >>> strategy("index") is POLICIES["index"]
     True
@@ -41,13 +40,14 @@ def strategy(name: str) -> Callable[..., Distribution[Any]]:
         lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
         raise UsageError(f"`{name}` is no policy: it {lacks}", "docs/guides/policy.md shows what one needs")
     if hasattr(made, "settled"):
-        # Once the name of that event; a policy that still overrides it would wait for it in vain.
+        # The event's former name; a policy that still overrides it would never be called.
         raise UsageError(f"`{name}` has `settled`, which nobody calls", "call it `located`")
     return cast(Callable[..., Distribution[Any]], made)
 
 
 def policy(name: str, parameters: Mapping[str, object]) -> Distribution[Any]:
-    """A policy of this name, with these parameters; what it does not know is an error that says what it does.
+    """Policy with this name and these parameters; an unknown parameter raises an error that lists the known
+    ones.
 
     >>> policy("mice-and-elephants", {"delta": 3}).place("a.example")
     True
@@ -63,7 +63,7 @@ def policy(name: str, parameters: Mapping[str, object]) -> Distribution[Any]:
 
 
 def check(name: str, parameters: Mapping[str, object]) -> None:
-    """Parameters must be of the kind that their defaults are; those of our own policies also make sense.
+    """Check that parameters have the type of their defaults and, for built-in policies, a valid range.
 
     >>> check("index", {"depth": 16})
     """

@@ -1,9 +1,8 @@
-"""Hosts that crowd the front are elephants and wait offline (Buijsrogge 2014, Algorithms 11 and 12).
+"""Mice and elephants: hosts that crowd the front wait offline (Buijsrogge 2014, Algorithms 11 and 12).
 
-A host becomes an elephant when it has more than `delta` balls online after one
-was put there; that ball stays. From then on its balls are stored, and come back
-only when none is online. The printed Algorithm 12 says "5 balls"; its tables need
-"more than delta", so the trigger is a parameter.
+A host becomes an elephant when it has more than `delta` balls online after one was put there; that ball
+stays. From then on its balls are stored, and return only when none is online. The printed Algorithm 12
+says "5 balls"; its tables need "more than delta", so the trigger is a parameter.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ H = TypeVar("H", bound=Hashable)
 class MiceAndElephants(OneQueue[H]):
     """Mice go online as they are drawn; elephants one at a time.
 
-    `stop_search` is the thesis' T*: after that many balls went online no new
-    elephant is named; None never stops. `own_queues` looks at every elephant's
-    queue (Algorithm 11) instead of the head of one (Algorithm 12). `adapted` lets
-    an elephant that is nowhere go online at once (section 8.4). `elephants` are
-    known beforehand; with `stop_search` 0 they stay the only ones (chapter 7).
+    `stop_search` is the thesis' T*: after that many balls went online no new elephant is named; None
+    never stops. `own_queues` looks at every elephant's queue (Algorithm 11) instead of the head of one
+    (Algorithm 12). `adapted` lets an elephant that is nowhere go online at once (section 8.4).
+    `elephants` are known in advance; with `stop_search` 0 they stay the only ones (chapter 7).
     """
 
     def __init__(

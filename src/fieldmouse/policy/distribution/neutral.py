@@ -1,4 +1,4 @@
-"""Every URL drawn goes online: the reference that shows what the others are worth.
+"""Neutral policy: every drawn URL goes online. The reference for all others.
 
 Large hosts fill the front, because they fill the source.
 """
@@ -14,7 +14,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Neutral(Tally[H]):
-    """No offline side. Only what an earlier policy stored is ever recalled, and last."""
+    """Policy without an offline side. URLs stored by an earlier policy are recalled last."""
 
     def recall(self, dry: bool = False) -> H | None:
         return next(iter(self.absent), None) if dry else None

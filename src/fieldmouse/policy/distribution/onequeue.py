@@ -1,12 +1,12 @@
-"""An offline side that is one queue for all hosts, seen only at its head.
+"""Base of the policies with a single offline queue, of which only the head is visible.
 
-The thesis keeps a single queue, since a disk with a moving head dislikes many.
-We store a queue per host, and keep the order of arrival here, so that a policy
-written for the single queue takes the same decisions.
+The thesis keeps a single queue, since a disk with a moving head handles many badly. We store a queue per
+host and keep the order of arrival here, so that a policy written for the single queue makes the same
+decisions.
 
-The thesis looks at the offline side once for each ball that goes online, before
-the first draw: what is turned away while drawing waits for the next ball's turn.
-A source that has run dry is the exception, for there is nothing else to look at.
+The thesis looks at the offline side once for each ball that goes online, before the first draw: balls
+rejected while drawing wait for the next turn. An empty source is the exception, since the offline side is
+all there is.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ H = TypeVar("H", bound=Hashable)
 
 
 class OneQueue(Tally[H]):
-    """The order in which balls went offline, over all hosts; one entry per ball.
+    """Order in which balls went offline, over all hosts; one entry per ball.
 
-    `ordered=False` is for a policy that looks into every host's own queue: no order is kept.
+    `ordered=False` is for a policy that looks into every host's queue: no order is kept.
     """
 
     def __init__(self, draw_cap: int, ordered: bool = True) -> None:
@@ -32,7 +32,7 @@ class OneQueue(Tally[H]):
         self.ordered = ordered
         self._order: deque[H] = deque()
         self._gone: dict[H, int] = {}  # balls recalled in a batch whose entries are still in the order
-        self._refused = 0  # draws in a row that were turned away, since a ball went online
+        self._refused = 0  # rejected draws in a row since a ball went online
 
     def recall(self, dry: bool = False) -> H | None:
         if self._refused and not dry:
@@ -70,6 +70,6 @@ class OneQueue(Tally[H]):
         return None
 
     def _tired(self) -> bool:
-        """Count a draw turned away; after too many in a row it must be accepted after all."""
+        """Count a rejected draw; return whether the cap is exceeded and it must be accepted."""
         self._refused += 1
         return self._refused > self.draw_cap

@@ -1,7 +1,7 @@
-"""What every policy keeps count of: who is online, who has a backlog, who has only that.
+"""Counts that every policy keeps: balls online and backlog by host.
 
-The list of hosts with a backlog and nothing online is kept as events come in,
-oldest first, so nobody ever has to search for one.
+The list of hosts with a backlog and nothing online is updated by events, oldest first, so no search is
+needed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ H = TypeVar("H", bound=Hashable)
 class Tally(Generic[H]):
     """Balls online and stored, by host.
 
-    Invariant: `absent` holds exactly the hosts with a backlog and nothing online,
-    except those a policy keeps back on purpose.
+    Invariant: `absent` holds exactly the hosts with a backlog and nothing online, except those a policy
+    keeps back on purpose.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Tally(Generic[H]):
 
     @property
     def distinct(self) -> int:
-        """Different hosts online: what a strategy is judged by."""
+        """Different hosts online: the measure of a policy."""
         return len(self.online)
 
     def came_online(self, host: H, balls: int = 1) -> None:
@@ -61,5 +61,5 @@ class Tally(Generic[H]):
             self.absent.discard(host)
 
     def located(self, host: H, address: Hashable) -> bool:
-        """Addresses are nothing to a policy that does not say otherwise."""
+        """Ignore the address; policies may override this."""
         return True

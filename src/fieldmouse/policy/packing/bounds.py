@@ -1,9 +1,9 @@
-"""How many bins are needed at least, however cleverly they are packed.
+"""Lower bounds on the number of bins of any packing.
 
 Martello and Toth, Lower bounds and reduction procedures for the bin packing problem (1990). The first
-bound pours all weights together. The second sees that two items of more than half a bin
-never share one: for each k it sets aside what is smaller than k, and counts what the large
-ones leave for the middle ones. It is never below the first, and at least two thirds of the truth.
+bound sums all weights. The second uses that two items of more than half a bin never share one: for each k
+it sets aside items smaller than k, and counts the room that the large ones leave for the middle ones. It
+is never below the first, and at least two thirds of the optimum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def poured(weights: Sequence[int], capacity: int) -> int:
-    """The sum of all weights over the capacity, rounded up; in whole units, so that nothing is lost.
+    """Sum of all weights over the capacity, rounded up; exact, since weights are whole units.
 
     >>> poured([6, 6, 6], capacity=10)
     2
@@ -23,7 +23,7 @@ def poured(weights: Sequence[int], capacity: int) -> int:
 
 
 def fewest(weights: Sequence[int], capacity: int) -> int:
-    """The second bound; no weight is above the capacity.
+    """Second bound; no weight may exceed the capacity.
 
     >>> fewest([6, 6, 6], capacity=10)
     3

@@ -1,8 +1,8 @@
-"""Best Fit Decreasing: heaviest first, each into the fullest bin that still has room for it.
+"""Best Fit Decreasing: heaviest item first, each into the fullest bin that still has room for it.
 
-Exactly as the scheme prints it: an item that fills a bin to the brim fits, of two bins equally
-full the first is taken, and an item that fits nowhere opens a bin, even if it is larger than
-a bin can be (whoever minds looks at the loads).
+Exactly as the scheme prints it: an item that fills a bin exactly fits, of two bins equally full the first
+is taken, and an item that fits nowhere opens a bin, even if it is larger than a bin (callers that care
+check the loads).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
 Bins = list[list[int]]
-"""Items by their place in the list of weights."""
+"""Items by their position in the list of weights."""
 
 
 def best_fit_decreasing(weights: Sequence[float], capacity: float) -> Bins:
@@ -23,9 +23,9 @@ def best_fit_decreasing(weights: Sequence[float], capacity: float) -> Bins:
 
 
 def fitted(weights: Sequence[float], capacity: float, bins: Bins, items: Iterable[int]) -> Bins:
-    """New bins: those given with these items put into them as well; weights are above 0."""
+    """Copies of the bins with these items added; weights are above 0."""
     packed = [list(held) for held in bins]
-    # The room left in each bin, in order: the first that is enough is the best fit, and the first of equals.
+    # Sorted room of the bins: the first that is enough is the best fit, and the first of equals.
     room = sorted((capacity - sum(weights[item] for item in held), i) for i, held in enumerate(packed))
     for item in sorted(items, key=lambda item: -weights[item]):
         weight = weights[item]
@@ -41,5 +41,5 @@ def fitted(weights: Sequence[float], capacity: float, bins: Bins, items: Iterabl
 
 
 def loads(weights: Sequence[float], bins: Sequence[Sequence[int]]) -> list[float]:
-    """What each bin holds in all."""
+    """Total weight of each bin."""
     return [sum(weights[item] for item in held) for held in bins]

@@ -1,10 +1,10 @@
-"""Packing anew with few moves: every item stays where it is unless its going helps.
+"""Repacking with few moves: an item moves only if that helps.
 
-A site that changes its node takes its queue, its politeness and its learned rates along, so a packing that
-is better by nothing is not worth having. An overloaded bin sends away as few items as will do, and a
-bin is emptied if the others can take in what it holds. A packing from scratch is taken only where it saves
-more than a twentieth of the bins and leaves as much of each free, so that it lasts; its bins
-are numbered so that most of the weight stays.
+A site that changes its node takes its queue, its politeness and its learned rates along, so an equally
+good packing is not worth a move. An overloaded bin gives up as few items as possible, and a bin is
+emptied if the others can take its items. A packing from scratch is used only if it saves more than a
+twentieth of the bins and leaves as much of each free, so that it lasts; its bins are numbered so that
+most of the weight stays.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from fieldmouse.policy.packing.fit import Bins, fitted
 from fieldmouse.policy.packing.search import NODES, packed
 
 WORTH = 0.05
-"""The share of bins that a packing from scratch must save, and of each bin that it must leave free.
+"""Share of bins that a packing from scratch must save, and share of each bin that it must leave free.
 
 Of 200 sites whose weights drift by 2 % a step three move at each step; if any saving were enough 86 would,
-for 7 % fewer bins.
-"""
+for 7 % fewer bins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repacking:
-    """Bins in their old places, which may be empty now, with new ones behind; `moved` were elsewhere."""
+    """Bins in their old places, possibly empty, followed by new ones; `moved` items changed their bin."""
 
     bins: Bins
     moved: tuple[int, ...]
@@ -40,7 +39,7 @@ def repacked(
     nodes: int = NODES,
     worth: float = WORTH,
 ) -> Repacking:
-    """The bins after weights changed; items in none of them are new, and no weight is above the capacity.
+    """Repack after weights changed; items in no bin are new, and no weight may exceed the capacity.
 
     >>> repacked([5, 4, 3, 2], 10, [[0, 1], [2]])
     Repacking(bins=[[0, 1], [2, 3]], moved=(), bound=2)
@@ -66,7 +65,7 @@ def repacked(
 
 
 def _fewest_to_go(weights: Sequence[int], capacity: int, held: Sequence[int]) -> set[int]:
-    """The heaviest items, until one is enough: then the lightest that is."""
+    """Items to move away: the heaviest, until one is enough; then the lightest that is enough."""
     surplus = sum(weights[item] for item in held) - capacity
     gone: set[int] = set()
     falling = sorted(held, key=lambda item: -weights[item])
@@ -79,7 +78,7 @@ def _fewest_to_go(weights: Sequence[int], capacity: int, held: Sequence[int]) ->
 
 
 def _with_bins_emptied(weights: Sequence[int], capacity: int, bins: Bins) -> Bins:
-    """As many bins emptied as can be, the lightest first, by fitting what they hold into the others."""
+    """Empty as many bins as possible, the lightest first, by fitting their items into the others."""
     while True:
         used = [place for place, held in enumerate(bins) if held]
         if not used:
@@ -94,7 +93,7 @@ def _with_bins_emptied(weights: Sequence[int], capacity: int, bins: Bins) -> Bin
 
 
 def _renumbered(weights: Sequence[int], fresh: Bins, bins: Sequence[Sequence[int]]) -> Bins:
-    """The fresh bins in the places of the old ones that they share most weight with, heaviest share first."""
+    """New bins in the places of the old ones with which they share most weight, heaviest share first."""
     before = {item: place for place, held in enumerate(bins) for item in held}
     shared: dict[tuple[int, int], int] = {}
     for number, held in enumerate(fresh):

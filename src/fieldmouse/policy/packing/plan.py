@@ -1,9 +1,9 @@
-"""Which node polls which sites: a plain record, and how the next one is made of the last.
+"""Packing plan: which node polls which sites, and the derivation of the next plan from the last.
 
-The first plan packs all sites onto as few nodes as were found. Later ones begin with the last: a site
-stays on its node unless the node is too full, or nodes can be saved. A site that wants more than a
-node has is packed host by host, and such a host is cut into equal parts, no two of which fit on one
-node. Nodes are numbered from 1 and keep their numbers; one that is not needed any more is missing.
+The first plan packs all sites onto as few nodes as the search finds. Later plans start from the last: a
+site stays on its node unless the node is too full, or nodes can be saved. A site larger than a node is
+packed host by host, and a host larger than a node is cut into equal parts, no two of which fit on one
+node. Nodes are numbered from 1 and keep their numbers; the numbers of unused nodes are missing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from fieldmouse.policy.packing.moves import repacked
 from fieldmouse.policy.packing.search import packed
 
 UNITS = 720_720
-"""Parts of a node that weights are rounded up to, so that none is fuller than it may be.
+"""Parts of a node to which weights are rounded up, so that no node is overfull.
 
-So many, because then up to sixteen equal sites fill a node without a rest.
-"""
+With this number up to sixteen equal sites fill a node without a remainder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class HostWeight:
 
 @dataclass(frozen=True, slots=True)
 class SiteWeight:
-    """A site, and the polls an hour that are planned for its pages: those of its `hosts`, if named."""
+    """A site and the polls per hour planned for its pages: those of its `hosts`, if given."""
 
     site: str
     polls: float
@@ -43,12 +42,12 @@ class SiteWeight:
 
 @dataclass(frozen=True, slots=True)
 class SiteShare:
-    """A site on a node, or one `host` of it, or a part; `polls` and `pages` are what is on this node."""
+    """A site on a node, or one `host` of it, or a part; `polls` and `pages` count this node only."""
 
     site: str
     polls: float
     pages: int = 0
-    host: str = ""  # "": all of the site's
+    host: str = ""  # "": all hosts of the site
     part: int = 1
     parts: int = 1
 
@@ -62,7 +61,7 @@ class PackedNode:
 
 @dataclass(frozen=True, slots=True)
 class SiteMove:
-    """What was on another node in the plan before; names as in `SiteShare`."""
+    """A site share that was on another node in the previous plan; fields as in `SiteShare`."""
 
     site: str
     host: str
@@ -81,8 +80,8 @@ class PackingPlan:
     sites: int
     at_least: int
     nodes: tuple[PackedNode, ...]
-    moved: tuple[SiteMove, ...] = ()  # since the plan before
-    large: tuple[str, ...] = ()  # sites that want more than a node has
+    moved: tuple[SiteMove, ...] = ()  # since the previous plan
+    large: tuple[str, ...] = ()  # sites larger than a node
 
 
 def planned(
@@ -123,7 +122,7 @@ def planned(
 
 
 def _shares(site: SiteWeight, capacity: float) -> Iterator[SiteShare]:
-    """The site, if a node can have it; else its hosts, each in as many parts as need be."""
+    """The site, if a node can hold it; otherwise its hosts, each in as many parts as needed."""
     whole = (HostWeight("", site.polls, site.pages),)
     for item in site.hosts if _parts(site.polls, capacity) > 1 and site.hosts else whole:
         parts = _parts(item.polls, capacity)
@@ -133,7 +132,7 @@ def _shares(site: SiteWeight, capacity: float) -> Iterator[SiteShare]:
 
 
 def _parts(polls: float, capacity: float) -> int:
-    return math.ceil(polls / capacity * (1 - 1e-9))  # none of what is not polled
+    return math.ceil(polls / capacity * (1 - 1e-9))  # 0 for sites that are not polled
 
 
 def _key(share: SiteShare) -> tuple[str, str, int]:

@@ -1,9 +1,8 @@
-"""An overloaded node polls less: the pages most often polled in vain give way first.
+"""Poll reduction of an overloaded node: pages whose polls found least change are lowered first.
 
 Pages are lowered by one state each, those with most penalties in their history first and in their own
-order among equals, round after round until the node fits. The scheme as printed
-loops until it does, which never ends once every page is in its lowest state;
-here it stops, and the node stays overloaded.
+order among equals, round after round until the node fits. The printed scheme loops until it does, which
+never ends once every page is in its lowest state; here it stops, and the node stays overloaded.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy.typing as npt
 def reduced(
     states: npt.NDArray[Any], penalties: npt.NDArray[Any], surplus: int
 ) -> tuple[npt.NDArray[Any], int]:
-    """The states after `surplus` units were taken from them, and how many could not be.
+    """States after up to `surplus` units were removed, and the number of units left.
 
     >>> reduced(np.array([3, 2, 1, 2]), np.array([0, 5, 9, 5]), surplus=3)
     (array([2, 1, 1, 1]), 0)

@@ -1,9 +1,8 @@
-"""The two-phase scheme: pack once, then mend what overflows as the weights are learned.
+"""Two-phase scheme: pack once, then repair overloads as the weights are learned.
 
-Each node has an automaton that says how likely it is, when overloaded, to let sites go rather than to poll
-less. What stays of an overloaded node is the fullest part that fits; what goes is fitted in
-elsewhere when all nodes were looked at, or opens a node. Nodes that were emptied stay as bins
-and are used again.
+Each node has an automaton that gives the probability of moving sites rather than polling less when it is
+overloaded. An overloaded node keeps the fullest subset that fits; the other sites are fitted in elsewhere
+after all nodes were checked, or open a node. Empty nodes stay as bins and are used again.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from fieldmouse.policy.packing.subset import fullest
 
 @dataclass(slots=True)
 class TwoPhase:
-    """The nodes as they stand. Weights and the capacity are whole units, 1/N of a poll."""
+    """Present packing. Weights and the capacity are whole units, 1/N of a poll."""
 
     capacity: int
     rule: NodeAutomaton
     bins: Bins
-    nodes: list[int]  # the automaton's state of each bin
-    moves: int = 0  # sites sent away so far
-    lowered: int = 0  # units that pages were lowered by so far
+    nodes: list[int]  # automaton state of each bin
+    moves: int = 0  # sites moved
+    lowered: int = 0  # units by which pages were lowered
 
     @classmethod
     def first(cls, weights: Sequence[int], capacity: int, rule: NodeAutomaton) -> TwoPhase:
-        """The first phase."""
+        """Run the first phase."""
         bins = best_fit_decreasing(weights, capacity)
         return cls(capacity, rule, bins, [rule.threshold] * len(bins))
 
@@ -49,9 +48,9 @@ class TwoPhase:
         sites: npt.NDArray[np.intp],
         rng: np.random.Generator,
     ) -> npt.NDArray[Any]:
-        """The second phase of one slot: states of the pages after every overloaded node did its part.
+        """Run the second phase of one slot; return the states of the pages afterwards.
 
-        `sites` says of each page which site it is of; the pages of a site stand together, in order.
+        `sites` is the site of each page; the pages of a site are consecutive, in order.
         """
         weights = np.bincount(sites, weights=states).astype(np.int64).tolist()
         going: list[int] = []

@@ -1,11 +1,13 @@
-"""Fewest bins: bin completion with a bound on the nodes of the search.
+"""Search for the fewest bins: bin completion with a limit on search nodes.
 
-Bins are filled one after another. The heaviest item that is left goes into the next bin, and what
-may go with it is tried fullest first (Korf, A new algorithm for optimal bin packing, 2002): only
-sets to which no other item could be added. A branch ends where the second bound of
-Martello and Toth says that it cannot beat the best packing known. That one comes from Best Fit Decreasing,
-or from filling bin after bin as full as can be (minimum bin slack; Gupta and Ho, 1999);
-mostly one of them meets the bound, and nothing needs to be searched.
+Bins are filled one after another. The heaviest item left goes into the next bin, and its possible
+companions
+are tried fullest first (Korf, A new algorithm for optimal bin packing, 2002): only sets to which no other
+item
+could be added. A branch ends where the second bound of Martello and Toth shows that it cannot beat the
+best
+packing known. That one comes from Best Fit Decreasing, or from filling bin after bin as full as possible
+(minimum bin slack; Gupta and Ho, 1999); mostly one of them meets the bound, and no search is needed.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from fieldmouse.policy.packing.fit import Bins, best_fit_decreasing
 from fieldmouse.policy.packing.subset import fullest
 
 NODES = 20_000
-"""Bins filled in a search before it rests with what it has: about a second."""
+"""Limit on the search steps: about a second."""
 
 SEARCHED = 250
-"""Items beyond which a search of so few nodes finds nothing that the heuristics did not."""
+"""Number of items above which a search of that size finds nothing better than the heuristics."""
 
 FILLED = 20_000_000_000
-"""Items times bins times units of a bin beyond which filling bins as full as can be takes seconds."""
+"""Items times bins times units of a bin above which minimum bin slack takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """`bound` bins are needed at least; the packing is as good as any if it has as many."""
+    """Packing and a lower bound; optimal if it has `bound` bins."""
 
     bins: Bins
     bound: int
@@ -40,7 +42,7 @@ class Packing:
 
 
 def packed(weights: Sequence[int], capacity: int, nodes: int = NODES) -> Packing:
-    """A packing into as few bins as were found; no weight is above the capacity.
+    """Pack into as few bins as the search finds; no weight may exceed the capacity.
 
     >>> found = packed([6, 5, 4, 3, 3, 2, 7], capacity=10)
     >>> len(found.bins), found.is_proven
@@ -58,7 +60,7 @@ def packed(weights: Sequence[int], capacity: int, nodes: int = NODES) -> Packing
 
 
 def _slackless(weights: Sequence[int], capacity: int) -> Bins:
-    """The heaviest item left, with the fullest company it can have, bin after bin."""
+    """Minimum bin slack: the heaviest item left with the fullest set of companions, bin after bin."""
     left = sorted(range(len(weights)), key=lambda item: -weights[item])
     bins: Bins = []
     while left:
@@ -71,7 +73,7 @@ def _slackless(weights: Sequence[int], capacity: int) -> Bins:
 
 
 class _Completion:
-    """The search itself; `is_exhausted` says that nothing better exists than what it found."""
+    """The search; `is_exhausted` means that no better packing exists."""
 
     def __init__(self, weights: Sequence[int], capacity: int, best: Bins, bound: int, nodes: int):
         self.weights = weights
@@ -84,7 +86,7 @@ class _Completion:
 
     def _go_on(self, left: list[int], bins: Bins) -> None:
         if not left:
-            self.best = bins  # only ever reached with fewer bins than before
+            self.best = bins  # only reached with fewer bins than before
             return
         for held in self._companies(left):
             if self.nodes <= 0 or len(self.best) == self.bound:
@@ -97,13 +99,13 @@ class _Completion:
                 self._go_on(rest, [*bins, held])
 
     def _companies(self, left: list[int]) -> Iterator[list[int]]:
-        """Bins with the heaviest item in which no further item would fit, fullest first."""
+        """Bins with the heaviest item in which no further item fits, fullest first."""
         first, *rest = left
         found = list(self._completed([first], self.capacity - self.weights[first], rest, self.capacity))
         yield from sorted(found, key=lambda held: -sum(self.weights[item] for item in held))
 
     def _completed(self, held: list[int], room: int, rest: list[int], skipped: int) -> Iterator[list[int]]:
-        """`skipped` is the lightest item left out so far: a bin with room for it is not full."""
+        """Complete a bin. A bin with room for `skipped`, the lightest item left out, is not full."""
         fitting = [place for place, item in enumerate(rest) if self.weights[item] <= room]
         if not fitting:
             if skipped > room:
@@ -115,7 +117,7 @@ class _Completion:
             item = rest[place]
             weight = self.weights[item]
             if weight == seen:
-                continue  # one of equals is as good as another
+                continue  # equal items are interchangeable
             seen = weight
             if self.nodes <= 0:
                 return

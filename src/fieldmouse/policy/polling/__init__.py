@@ -1,17 +1,16 @@
-"""How many polls each page gets, out of a budget that is too small for all.
+"""Polling policies: division of a limited poll budget among pages.
 
-A policy plans: from what is believed of each page (`policy.change`) and from columns of its own
-it makes polls per time unit, a number a page, that sum to the budget at most. Whoever
-obeys it spaces a page's polls evenly: that alone is worth more than any choice of rates.
-Pages may weigh more or less, and hosts may bear no more than so many polls.
+From the belief about each page (`policy.change`) and its own columns a policy plans a poll rate per page;
+the rates sum to the budget at most. The caller spaces a page's polls evenly: that alone is worth more than
+any choice of rates. Pages may have weights, and hosts may have limits.
 
-- `learned`: the most freshness by what is believed, and a small share for all alike. The default.
-- `uniform`: every page the same. The opponent that is hard to beat.
-- `proportional`: as often as it changes; what everybody thinks of first, and worse than uniform.
+- `learned`: the most expected freshness, and a small share for all pages alike. The default.
+- `uniform`: every page the same. Hard to beat.
+- `proportional`: as often as the page changes; the obvious choice, and worse than uniform.
 - `automaton`: the learning automata of Yazidi (2006).
 - `multiplicative`: the interval times a factor up and down, as Nutch and StormCrawler do.
 - `optimal`: the most freshness if the rates were as believed (or are known, in the lab).
-- `harmonic`: as `optimal`, with a penalty that starves no page.
+- `harmonic`: like `optimal`, with a penalty that starves no page.
 """
 
 from __future__ import annotations
@@ -41,4 +40,4 @@ POLICIES: dict[str, Callable[[], PollingPolicy]] = {
     "optimal": Optimal,
     "harmonic": Harmonic,
 }
-"""Every policy by the name a setting calls it; made without arguments it is as it comes."""
+"""Policies by the name used in settings; each can be created without arguments."""

@@ -1,7 +1,7 @@
-"""As often as an automaton says that goes up with every change found and down with every poll in vain.
+"""Automaton policy: a state per page that rises with each change found and falls with each poll without one.
 
-The page automaton of Yazidi (2006), see `policy.automata`. A share of a slot's polls is all it knows of
-time, so where there are no slots its states are shares of the budget.
+The page automaton of Yazidi (2006), see `policy.automata`. It measures time only as a share of a slot's
+polls, so without slots its states are shares of the budget.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fieldmouse.policy.polling.uniform import in_shares
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """resolution: the automaton's states. grain: the length of a slot; 0 where there are none.
+    """resolution: number of states. grain: length of a slot; 0: no slots.
 
-    In slots it asks for what its states say and no more than that, even of a larger budget.
+    With slots the plan never exceeds the rates of the states, even if the budget is larger.
 
     >>> paper = Automaton(resolution=4, grain=1.0)
     >>> state = paper.observe(paper.begin(2), None, 1.0, np.array([True, False]))

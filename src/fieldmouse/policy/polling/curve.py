@@ -1,9 +1,9 @@
-"""What a poll is worth: freshness as a function of polls, its slope, and how many polls a price buys.
+"""Value of a poll: freshness as a function of the poll rate, its slope, and the slope's inverse.
 
-A page that changes at the rate `lam` and is polled evenly, `f` times per time unit, is fresh for the share
-f/lam * (1 - exp(-lam/f)) of the time (Cho and Garcia-Molina 2000). One more poll is worth
-slope(lam/f) / lam, at most 1/lam: at a higher price the page is best left alone. In a world of slots,
-where copies are looked at when the slot's polls are done, both are larger by lam / (1 - exp(-lam)).
+A page that changes at the rate `lam` and is polled evenly, `f` times per time unit, is fresh for the
+share f/lam * (1 - exp(-lam/f)) of the time (Cho and Garcia-Molina 2000). One more poll is worth
+slope(lam/f) / lam, at most 1/lam: at a higher price the page is not polled. With slots, where copies are
+judged after the slot's polls, both are larger by lam / (1 - exp(-lam)).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOG_CHANGES, _LOG_SLOPES = np.log(_CHANGES), np.log(_SLOPES)
 
 
 def changes_at(value: Reals) -> Reals:
-    """The inverse of `slope`; infinite from 1 on.
+    """Inverse of `slope`; infinite from 1 on.
 
     >>> changes_at(slope(np.array([1e-9, 0.01, 1.0, 30.0]))).round(4).tolist()
     [0.0, 0.01, 1.0, 30.0]
@@ -48,7 +48,7 @@ def changes_at(value: Reals) -> Reals:
 
 
 def slotted(rates: Reals, grain: float) -> Reals:
-    """By how much polls are worth more where time is cut into slots of this length; 1 without slots."""
+    """Factor by which polls are worth more with slots of this length; 1 without slots."""
     if not grain:
         return np.ones_like(rates)
     x = np.maximum(rates * grain, 1e-12)

@@ -1,8 +1,8 @@
-"""No page is starved: the penalty of a copy is the harmonic number of the changes it has missed.
+"""Harmonic policy: the penalty of a copy is the harmonic number of its missed changes; no page is starved.
 
-The first missed change hurts most and no later one is free (Kolobov, Peres, Lu and Horvitz 2019). Polls that
-come at random then cost log(1 + rate / polls), and the best plan has a closed form: pages that
-change ever faster are polled ever more often up to a bound, instead of being given up.
+The first missed change hurts most and no later one is free (Kolobov, Peres, Lu and Horvitz 2019). Polls at
+random times then cost log(1 + rate / polls), and the best plan has a closed form: faster pages are polled
+more often up to a bound, instead of being given up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a polling policy is asked."""
+"""Interface of polling policies."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ State = npt.NDArray[np.float32]
 
 
 class PollingPolicy(Protocol):
-    """Pages are rows. All of it is pure: nothing given is changed, and what is asked twice is answered alike.
+    """Pure rule from beliefs to poll rates; pages are rows. Arguments are never changed.
 
-    A belief is kept of every page whatever the policy is, by whoever keeps the pages; `observe` is told
-    the belief from before the look.
+    The caller keeps a belief about every page whatever the policy is; `observe` receives the belief from
+    before the poll.
     """
 
     @property
     def width(self) -> int:
-        """Columns that the policy keeps for a page, besides the belief."""
+        """Columns that the policy keeps per page, in addition to the belief."""
         ...
 
     def begin(self, pages: int) -> State:
-        """The state of pages of which nothing is known yet, a row each and `width` columns."""
+        """State of unknown pages: a row each, with `width` columns."""
         ...
 
     def observe(self, state: State, belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
-        """The state after one more look at each of these pages: time since the look before, and one bit."""
+        """State after one more poll of each page: `gap` is the time since the previous poll."""
         ...
 
     def plan(
@@ -46,15 +46,16 @@ class PollingPolicy(Protocol):
     ) -> Reals:
         """Polls per time unit of each page, together at most `budget`.
 
-        `weight`: how much a page's freshness counts, 1 by default. `host`: the number of each page's host;
-        `host_limit`: polls per time unit that each host bears (one number for all hosts, or one a host).
-        Less than the budget is spent only where hosts bear no more or polls would be of no use.
+        `weight`: weight of a page's freshness, 1 by default. `host`: number of each page's host;
+        `host_limit`: polls per time unit that each host allows (one number for all hosts, or one per
+        host). The plan stays below the budget only if host limits are reached or more polls would be
+        useless.
         """
         ...
 
 
 class Stateless:
-    """For policies that live on the belief alone."""
+    """Base of the policies that use the belief alone."""
 
     @property
     def width(self) -> int:

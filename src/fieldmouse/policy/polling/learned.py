@@ -1,13 +1,12 @@
-"""The most freshness that a budget can buy, when rates are not known but believed.
+"""Learned policy: the most expected freshness for a budget when rates are uncertain.
 
-`Optimal` with estimates put in for the rates would trust a page that changed at one look out of one. Here
-the value of a poll is the mean of its values over all rates that the page may have, so a
-page that is hardly known is polled much as its population is, and one that is well known as it should be.
-A share of the budget goes to all pages alike: what is given up is looked at again now and then, and
-a page that changes its habits is found.
+`Optimal` with estimates for the rates would trust a page that changed at one poll out of one. Here the
+value of a poll is its mean over all rates the page may have, so a page that is hardly known is polled
+like its population, and a well-known page at its own rate. A share of the budget goes to all pages alike:
+pages that were given up are polled again now and then, and a page that changes its behaviour is found.
 
-The value of a poll at each of some poll rates is a table of a column a page. It is made in blocks, once a
-plan; a price then is a place in each column.
+The value of a poll is tabulated for some poll rates, one column per page. The table is built in blocks,
+once per plan; a price then is a position in each column.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ from fieldmouse.policy.polling.uniform import in_shares
 
 LEVELS = 24
 REACH = 300.0
-"""Poll rates are tabled from the mean divided by this to the mean times this; less is none."""
+"""Poll rates are tabulated from the mean divided by this to the mean times this; lower rates count as none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned(Stateless):
-    """explore: the share of the budget that all pages get alike. grain: as in `Optimal`."""
+    """explore: share of the budget that all pages get alike. grain: as in `Optimal`."""
 
     explore: float = 0.02
     grain: float = 0.0
@@ -72,7 +72,7 @@ class Learned(Stateless):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Values:
-    """The logarithm of a poll's value (a column a page) at each of some logarithms of poll rates (rows)."""
+    """Logarithms of a poll's value (a column per page) at some logarithms of poll rates (rows)."""
 
     log_values: npt.NDArray[np.float32]
     log_rates: Reals
@@ -84,7 +84,7 @@ class _Values:
         rates = np.geomspace(mean / REACH, mean * REACH, LEVELS)
         worth = slotted(law.rates, grain) / law.rates
         value = slope(law.rates[:, None] / rates) * worth[:, None]
-        # Seconds and years: single precision holds the values only around their own size.
+        # Values range from seconds to years: single precision holds them only near their own size.
         size = float(value.max())
         scaled = (value / size).T.astype(np.float32)
         table = np.empty((LEVELS, len(belief)), np.float32)
@@ -94,7 +94,7 @@ class _Values:
         return _Values(table, np.log(rates), 1 / grain if grain else np.inf)
 
     def bought(self, log_price: Reals) -> Reals:
-        """Poll rates at which a poll is worth this much: in between two rows on a straight line."""
+        """Poll rates at which a poll has this price; linear interpolation between two rows."""
         pages = self.log_values.shape[1]
         log_price = np.broadcast_to(log_price, pages)
         polls = np.empty(pages)

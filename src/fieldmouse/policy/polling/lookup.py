@@ -1,4 +1,4 @@
-"""A polling policy by its name: one of ours, or somebody else's by where it can be imported from."""
+"""Lookup of a polling policy by its name or import path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASKED = ("begin", "observe", "plan", "width")
 
 
 def policy(name: str) -> PollingPolicy:
-    """The policy of this name, as it comes.
+    """Policy with this name and default parameters.
 
     >>> policy("uniform").width
     0

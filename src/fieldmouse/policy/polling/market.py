@@ -1,11 +1,10 @@
-"""One budget, many pages, hosts that bear only so much: the price at which the polls are sold out.
+"""Allocation of a poll budget to pages, with limits per host, by a price per poll.
 
-Every plan here is the answer to "maximise a sum of concave functions of each page's polls, the polls
-summing to a budget". Then there is a price of a poll (the Lagrange multiplier), and a page
-buys polls until one more is not worth the price. The lower the price, the more is bought, so the price
-is found between two others. A host that would be asked for more than it bears has a price of its
-own, higher than the common one (Kolobov, Bubeck and Zimmert 2020): its pages buy fewer polls, and
-pages of other hosts buy those.
+Every plan maximises a sum of concave functions of each page's polls under a budget. Then there is a price
+of a poll (the Lagrange multiplier), and a page buys polls until one more is not worth the price. The
+lower the price, the more is bought, so the price is found by bracketing. A host above its limit gets its
+own, higher price (Kolobov, Bubeck and Zimmert 2020): its pages buy fewer polls, and pages of other hosts
+buy those.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import numpy.typing as npt
 from fieldmouse.policy.polling.interface import Hosts, Reals
 
 Demand = Callable[[Reals], Reals]
-"""The polls that each page buys: at one price, or at a price a page. Never rises with a price."""
+"""Polls that each page buys, at one price or at a price per page. Never rises with a price."""
 
 _WIDE = 115.0
-"""Prices are sought between exp(-this) and exp(this): seconds, slots and years alike."""
+"""Prices are sought between exp(-this) and exp(this): enough for seconds, slots and years."""
 
 _STEPS = 60
 _NEAR = 1e-8
@@ -30,7 +29,7 @@ _NEAR = 1e-8
 def sell(
     demand: Demand, budget: float, *, host: Hosts | None = None, host_limit: npt.ArrayLike | None = None
 ) -> Reals:
-    """The polls of each page at the prices that spend the budget and keep every host's limit.
+    """Polls of each page at the prices that spend the budget within every host's limit.
 
     >>> sell(lambda price: np.ones(3) / price, 6.0).round(6).tolist()
     [2.0, 2.0, 2.0]
@@ -50,10 +49,10 @@ def sell(
 
 
 def _sold(demand: Demand, purse: Hosts, limits: Reals) -> Reals:
-    """What is bought if all pages of a purse pay the one price that just spends it."""
+    """Polls bought if all pages of a purse pay the one price that just spends it."""
     low, high = _log_prices(demand, purse, limits)
     least = demand(np.exp(high)[purse])
-    # Pages that all jump at one price leave a rest, which they share.
+    # Pages that all jump at one price leave a remainder, which they share.
     most = np.maximum(demand(np.exp(low)[purse]), least)
     spent, more = _sums(least, purse, limits), _sums(most - least, purse, limits)
     share = np.clip((limits - spent) / np.maximum(more, 1e-300), 0.0, 1.0)
@@ -69,10 +68,10 @@ def _sums(polls: Reals, purse: Hosts, limits: Reals) -> Reals:
 
 
 def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Reals]:
-    """Logarithms of two prices close together for each purse: more than it holds is bought at the lower one.
+    """Log prices, close together, for each purse: at the lower one more is bought than the purse holds.
 
-    Where even the lowest price leaves something in the purse, both are the lowest. Found by turns
-    by halving and by a straight line through what was bought at the ends, in logarithms.
+    If even the lowest price does not spend the purse, both are the lowest. Found by alternating bisection
+    and linear interpolation in logarithms.
     """
     low, high = np.full(len(limits), -_WIDE), np.full(len(limits), _WIDE)
     target = np.log(np.maximum(limits, 1e-300))

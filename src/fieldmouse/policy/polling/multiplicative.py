@@ -1,9 +1,9 @@
-"""The interval times a factor: shorter after a change, longer after none. What other crawlers do.
+"""Multiplicative policy: the interval shrinks after a change and grows after none, as in other crawlers.
 
-Nutch's AdaptiveFetchSchedule (as configured when it comes) multiplies by 0.8 and 1.4, StormCrawler's
-AdaptiveScheduler by 0.5 and 1.5, each within bounds. Such a page comes to rest where a certain share of its
-polls finds a change, whatever the budget is. Here all intervals are stretched alike to
-meet the budget, which is kinder to the rule than to let pages wait that are due.
+Nutch's AdaptiveFetchSchedule (default configuration) multiplies by 0.8 and 1.4, StormCrawler's
+AdaptiveScheduler by 0.5 and 1.5, each within bounds. Such a page settles where a certain share of its
+polls finds a change, whatever the budget is. Here all intervals are stretched alike to meet the budget,
+which favours the rule over letting due pages wait.
 """
 
 from __future__ import annotations

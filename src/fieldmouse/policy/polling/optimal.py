@@ -1,8 +1,8 @@
-"""The most freshness that a budget can buy, if the rates are known.
+"""Optimal policy: the most freshness for a budget if the rates are known.
 
 Cho and Garcia-Molina (2000), Azar, Horvitz, Lubetzky, Peres and Shahaf (2018). A page is polled until one
-more poll is not worth its price. Pages that change too fast to be followed get nothing at all: a poll spent
-there is gone before it is read.
+more poll is not worth its price. Pages that change too fast get nothing at all: their copies are stale
+before they are read.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fieldmouse.policy.polling.market import sell
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimal(Stateless):
-    """`rates`: each page's true rate; without them what is believed is taken for the truth.
+    """`rates`: each page's true rate; None: the estimated rates count as true.
 
-    grain: the length of a slot, where time is cut into slots; no page is polled twice in one.
+    grain: length of a slot, if time is divided into slots; no page is polled twice in one.
 
     >>> from fieldmouse.policy import change
     >>> known = Optimal(np.array([1.0, 2.0, 200.0]))

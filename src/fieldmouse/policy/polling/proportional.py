@@ -1,4 +1,4 @@
-"""As often as a page changes: what everybody thinks of first.
+"""Proportional policy: polls in proportion to the change rate.
 
 It is worse than `uniform` (Cho and Garcia-Molina 2000): the polls go to pages whose copies are stale again
 at once.
@@ -18,7 +18,7 @@ from fieldmouse.policy.polling.uniform import in_shares
 
 @dataclass(frozen=True, slots=True)
 class Proportional(Stateless):
-    """grain: the length of a slot, where time is cut into slots; no page is polled twice in one."""
+    """grain: length of a slot, if time is divided into slots; no page is polled twice in one."""
 
     grain: float = 0.0
 

@@ -1,4 +1,4 @@
-"""Every page the same, whatever is known of it."""
+"""Uniform policy: the same poll rate for every page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def in_shares(
     host_limit: npt.ArrayLike | None = None,
     grain: float = 0.0,
 ) -> Reals:
-    """The budget in these proportions, times the pages' weights, as far as hosts bear it.
+    """Divide the budget in these proportions, times the pages' weights, within the host limits.
 
     grain: no page is polled twice in a slot of this length.
     """
