@@ -49,7 +49,7 @@ def plain(said: Statements) -> tuple[dict[int, float], dict[int, float]]:
 
 @pytest.fixture(autouse=True)
 def _sorted_in_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "_LEAST", 3)
+    monkeypatch.setattr(statements, "_MIN_BATCH", 3)
 
 
 @given(st.lists(rows, min_size=1, max_size=4))

@@ -152,7 +152,7 @@ def test_a_webhook_with_tls_is_trusted_as_far_as_its_certificate() -> None:
     assert SECRET not in setback.why
 
 
-def test_nobody_there_is_a_setback_too() -> None:
+def test_unreachable_receiver_is_a_delivery_failure() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         setback = sent(hook(f"http://127.0.0.1:{taken.getsockname()[1]}/{SECRET}"), change())
@@ -210,7 +210,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_began(tmp_path: Path) ->
         time.sleep(0.01)
 
 
-def test_what_a_program_leaves_running_holds_nobody_up(tmp_path: Path) -> None:
+def test_background_child_of_a_program_does_not_block(tmp_path: Path) -> None:
     try:
         assert sent(program(tmp_path, "sleep 600 & echo $! > child"), change()) is None
     finally:
@@ -267,7 +267,7 @@ def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
 
 
 @given(anything, anything)
-def test_no_title_and_no_url_becomes_a_header_or_a_line_of_its_own(title: str, path: str) -> None:
+def test_titles_and_urls_cannot_add_headers_or_lines(title: str, path: str) -> None:
     told = change(title="x\r\nBcc: all@example.org\r\n\r\n" + title, url="http://a.example/\n" + path)
     message = mail(1).written(Notice([told]))
     raw = bytes(message)
@@ -298,7 +298,7 @@ def test_a_mail_server_that_refuses_is_a_setback(office: dict[str, object], why:
     assert there.letters == []
 
 
-def test_who_is_put_off_gets_it_later_and_the_others_only_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_deferred_receiver_gets_the_mail_later_and_others_only_once(caplog: pytest.LogCaptureFixture) -> None:
     people = ("a@example.org", "b@example.org", "c@example.org")
     with post_office(refuses={"b@example.org": 450, "c@example.org": 550}) as office:
         channel = mail(office.port, to=people)
@@ -418,7 +418,7 @@ def test_feed_letter_and_list_name_the_same_share_of_words(tmp_path: Path, share
     assert _cells(None, one)[2] == shown
 
 
-def test_a_feed_goes_on_after_a_kill_with_what_it_had(tmp_path: Path) -> None:
+def test_feed_keeps_its_entries_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "changes.atom"
     one, other = feed(path), feed(tmp_path / "other.atom", before=Notice([change(1), change(2)], [0, 100]))
     assert sent(one, change(1), change(2)) is None
@@ -448,7 +448,7 @@ def test_no_title_breaks_a_feed_or_hides_in_it(texts: list[tuple[str, str]]) -> 
         assert "\n" not in entry["title"]
 
 
-def test_a_file_that_is_no_feed_of_ours_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_file_in_place_of_the_feed_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "thesis.txt"
     path.write_text("years of work")
     setback = sent(feed(path), change())
