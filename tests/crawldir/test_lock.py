@@ -113,9 +113,7 @@ def test_a_crawl_that_was_killed_without_its_lock_file_can_be_taken(home: CrawlD
     home.unlock()
 
 
-def test_reader_without_write_permission_sees_the_owner(
-    home: CrawlDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reader_without_write_access_sees_the_owner(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root we may open anything, so here the system is asked to refuse."""
     home.lock()
     there = os.open
