@@ -1,12 +1,12 @@
-"""From a crawl's own trace to a model of its buffer, and how far to trust it.
+"""Fit of a buffer model to the trace of a crawl, with a report on its quality.
 
     fitted = fit(trace, capacity=200)
     fitted.model                    # to be solved, simulated, optimised
-    fitted.report.sentences()       # what does not hold, what was not seen
+    fitted.report.sentences()       # caveats and missing data
 
-All is done with numpy in a fraction of a second, so that a crawl can fit itself
-again every few minutes. Only `draws`, which plays out what chance would do, takes
-longer, and is for people.
+It needs only numpy and takes a fraction of a second, so that a crawl can repeat the fit
+every few minutes. Only `draws`, a parametric bootstrap, takes
+longer and is meant for people.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """`rates` are pages in a second with so many robots, for the numbers that were seen at work."""
+    """`rates` are pages per second by number of fetch workers, for the numbers that were active."""
 
     model: Model
     report: Goodness
@@ -68,12 +68,12 @@ def fit(
     draws: int = 0,
     rng: np.random.Generator | None = None,
 ) -> Fitted:
-    """The model that tells this trace best.
+    """The model that fits this trace best.
 
-    `modes` are the numbers of robots wanted (None: all that were seen for long
-    enough). `gap` and `pause`, in seconds, say what is one batch and what is a stop;
-    both are found when not given. `remembered` are `rates` of earlier fits, for modes
-    that this trace does not show. A service may have so many `phases`.
+    `modes` are the wanted numbers of fetch workers (None: all that were seen for long
+    enough). `gap` and `pause`, in seconds, define a batch and a stop;
+    both are estimated when not given. `remembered` are `rates` of earlier fits, for modes
+    that are missing in this trace. `phases` limits the phases of a service time.
     """
     if len(trace.service) == 0:
         raise FitError(

@@ -28,9 +28,9 @@ def most_likely(
     rounds: int = 300,
     starts: int = 3,
 ) -> tuple[PhaseType, float]:
-    """The phase type with so many phases that climbs end at, and its log-likelihood.
+    """The phase type with `phases` phases found by the climbs, and its log-likelihood.
 
-    The likelihood has several summits, so the best of some random `starts` is kept.
+    The likelihood has several maxima, so the best of some random `starts` is kept.
     """
     scale = float(times.sum() + outlived.sum()) / len(times)
     exact, counts = condensed(np.maximum(times, 1e-9 * scale) / scale)

@@ -1,10 +1,10 @@
-"""All threshold rules of a model at once, with the work that they share done once.
+"""Evaluation of all threshold rules of a model at once, with shared work done once.
 
 A rule's levels fall into two parts: those from the bottom up where its largest
-number of robots works, and the rest above. What a visit to the upper part brings
-(where it comes back down, and what happens meanwhile) does not depend on the lower
-part, and the other way round. So the lower part is reduced once per mode and
-level, the upper parts hang together as a tree (rules that agree on the top levels
+number of fetch workers is active, and the rest above. The effect of a visit to the upper part
+(where it comes back down, and the gains until then) does not depend on the lower
+part, and vice versa. So the lower part is reduced once per mode and
+level, the upper parts form a tree (rules that agree on the top levels
 share a branch), and a rule costs one small chain on the level where the two meet.
 With two modes and K levels that is K small chains instead of K large ones.
 """
@@ -23,12 +23,12 @@ from fieldmouse.queueing.solve.stationary import HUGE, passage, shares
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Of each mode (the smallest first) at each level: rates between states, and what is gathered.
+    """Transition rates and gains of each mode (the smallest first) at each level.
 
     `within[mode, level]` stays on the level, `climb[mode, level, l]` goes up by l + 1,
-    `down[level]` falls by one, and `gains[mode, level, state]` is gathered in a unit of
-    time; its first kind is time itself. A level has n states, the empty one fewer, and
-    what is written for states it has not is 0.
+    `down[level]` falls by one, and `gains[mode, level, state]` is collected per unit of
+    time; its first kind is time itself. A level has n states, the empty one fewer;
+    entries for missing states are 0.
     """
 
     within: FloatArray
@@ -104,10 +104,10 @@ def lower_parts(given: Rates, empty_states: int) -> Lower:
 
 
 def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArray) -> int:
-    """Every rule by which a higher level never has a larger mode; returns how many there are.
+    """Evaluate every rule in which a higher level never has a larger mode; returns their number.
 
-    Of each, `peaks[rule, mode]` becomes the highest level at which the mode works (-1:
-    nowhere) and `totals[rule]` what is gathered, to be divided by its time.
+    For each, `peaks[rule, mode]` becomes the highest level of the mode (-1:
+    nowhere) and `totals[rule]` the gains, to be divided by its time.
     """
     modes, levels, jumps, n, _ = given.climb.shape
     kinds = given.gains.shape[3]
@@ -123,7 +123,7 @@ def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArr
 
 @compiled
 def _folded(folds: int) -> float:
-    """What is left of one after dividing it by HUGE so many times."""
+    """1 divided by HUGE `folds` times."""
     return 1.0 if folds <= 0 else 1.0 / HUGE if folds == 1 else 0.0
 
 
@@ -158,11 +158,11 @@ def _upper_part(
     out: FloatArray, back: FloatArray, bounty: FloatArray, folds: int, new_back: FloatArray,
     new_bounty: FloatArray,
 ) -> int:  # fmt: skip
-    """Add a level to an upper part: `out` has where it falls to, and what it gathers before.
+    """Add a level to an upper part: `out` has its destinations below and its gains before.
 
     `back[l]` and `bounty[l]`: from l + 1 levels above, where this level is entered
-    when the upper part is left, and what was gathered; the new ones say the same of
-    the level below. Returns how often the new gatherings are divided by HUGE.
+    when the upper part is left, and the gains until then; the new ones say the same for
+    the level below. Returns how often the new gains are divided by HUGE.
     """
     jumps, n, kinds = bounty.shape
     longest = 0.0

@@ -58,7 +58,7 @@ def play(
     service_start: FloatArray, service_ladder: FloatArray, life_start: FloatArray, life_ladder: FloatArray,
     phase: int, events: int, rng: np.random.Generator, tally: FloatArray, level_time: FloatArray,
 ) -> None:  # fmt: skip
-    """Run so many events (changes of the robots' phase, pages served or obsolete) per row of `tally`.
+    """Run `events` events (changes of the arrival phase, pages served or obsolete) per row of `tally`.
 
     The system starts empty, in `phase`. `ladders` is one ladder per mode, over the
     same rungs; `mode_at` is the mode at each level; `level_time` gets the time spent

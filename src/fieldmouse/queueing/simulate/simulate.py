@@ -1,9 +1,9 @@
-"""What a long run of the system shows, and how far that may be from the truth.
+"""Measures from a long simulation run, with confidence intervals.
 
 The run is cut into stretches. Each measure is a ratio of two sums over them (pages
 dropped over pages, time empty over time), and the scatter of the stretches around the
-ratio gives its interval of confidence. This needs no assumption but that stretches
-are long against the memory of the system, and works for models of any size.
+ratio gives its confidence interval. The only assumption is that stretches
+are long compared with the memory of the system. It works for models of any size.
 """
 
 from __future__ import annotations
