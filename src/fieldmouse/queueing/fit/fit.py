@@ -27,7 +27,7 @@ from fieldmouse.queueing.fit.goodness import (
     played_chance,
     portmanteau,
     textbook_chance,
-)  # fmt: skip
+)
 from fieldmouse.queueing.fit.intervals import ArrivalStream, Seen, streams
 from fieldmouse.queueing.fit.modefit import CUT_OFTEN, LAGS, ModeFit, fit_mode
 from fieldmouse.queueing.fit.phfit import FitError, Law, Method, law_of
@@ -138,9 +138,14 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
 
 
 def _times_part(
-    name: str, law: Law, times: FloatArray, method: Method, phases: int, draws: int,
+    name: str,
+    law: Law,
+    times: FloatArray,
+    method: Method,
+    phases: int,
+    draws: int,
     rng: np.random.Generator | None,
-) -> FittedPart:  # fmt: skip
+) -> FittedPart:
     found = curve(times, law.times)
     apart = distance(found, len(times))
 
@@ -156,18 +161,35 @@ def _times_part(
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
         remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
     return FittedPart(
-        name, f"{law.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
-        rng is not None, found, remarks=tuple(remarks),
-    )  # fmt: skip
+        name,
+        f"{law.name} (by {law.by})",
+        len(times),
+        0,
+        data,
+        fitted,
+        apart,
+        chance,
+        rng is not None,
+        found,
+        remarks=tuple(remarks),
+    )
 
 
 def _lifetime_part(law: Law, trace: Trace) -> FittedPart:
     found = curve(trace.expired, law.times, trace.outlived)
     return FittedPart(
-        "lifetime", f"{law.name} (by likelihood)", len(trace.expired), len(trace.outlived),
-        Moments.of(trace.expired), _moments(law.times), distance(found, len(trace.expired)), None, False,
-        found, remarks=law.misses,
-    )  # fmt: skip
+        "lifetime",
+        f"{law.name} (by likelihood)",
+        len(trace.expired),
+        len(trace.outlived),
+        Moments.of(trace.expired),
+        _moments(law.times),
+        distance(found, len(trace.expired)),
+        None,
+        False,
+        found,
+        remarks=law.misses,
+    )
 
 
 def _arrivals_part(
@@ -185,9 +207,14 @@ def _arrivals_part(
         at = arrivals.sample(rng, sample + 1).at
         drawn = np.diff(at)
         fresh = ArrivalStream(
-            stream.robots, drawn, np.zeros(sample, np.int64), np.empty(0), np.ones(sample, np.int64),
-            float(drawn.sum()), sample,
-        )  # fmt: skip
+            stream.robots,
+            drawn,
+            np.zeros(sample, np.int64),
+            np.empty(0),
+            np.ones(sample, np.int64),
+            float(drawn.sum()),
+            sample,
+        )
         return distance(curve(drawn, fit_mode(fresh).arrivals().intervals), sample)
 
     chance: float | None = None
@@ -198,11 +225,20 @@ def _arrivals_part(
     elif few and portmanteau(mode.correlations, sample) > 0.01:
         chance = textbook_chance(apart, max(sample, 1))
     return FittedPart(
-        f"arrivals with {robots(stream.robots)}", mode.law, sample, cut, Moments.of(stream.whole),
-        Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
-        tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
+        f"arrivals with {robots(stream.robots)}",
+        mode.law,
+        sample,
+        cut,
+        Moments.of(stream.whole),
+        Moments(law.mean, law.scv, law.moment(3)),
+        apart,
+        chance,
+        played,
+        found,
+        tuple(mode.correlations.tolist()),
+        tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
         mode.remarks,
-    )  # fmt: skip
+    )
 
 
 def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> FittedPart:
@@ -211,10 +247,21 @@ def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals)
     found = curve(expected, steady)
     apart = distance(found, max(len(expected), 1))
     return FittedPart(
-        f"arrivals with {robots(mode.stream.robots)}", mode.law, len(expected), len(mode.stream.cut),
-        Moments.of(mode.stream.whole), Moments(law.mean, law.scv, law.moment(3)), apart,
-        textbook_chance(apart, max(len(expected), 1)), False, found, (), (), mode.remarks, rescaled=True,
-    )  # fmt: skip
+        f"arrivals with {robots(mode.stream.robots)}",
+        mode.law,
+        len(expected),
+        len(mode.stream.cut),
+        Moments.of(mode.stream.whole),
+        Moments(law.mean, law.scv, law.moment(3)),
+        apart,
+        textbook_chance(apart, max(len(expected), 1)),
+        False,
+        found,
+        (),
+        (),
+        mode.remarks,
+        rescaled=True,
+    )
 
 
 def _moments(law: PhaseType) -> Moments:

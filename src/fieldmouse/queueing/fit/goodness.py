@@ -90,13 +90,20 @@ class FittedPart:
 
     def to_row(self) -> dict[str, Any]:
         return {
-            "part": self.name, "law": self.law, "sample": self.sample, "cut": self.cut,
+            "part": self.name,
+            "law": self.law,
+            "sample": self.sample,
+            "cut": self.cut,
             "data": {"mean": self.data.mean, "scv": self.data.scv, "third": self.data.third},
             "fit": {"mean": self.fit.mean, "scv": self.fit.scv, "third": self.fit.third},
-            "distance": self.distance, "chance": self.chance, "played": self.played, "holds": self.holds,
-            "correlations": list(self.correlations), "fitted_correlations": list(self.fitted_correlations),
+            "distance": self.distance,
+            "chance": self.chance,
+            "played": self.played,
+            "holds": self.holds,
+            "correlations": list(self.correlations),
+            "fitted_correlations": list(self.fitted_correlations),
             "remarks": list(self.remarks),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False, slots=True)

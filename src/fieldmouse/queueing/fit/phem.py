@@ -78,9 +78,13 @@ def _stretches(
 
 @compiled
 def _expected(
-    alpha: FloatArray, S: FloatArray, leave: FloatArray,
-    lengths: FloatArray, ended: FloatArray, lasted: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, float]:  # fmt: skip
+    alpha: FloatArray,
+    S: FloatArray,
+    leave: FloatArray,
+    lengths: FloatArray,
+    ended: FloatArray,
+    lasted: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Expected starts by phase, time with i ahead while in j, exits by phase, and the log-likelihood."""
     n, stretches = len(alpha), len(lengths)
     fastest = -S[0, 0]

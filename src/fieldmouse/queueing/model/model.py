@@ -107,6 +107,9 @@ class Cost:
         2.0
         """
         return (
-            self.loss * dropped + self.obs * obsolete + self.sojourn * sojourn + self.robots * robots
+            self.loss * dropped
+            + self.obs * obsolete
+            + self.sojourn * sojourn
+            + self.robots * robots
             + self.star * star
-        )  # fmt: skip
+        )

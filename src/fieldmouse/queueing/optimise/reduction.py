@@ -113,12 +113,27 @@ def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArr
     kinds = given.gains.shape[3]
     low = lower_parts(given, empty_states)
     return _walk(
-        given.within, given.climb, given.down, given.gains, low.within, low.climb, low.gains, low.folds,
+        given.within,
+        given.climb,
+        given.down,
+        given.gains,
+        low.within,
+        low.climb,
+        low.gains,
+        low.folds,
         low.ceiling,
-        np.zeros((levels + 1, jumps, n, n)), np.zeros((levels + 1, jumps, n, kinds)),
-        np.zeros(levels + 1, dtype=np.int64), np.full((levels + 1, modes), -1), np.full(levels + 1, -1),
-        np.zeros((n, n)), np.zeros((n, n + kinds)), np.zeros(n), empty_states, peaks, totals,
-    )  # fmt: skip
+        np.zeros((levels + 1, jumps, n, n)),
+        np.zeros((levels + 1, jumps, n, kinds)),
+        np.zeros(levels + 1, dtype=np.int64),
+        np.full((levels + 1, modes), -1),
+        np.full(levels + 1, -1),
+        np.zeros((n, n)),
+        np.zeros((n, n + kinds)),
+        np.zeros(n),
+        empty_states,
+        peaks,
+        totals,
+    )
 
 
 @compiled
@@ -129,9 +144,17 @@ def _folded(folds: int) -> float:
 
 @compiled
 def _joined(
-    states: int, within: FloatArray, climb: FloatArray, gains: FloatArray, own: float, back: FloatArray,
-    bounty: FloatArray, theirs: float, chain: FloatArray, out: FloatArray,
-) -> None:  # fmt: skip
+    states: int,
+    within: FloatArray,
+    climb: FloatArray,
+    gains: FloatArray,
+    own: float,
+    back: FloatArray,
+    bounty: FloatArray,
+    theirs: float,
+    chain: FloatArray,
+    out: FloatArray,
+) -> None:
     """A level, visits to the upper part above it left out: into `chain`, and gains at the end of `out`.
 
     `own` and `theirs` bring the gains of the level and of the upper part to one scale.
@@ -155,9 +178,13 @@ def _joined(
 
 @compiled
 def _upper_part(
-    out: FloatArray, back: FloatArray, bounty: FloatArray, folds: int, new_back: FloatArray,
+    out: FloatArray,
+    back: FloatArray,
+    bounty: FloatArray,
+    folds: int,
+    new_back: FloatArray,
     new_bounty: FloatArray,
-) -> int:  # fmt: skip
+) -> int:
     """Add a level to an upper part: `out` has its destinations below and its gains before.
 
     `back[l]` and `bounty[l]`: from l + 1 levels above, where this level is entered
@@ -194,12 +221,27 @@ def _upper_part(
 
 @compiled
 def _walk(
-    within: FloatArray, climb: FloatArray, down: FloatArray, gains: FloatArray, low_within: FloatArray,
-    low_climb: FloatArray, low_gains: FloatArray, low_folds: IntArray, ceiling: IntArray,
-    back: FloatArray, bounty: FloatArray, folds: IntArray, highest: IntArray, choice: IntArray,
-    chain: FloatArray, out: FloatArray, weights: FloatArray, empty_states: int, peaks: IntArray,
+    within: FloatArray,
+    climb: FloatArray,
+    down: FloatArray,
+    gains: FloatArray,
+    low_within: FloatArray,
+    low_climb: FloatArray,
+    low_gains: FloatArray,
+    low_folds: IntArray,
+    ceiling: IntArray,
+    back: FloatArray,
+    bounty: FloatArray,
+    folds: IntArray,
+    highest: IntArray,
+    choice: IntArray,
+    chain: FloatArray,
+    out: FloatArray,
+    weights: FloatArray,
+    empty_states: int,
+    peaks: IntArray,
     totals: FloatArray,
-) -> int:  # fmt: skip
+) -> int:
     """Over the tree of upper parts, from the top level down; under each node, all lower parts."""
     modes, levels, n, kinds = gains.shape
     count, level = 0, levels
@@ -212,9 +254,17 @@ def _walk(
             states = n if meet else empty_states
             theirs = low_folds[lower, meet] - folds[meet]
             _joined(
-                states, low_within[lower, meet], low_climb[lower, meet], low_gains[lower, meet],
-                _folded(-theirs), back[meet], bounty[meet], _folded(theirs), chain, out,
-            )  # fmt: skip
+                states,
+                low_within[lower, meet],
+                low_climb[lower, meet],
+                low_gains[lower, meet],
+                _folded(-theirs),
+                back[meet],
+                bounty[meet],
+                _folded(theirs),
+                chain,
+                out,
+            )
             shares(chain, weights[:states])
             for k in range(kinds):
                 totals[count, k] = 0.0
@@ -233,9 +283,17 @@ def _walk(
         choice[level] += 1
         mode = choice[level]
         _joined(
-            n, within[mode, level], climb[mode, level], gains[mode, level], _folded(int(folds[level])),
-            back[level], bounty[level], 1.0, chain, out,
-        )  # fmt: skip
+            n,
+            within[mode, level],
+            climb[mode, level],
+            gains[mode, level],
+            _folded(int(folds[level])),
+            back[level],
+            bounty[level],
+            1.0,
+            chain,
+            out,
+        )
         for s in range(n):
             for t in range(n):
                 out[s, t] = down[level, s, t]

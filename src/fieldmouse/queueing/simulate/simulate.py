@@ -79,11 +79,20 @@ def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) ->
     level_time = np.zeros((WARM_UP + STRETCHES, len(by_level)))
     start = int(rng.choice(model.phases, p=model.modes[int(by_level[0])].theta))
     play.play(
-        ladders, mode_at, model.capacity, ADMISSIONS.index(model.admission),
-        model.service.alpha.cumsum(), model.service.ladder,
-        model.lifetime.alpha.cumsum(), model.lifetime.ladder,
-        start, length, rng, tally, level_time,
-    )  # fmt: skip
+        ladders,
+        mode_at,
+        model.capacity,
+        ADMISSIONS.index(model.admission),
+        model.service.alpha.cumsum(),
+        model.service.ladder,
+        model.lifetime.alpha.cumsum(),
+        model.lifetime.ladder,
+        start,
+        length,
+        rng,
+        tally,
+        level_time,
+    )
     return _read(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * STRETCHES)
 
 

@@ -43,9 +43,14 @@ def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
 
 @compiled
 def _fill(
-    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray, rows: FloatArray,
+    up: FloatArray,
+    S: FloatArray,
+    leave: FloatArray,
+    beta: FloatArray,
+    fades: FloatArray,
+    rows: FloatArray,
     low: int,
-) -> None:  # fmt: skip
+) -> None:
     """Write the rate from state s to state t at `rows[s, t - s + low]`."""
     levels, jumps, W = up.shape[:3]
     M = len(beta)

@@ -49,9 +49,15 @@ def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
 
 @compiled
 def _journey(
-    S: FloatArray, leave: FloatArray, beta: FloatArray, fade: float, served: FloatArray, obsolete: FloatArray,
-    rates: FloatArray, stay: FloatArray,
-) -> None:  # fmt: skip
+    S: FloatArray,
+    leave: FloatArray,
+    beta: FloatArray,
+    fade: float,
+    served: FloatArray,
+    obsolete: FloatArray,
+    rates: FloatArray,
+    stay: FloatArray,
+) -> None:
     M = len(beta)
     for ahead in range(len(served)):
         for m in range(M):
