@@ -31,7 +31,7 @@ def onlooker(home: CrawlDir) -> int:
     return handle
 
 
-def test_onlookers_do_not_take_each_other_for_the_owner(home: CrawlDir) -> None:
+def test_readers_do_not_report_each_other_as_owner(home: CrawlDir) -> None:
     handle = onlooker(home)
     assert home.owner() is None
     assert not home.killed
@@ -48,7 +48,7 @@ def test_crawl_starts_while_a_reader_checks_the_lock(home: CrawlDir, left_behind
     home.unlock()
 
 
-def test_who_never_stops_looking_is_not_waited_for(home: CrawlDir) -> None:
+def test_lock_does_not_wait_for_a_permanent_reader(home: CrawlDir) -> None:
     handle = onlooker(home)
     with pytest.raises(CrawlLocked):
         home.lock()

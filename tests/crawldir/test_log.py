@@ -223,7 +223,7 @@ def test_a_directory_is_made_once_and_opened_again(tmp_path: Path) -> None:
         CrawlDir.create(tmp_path / "c", shards=2, settings=b"")
 
 
-def test_strangers_and_other_formats_are_refused_by_name(tmp_path: Path) -> None:
+def test_other_directories_and_formats_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(NotACrawl):
         CrawlDir.open(tmp_path)
     (tmp_path / "letter").write_text("dear")

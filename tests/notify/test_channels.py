@@ -108,7 +108,7 @@ def test_several_changes_are_one_list_under_one_key_that_is_theirs() -> None:
         (babbles, "answered 500"),
     ],
 )
-def test_whatever_a_receiver_does_instead_of_taking_it_is_a_setback(fault: Fault, why: str) -> None:
+def test_any_response_but_success_is_a_delivery_failure(fault: Fault, why: str) -> None:
     with webhook() as inbox:
         inbox.fault = fault
         setback = sent(hook(inbox.url(f"/{SECRET}"), token="t0k3n"), change())
@@ -194,7 +194,7 @@ def test_a_program_that_fails_is_a_setback_with_the_beginning_of_what_it_said(tm
     assert len(setback.why) < 500
 
 
-def test_a_program_that_does_not_read_what_it_is_told_has_heard_it_all_the_same(tmp_path: Path) -> None:
+def test_program_that_ignores_its_input_counts_as_delivered(tmp_path: Path) -> None:
     changes = [change(number, title="x" * 1000) for number in range(500)]
     assert sent(program(tmp_path, "exit 0", batch=1000), *changes) is None
 
@@ -427,7 +427,7 @@ def test_feed_keeps_its_entries_after_a_kill(tmp_path: Path) -> None:
     assert path.read_bytes() == (tmp_path / "other.atom").read_bytes()
 
 
-def test_what_proved_to_be_noise_leaves_the_feed_again(tmp_path: Path) -> None:
+def test_withdrawn_changes_are_removed_from_the_feed(tmp_path: Path) -> None:
     path = tmp_path / "changes.atom"
     channel = feed(path)
     assert sent(channel, change(1), change(2)) is None

@@ -74,7 +74,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(asked: dict[str, o
         ),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be_meant_are_refused(asked: dict[str, object], says: str) -> None:
+def test_invalid_notify_settings_are_refused(asked: dict[str, object], says: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings().override(asked)
     assert says in f"{refused.value} {refused.value.hint}"

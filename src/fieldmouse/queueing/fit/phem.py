@@ -28,7 +28,7 @@ def most_likely(
     rounds: int = 300,
     starts: int = 3,
 ) -> tuple[PhaseType, float]:
-    """The phase type with `phases` phases found by the climbs, and its log-likelihood.
+    """The phase type with `order` phases found by the climbs, and its log-likelihood.
 
     The likelihood has several maxima, so the best of some random `starts` is kept.
     """
