@@ -23,9 +23,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
-def test_a_disk_that_refuses_ends_the_diary_and_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_write_error_ends_only_the_best_effort_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "diary"
     diary = Diary(path)
     for number in range(10):
@@ -40,7 +38,7 @@ def test_a_disk_that_refuses_ends_the_diary_and_nothing_else(
         diary.close()
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1, "it is said once"
-    assert f"`{path}` is not continued" in said[0]
+    assert f"`{path}` is not written any further" in said[0]
     assert [record for _, record in records(path)] == [b"%d" % number for number in range(10)]
 
 

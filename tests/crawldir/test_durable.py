@@ -23,7 +23,7 @@ def test_until_the_last_byte_is_written_the_old_file_stands_there(tmp_path: Path
 
 
 @pytest.mark.parametrize("trouble", [ValueError("mine"), OSError("the disk's"), KeyboardInterrupt()])
-def test_what_goes_wrong_leaves_the_old_file_and_nothing_else(tmp_path: Path, trouble: BaseException) -> None:
+def test_failed_write_leaves_only_the_old_file(tmp_path: Path, trouble: BaseException) -> None:
     path = tmp_path / "pages"
     write_whole(path, b"old")
     with pytest.raises(type(trouble)):

@@ -70,7 +70,7 @@ def test_zeros_at_the_end_are_no_checkpoint(path: Path, written: list[bytes], ze
     path.write_bytes(b"".join(map(framed, written)) + bytes(zeros))
     report = inspect(path, readable)
     assert (report.records, report.newest) == (len(written), written[-1])
-    assert [(span.length, span.what) for span in report.bad] == [(zeros, "is nothing but zeros")]
+    assert [(span.length, span.what) for span in report.bad] == [(zeros, "is all zeros")]
 
 
 @given(checkpoints, st.binary(min_size=1, max_size=80), checkpoints)
@@ -85,7 +85,7 @@ def test_a_whole_record_behind_garbage_is_found(
 
 
 @given(checkpoints, st.binary(max_size=80))
-def test_a_mended_journal_is_clean_and_says_the_same(
+def test_repaired_journal_is_clean_and_keeps_the_newest_checkpoint(
     path: Path, written: list[bytes], garbage: bytes
 ) -> None:
     path.write_bytes(framed(written[0])[:-1] + b"".join(map(framed, written)) + garbage)
@@ -106,7 +106,7 @@ def test_a_record_with_a_right_checksum_that_is_no_checkpoint_is_bad(path: Path)
     path.write_bytes(framed(b"{one") + framed(b"something else"))
     report = inspect(path, readable)
     assert report.newest == b"{one"
-    assert [span.what for span in report.bad] == ["is no checkpoint that we understand"]
+    assert [span.what for span in report.bad] == ["is not a checkpoint of a known format"]
     assert report.overtaken
 
 

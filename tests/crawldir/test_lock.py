@@ -31,7 +31,7 @@ def onlooker(home: CrawlDir) -> int:
     return handle
 
 
-def test_onlookers_do_not_take_each_other_for_the_owner(home: CrawlDir) -> None:
+def test_readers_do_not_report_each_other_as_owner(home: CrawlDir) -> None:
     handle = onlooker(home)
     assert home.owner() is None
     assert not home.killed
@@ -39,7 +39,7 @@ def test_onlookers_do_not_take_each_other_for_the_owner(home: CrawlDir) -> None:
 
 
 @pytest.mark.parametrize("left_behind", [b"", b"4194303"], ids=["nothing", "a process that was killed"])
-def test_a_crawl_begins_though_somebody_looks_at_that_moment(home: CrawlDir, left_behind: bytes) -> None:
+def test_crawl_starts_while_a_reader_checks_the_lock(home: CrawlDir, left_behind: bytes) -> None:
     (home / "lock").write_bytes(left_behind)
     handle = onlooker(home)
     threading.Timer(0.1, os.close, [handle]).start()
@@ -48,7 +48,7 @@ def test_a_crawl_begins_though_somebody_looks_at_that_moment(home: CrawlDir, lef
     home.unlock()
 
 
-def test_who_never_stops_looking_is_not_waited_for(home: CrawlDir) -> None:
+def test_lock_does_not_wait_for_a_permanent_reader(home: CrawlDir) -> None:
     handle = onlooker(home)
     with pytest.raises(CrawlLocked):
         home.lock()
@@ -113,7 +113,7 @@ def test_a_crawl_that_was_killed_without_its_lock_file_can_be_taken(home: CrawlD
     home.unlock()
 
 
-def test_who_may_only_read_can_see_who_crawls(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_write_access_sees_the_owner(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root we may open anything, so here the system is asked to refuse."""
     home.lock()
     there = os.open
@@ -185,7 +185,7 @@ def test_of_many_that_make_a_crawl_at_the_same_place_one_does(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")], ids=["pipe", "directory", "link"]
 )
-def test_what_stands_in_place_of_the_lock_is_named_and_keeps_nobody_waiting(
+def test_non_file_in_place_of_the_lock_is_named_without_blocking(
     home: CrawlDir, put: Callable[[Path], None]
 ) -> None:
     (home / "lock").unlink()

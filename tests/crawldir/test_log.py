@@ -23,7 +23,7 @@ payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
 
 @given(payloads)
-def test_what_was_appended_comes_back_in_order(written: list[bytes]) -> None:
+def test_appended_records_are_read_back_in_order(written: list[bytes]) -> None:
     with TemporaryDirectory() as place:
         log = Log(Path(place) / "log")
         offsets = [log.append(record) for record in written]
@@ -88,11 +88,11 @@ def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None
 
 
 def test_a_log_shorter_than_noted_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match="it is gone"):
+    with pytest.raises(Damaged, match="it is missing"):
         Log(tmp_path / "log", 100)
 
 
-def test_a_log_takes_back_what_a_full_disk_took_half_of(tmp_path: Path) -> None:
+def test_failed_flush_cuts_the_half_written_record(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     log.append(b"first")
     length = log.flush()
@@ -223,7 +223,7 @@ def test_a_directory_is_made_once_and_opened_again(tmp_path: Path) -> None:
         CrawlDir.create(tmp_path / "c", shards=2, settings=b"")
 
 
-def test_strangers_and_other_formats_are_refused_by_name(tmp_path: Path) -> None:
+def test_other_directories_and_formats_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(NotACrawl):
         CrawlDir.open(tmp_path)
     (tmp_path / "letter").write_text("dear")

@@ -45,7 +45,7 @@ def kinds(row: OutcomeRow, baseline: Baseline | None = KNOWN) -> list[str]:
 
 
 @given(rows)
-def test_what_is_the_same_or_noise_is_never_listed(row: OutcomeRow) -> None:
+def test_unchanged_and_noisy_pages_are_never_listed(row: OutcomeRow) -> None:
     told = kinds(row)
     if row.polled and row.news in (News.NONE, News.SAME, News.NOISE):
         assert set(told) <= {"withdrawn"}
@@ -78,7 +78,7 @@ def test_the_kind_follows_from_what_stood_before(
 
 
 @given(st.lists(rows, max_size=8))
-def test_whoever_goes_on_from_any_change_hears_all_that_follow(told: list[OutcomeRow]) -> None:
+def test_reading_on_from_any_change_yields_all_that_follow(told: list[OutcomeRow]) -> None:
     with tempfile.TemporaryDirectory() as name:
         home = CrawlDir.create(Path(name) / "c", shards=1, settings=b"")
         log = Log(home / "outcomes.log")

@@ -49,11 +49,11 @@ def plain(said: Statements) -> tuple[dict[int, float], dict[int, float]]:
 
 @pytest.fixture(autouse=True)
 def _sorted_in_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "_LEAST", 3)
+    monkeypatch.setattr(statements, "_MIN_BATCH", 3)
 
 
 @given(st.lists(rows, min_size=1, max_size=4))
-def test_the_last_word_on_a_url_is_that_of_its_last_statement(parts: list[list[OutcomeRow]]) -> None:
+def test_latest_outcome_of_a_url_is_its_last_deciding_row(parts: list[list[OutcomeRow]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         home = CrawlDir.create(Path(name) / "c", shards=1, settings=b"")
         length, said = 0, NOTHING

@@ -108,7 +108,7 @@ def test_several_changes_are_one_list_under_one_key_that_is_theirs() -> None:
         (babbles, "answered 500"),
     ],
 )
-def test_whatever_a_receiver_does_instead_of_taking_it_is_a_setback(fault: Fault, why: str) -> None:
+def test_any_response_but_success_is_a_delivery_failure(fault: Fault, why: str) -> None:
     with webhook() as inbox:
         inbox.fault = fault
         setback = sent(hook(inbox.url(f"/{SECRET}"), token="t0k3n"), change())
@@ -152,7 +152,7 @@ def test_a_webhook_with_tls_is_trusted_as_far_as_its_certificate() -> None:
     assert SECRET not in setback.why
 
 
-def test_nobody_there_is_a_setback_too() -> None:
+def test_unreachable_receiver_is_a_delivery_failure() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         setback = sent(hook(f"http://127.0.0.1:{taken.getsockname()[1]}/{SECRET}"), change())
@@ -194,7 +194,7 @@ def test_a_program_that_fails_is_a_setback_with_the_beginning_of_what_it_said(tm
     assert len(setback.why) < 500
 
 
-def test_a_program_that_does_not_read_what_it_is_told_has_heard_it_all_the_same(tmp_path: Path) -> None:
+def test_program_that_ignores_its_input_counts_as_delivered(tmp_path: Path) -> None:
     changes = [change(number, title="x" * 1000) for number in range(500)]
     assert sent(program(tmp_path, "exit 0", batch=1000), *changes) is None
 
@@ -210,7 +210,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_began(tmp_path: Path) ->
         time.sleep(0.01)
 
 
-def test_what_a_program_leaves_running_holds_nobody_up(tmp_path: Path) -> None:
+def test_background_child_of_a_program_does_not_block(tmp_path: Path) -> None:
     try:
         assert sent(program(tmp_path, "sleep 600 & echo $! > child"), change()) is None
     finally:
@@ -267,7 +267,7 @@ def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
 
 
 @given(anything, anything)
-def test_no_title_and_no_url_becomes_a_header_or_a_line_of_its_own(title: str, path: str) -> None:
+def test_titles_and_urls_cannot_add_headers_or_lines(title: str, path: str) -> None:
     told = change(title="x\r\nBcc: all@example.org\r\n\r\n" + title, url="http://a.example/\n" + path)
     message = mail(1).written(Notice([told]))
     raw = bytes(message)
@@ -298,7 +298,7 @@ def test_a_mail_server_that_refuses_is_a_setback(office: dict[str, object], why:
     assert there.letters == []
 
 
-def test_who_is_put_off_gets_it_later_and_the_others_only_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_deferred_receiver_gets_the_mail_later_and_others_only_once(caplog: pytest.LogCaptureFixture) -> None:
     people = ("a@example.org", "b@example.org", "c@example.org")
     with post_office(refuses={"b@example.org": 450, "c@example.org": 550}) as office:
         channel = mail(office.port, to=people)
@@ -418,7 +418,7 @@ def test_feed_letter_and_list_name_the_same_share_of_words(tmp_path: Path, share
     assert _cells(None, one)[2] == shown
 
 
-def test_a_feed_goes_on_after_a_kill_with_what_it_had(tmp_path: Path) -> None:
+def test_feed_keeps_its_entries_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "changes.atom"
     one, other = feed(path), feed(tmp_path / "other.atom", before=Notice([change(1), change(2)], [0, 100]))
     assert sent(one, change(1), change(2)) is None
@@ -427,7 +427,7 @@ def test_a_feed_goes_on_after_a_kill_with_what_it_had(tmp_path: Path) -> None:
     assert path.read_bytes() == (tmp_path / "other.atom").read_bytes()
 
 
-def test_what_proved_to_be_noise_leaves_the_feed_again(tmp_path: Path) -> None:
+def test_withdrawn_changes_are_removed_from_the_feed(tmp_path: Path) -> None:
     path = tmp_path / "changes.atom"
     channel = feed(path)
     assert sent(channel, change(1), change(2)) is None
@@ -448,7 +448,7 @@ def test_no_title_breaks_a_feed_or_hides_in_it(texts: list[tuple[str, str]]) -> 
         assert "\n" not in entry["title"]
 
 
-def test_a_file_that_is_no_feed_of_ours_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_file_in_place_of_the_feed_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "thesis.txt"
     path.write_text("years of work")
     setback = sent(feed(path), change())

@@ -74,7 +74,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(asked: dict[str, o
         ),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be_meant_are_refused(asked: dict[str, object], says: str) -> None:
+def test_invalid_notify_settings_are_refused(asked: dict[str, object], says: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings().override(asked)
     assert says in f"{refused.value} {refused.value.hint}"
@@ -92,7 +92,7 @@ def test_settings_that_cannot_be_meant_are_refused(asked: dict[str, object], say
         ),
     ],
 )
-def test_what_is_not_there_is_said_before_anything_is_made(
+def test_missing_requirements_are_reported_before_anything_is_created(
     asked: dict[str, object], says: str, tmp_path: Path, capsys: Said
 ) -> None:
     words = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
@@ -138,9 +138,7 @@ def test_a_test_tells_a_sample_by_every_channel_and_how_it_went(tmp_path: Path, 
     assert "BAD  webhook" in capsys.readouterr().out
 
 
-def test_without_a_test_the_command_says_whom_it_would_tell_and_tells_nobody(
-    tmp_path: Path, capsys: Said
-) -> None:
+def test_notify_without_test_lists_receivers_and_sends_nothing(tmp_path: Path, capsys: Said) -> None:
     with webhook() as inbox:
         path = made(tmp_path, webhook=inbox.url("/secret"), command=["false"])
         code, told = ran(capsys, "notify", path)
@@ -152,7 +150,7 @@ def test_without_a_test_the_command_says_whom_it_would_tell_and_tells_nobody(
     assert "nothing told yet, 0 changes wait" in capsys.readouterr().out
 
 
-def test_who_is_not_asked_for_cannot_be_tested(tmp_path: Path, capsys: Said) -> None:
+def test_channel_that_is_not_configured_cannot_be_tested(tmp_path: Path, capsys: Said) -> None:
     path = made(tmp_path, feed="changes.atom")
     code, told = ran(capsys, "notify", path, "--test", "mail")
     assert (code, "no mail" in told["error"]) == (2, True)
@@ -191,7 +189,7 @@ def test_a_program_does_not_find_the_secrets_of_others(
     assert "PATH=" in seen
 
 
-def test_a_crawl_that_tells_nobody_loads_none_of_it(tmp_path: Path) -> None:
+def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     path = made(tmp_path)
     probe = (
         "import sys; from pathlib import Path; from fieldmouse import settings;"

@@ -300,7 +300,7 @@ def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -
     assert set(gaps[9:]) == {300}
 
 
-def test_one_letter_gathers_what_came_within_its_time(tmp_path: Path) -> None:
+def test_one_mail_collects_the_changes_of_its_interval(tmp_path: Path) -> None:
     receiver = Receiver()
 
     async def play(clock: Clock) -> None:
@@ -323,7 +323,7 @@ def test_one_letter_gathers_what_came_within_its_time(tmp_path: Path) -> None:
     assert 0 <= left < 13, "what came in the last two minutes may wait for the next run"
 
 
-def test_at_the_end_of_a_run_a_letter_goes_out_with_what_there_is(tmp_path: Path) -> None:
+def test_end_of_a_run_sends_the_collected_changes(tmp_path: Path) -> None:
     receiver = Receiver()
 
     async def play(clock: Clock) -> float:
@@ -339,7 +339,7 @@ def test_at_the_end_of_a_run_a_letter_goes_out_with_what_there_is(tmp_path: Path
     assert receiver.seen == [change.id for change in crawl.told()]
 
 
-def test_a_channel_hears_of_nothing_older_than_itself_and_goes_on_after_a_pause(tmp_path: Path) -> None:
+def test_new_channel_gets_no_older_changes_and_continues_after_a_pause(tmp_path: Path) -> None:
     first, second = Receiver(), Receiver()
 
     async def run(clock: Clock) -> None:
@@ -386,6 +386,6 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
     crawl = Crawl(tmp_path / "c", {})
     assert bottle.run(play) < 2.0
     assert good.seen == [change.id for change in crawl.told()]
-    (said,) = [record for record in caplog.records if "nothing more is told" in record.message]
+    (said,) = [record for record in caplog.records if "no more notifications" in record.message]
     assert str(mistake) in said.message
     assert (said.exc_info is not None) == ours, "where it was is of use to us, and to nobody else"

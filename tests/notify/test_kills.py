@@ -112,7 +112,7 @@ def run(home: Path, rows: int) -> dict[str, int]:
     return left
 
 
-def test_what_waits_is_counted_and_told_in_the_next_run_or_skipped(
+def test_pending_changes_are_counted_and_sent_in_the_next_run_or_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def notify(*words: str) -> Any:

@@ -27,7 +27,7 @@ def poisson(rate: float) -> dict[int, BatchArrivals]:
 
 @pytest.mark.parametrize("method", EXACT)
 @pytest.mark.parametrize(("lam", "K"), [(0.7, 1), (0.7, 2), (0.9, 10), (1.0, 7), (3.0, 12)])
-def test_one_server_and_nobody_leaves(lam: float, K: int, method: Method) -> None:
+def test_one_server_without_obsolescence(lam: float, K: int, method: Method) -> None:
     """M/M/1/K."""
     found = solve(Model(K, poisson(lam), PhaseType.exponential(1.0), PhaseType.never()), ONE, method)
     p = lam ** np.arange(K + 1)

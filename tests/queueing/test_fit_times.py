@@ -220,7 +220,7 @@ def test_a_fitted_law_is_as_near_to_the_truth_as_the_sample_allows(
     assert np.abs(law.times.cdf(at) - truth.cdf(at)).max() < 0.06
 
 
-def test_what_is_exponential_is_not_made_more_of() -> None:
+def test_exponential_times_are_fitted_as_exponential() -> None:
     laws = [law_of(np.random.default_rng(seed).exponential(3.0, 500)) for seed in range(12)]
     assert sum(law.name == "exponential" for law in laws) >= 11
 

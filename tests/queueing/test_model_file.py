@@ -68,7 +68,7 @@ PATHS = [(name, path) for name in NAMES for path in leaves(written(name))]
 
 @given(st.sampled_from(PATHS), st.sampled_from(["3", None, True, math.nan, math.inf, [1.0], {}]))
 @settings(max_examples=150, deadline=None)
-def test_what_is_no_number_is_named(where: tuple[str, Path], entry: object) -> None:
+def test_entry_that_is_not_a_number_is_named(where: tuple[str, Path], entry: object) -> None:
     name, path = where
     assert called(path) + " is " in complaint(spoilt(written(name), path, entry))
 
@@ -129,7 +129,7 @@ def models(draw: st.DrawFn) -> AskedModel:
 
 @given(models())
 @settings(max_examples=40, deadline=None)
-def test_what_is_written_is_read_back(asked: AskedModel) -> None:
+def test_written_model_is_read_back(asked: AskedModel) -> None:
     again = read_model(write_model(asked))
     assert (again.cost, again.rule, again.method) == (asked.cost, asked.rule, asked.method)
     one, two = again.model, asked.model

@@ -166,7 +166,7 @@ def test_a_multiplier_is_the_price_of_its_bound() -> None:
     assert least(ground, "star", {"loss": 1.0}).multipliers["loss"] == 0.0
 
 
-def test_bounds_out_of_reach_are_told_with_what_is() -> None:
+def test_unreachable_bounds_are_reported_with_the_reachable_value() -> None:
     ground = landscape(paper(4))
     with pytest.raises(OutOfReach, match="no rule keeps P_loss at most 1e-09") as refused:
         least(ground, "star", {"loss": 1e-9})

@@ -1,7 +1,7 @@
-"""How many robots work: what the buffer did is written down, measured, fitted, and a rule is chosen.
+"""Control of the number of fetch workers by the level of the page buffer.
 
-The `pagetrace` watches pages come and go, and its `gauge` keeps totals. The `governor` tries
-numbers of robots, has a model fitted to what the trace shows (`tracing`, `choosing`), has the fleet
-obey the cheapest rule, and writes in the `controllog` what was expected and what came of it.
-Nothing here is needed for a crawl to be whole: without a governor the rule is set for good.
+The `pagetrace` records pages as they come and go, and its `gauge` keeps totals. The `governor` tries
+numbers of fetch workers, fits a model to the trace (`tracing`, `choosing`), applies the cheapest
+rule to the fetch pool, and stores predictions and results in the `controllog`.
+A crawl is complete without it: without a governor the rule is fixed.
 """

@@ -1,4 +1,4 @@
-"""From settings to whoever governs the robots: a rule to begin with, and perhaps a governor."""
+"""Construction of the initial rule and the optional governor from the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rule_of(settings: Settings) -> Thresholds:
-    """How many robots work at which level, to begin with."""
+    """The initial number of fetch workers at each buffer level."""
     control = settings.control
     if control.mode == "thresholds":
         return Thresholds(control.robots, control.limits)
@@ -26,7 +26,7 @@ def rule_of(settings: Settings) -> Thresholds:
 
 
 def cost_of(settings: Settings) -> Cost:
-    # Loaded by those who need it: solvers bring a compiler along.
+    # Imported only when needed: the solvers load a compiler.
     from fieldmouse.queueing.model.model import Cost
 
     asked = settings.cost
@@ -42,7 +42,7 @@ def cost_of(settings: Settings) -> Cost:
 def governor_of(
     home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, obey: Callable[[Thresholds], None]
 ) -> Governor | None:
-    """Who sets the rule as the crawl goes; None where it is set for good."""
+    """The governor that changes the rule during the crawl; None if the rule is fixed."""
     control = settings.control
     if control.mode != "auto":
         return None

@@ -1,7 +1,6 @@
-"""Which rule to follow next: what was seen, fitted, and the cheapest rule for it.
+"""Choice of the cheapest rule for a model fitted to the recent trace.
 
-Takes a moment of computing and touches nothing, so it may run in a thread beside the
-crawl.
+Pure computation that takes a moment, so it may run in a thread beside the crawl.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.optimise.optimum import optimise
 
 PHASES = 3
-"""Of a service time: more tell it better, take several times as long, and hardly change the rule."""
+"""Phases of a service time: more fit better, take several times as long, and hardly change the rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +25,10 @@ class Chosen:
     rule: Thresholds
     predicted: Fare
     cost: float
-    arrivals: int  # pages it was learned from
-    seconds: float  # in which they came
-    says: tuple[str, ...]  # what a reader should know before trusting it
-    rates: dict[int, float]  # pages in a second, by the numbers of robots that were at work
+    arrivals: int  # pages in the fitted trace
+    seconds: float  # duration of the fitted trace
+    says: tuple[str, ...]  # caveats to read before trusting the fit
+    rates: dict[int, float]  # pages per second, by number of active fetch workers
 
 
 def choose(
@@ -41,11 +40,11 @@ def choose(
     weights: Cost,
     remembered: Mapping[int, float] | None = None,
 ) -> Chosen:
-    """The cheapest rule for what happened after `since`; raises what `fit` raises when that is too little.
+    """The cheapest rule for the rows after `since`; raises the errors of `fit` if there are too few.
 
-    `remembered` are rates of earlier choices, for numbers of robots not seen since.
+    `remembered` are rates of earlier choices, for numbers of fetch workers not seen since.
 
-    Lifetimes are fitted as exponential ones, whatever they are: others cannot be
+    Lifetimes are always fitted as exponential: others cannot be
     solved for more than a few pages.
     """
     trace = trace_of(rows, since)

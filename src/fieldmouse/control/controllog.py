@@ -1,4 +1,4 @@
-"""`control.log`: every rule that governed the robots, what was expected of it, and how it went."""
+"""Control log (`control.log`): every rule, its predicted effect and its measured effect."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from fieldmouse.crawldir import Diary, records
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
-    """From now on this rule holds, and this is expected of it (None while numbers of robots are tried)."""
+    """A rule that holds from now on, with its prediction (None while numbers of fetch workers are tried)."""
 
     number: int
     at: float
     robots: tuple[int, ...]
     limits: tuple[int, ...]
     why: str
-    trial: bool = False  # to see what so many robots bring
+    trial: bool = False  # a test of this number of fetch workers
     predicted: Fare | None = None
     cost: float | None = None
-    seconds: float = 0.0  # that deciding took
-    says: tuple[str, ...] = ()  # doubts of the fit
-    rates: dict[int, float] = {}  # pages in a second with so many robots, as last seen
+    seconds: float = 0.0  # duration of the decision
+    says: tuple[str, ...] = ()  # caveats of the fit
+    rates: dict[int, float] = {}  # pages per second by number of fetch workers, as last seen
 
 
 class Period(msgspec.Struct, frozen=True, tag="period", kw_only=True):
-    """How it went under decision `number`."""
+    """Measured effect of decision `number`."""
 
     number: int
     until: float
@@ -45,11 +45,10 @@ _decode = msgspec.msgpack.Decoder(Entry).decode
 
 
 class ControlLog:
-    """Written as it happens, handed to the operating system at once."""
+    """Writer that hands each entry to the operating system at once."""
 
     def __init__(self, path: Path):
-        last = last_decision(path)
-        self.last = last
+        self.last = last_decision(path)
         self._log = Diary(path)
 
     def append(self, entry: Entry) -> None:
@@ -61,7 +60,7 @@ class ControlLog:
 
 
 class Chapter(msgspec.Struct, frozen=True):
-    """A decision with how it went; None while it is not over, or if the crawl was killed under it."""
+    """A decision and its measured effect; None while it holds, or if the crawl was killed under it."""
 
     decision: Decision
     period: Period | None = None
@@ -83,10 +82,10 @@ def last_decision(path: Path) -> Decision | None:
 
 def chapters(path: Path) -> list[Chapter]:
     """All decisions, oldest first."""
-    told: dict[int, Chapter] = {}
+    by_number: dict[int, Chapter] = {}
     for entry in entries(path):
         if isinstance(entry, Decision):
-            told[entry.number] = Chapter(entry)
-        elif entry.number in told:
-            told[entry.number] = Chapter(told[entry.number].decision, entry)
-    return list(told.values())
+            by_number[entry.number] = Chapter(entry)
+        elif entry.number in by_number:
+            by_number[entry.number] = Chapter(by_number[entry.number].decision, entry)
+    return list(by_number.values())

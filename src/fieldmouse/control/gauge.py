@@ -1,7 +1,7 @@
-"""How the buffer fared, measured: the live counterpart of what `queueing` predicts.
+"""Measured performance of the buffer: the live counterpart of the predictions of `queueing`.
 
-The gauge is told of every change of level or rule and of every page's fate; it keeps
-running totals, so that two looks at them tell exactly what happened in between.
+The gauge gets every change of level or rule and the fate of every page. It keeps
+running totals; the difference of two totals is exact for the time between them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Sums since a crawl began; the difference of two is what happened between them."""
+    """Sums since a crawl began; the difference of two describes the time between them."""
 
     seconds: float = 0.0
     idle: float = 0.0  # seconds in which the indexer had nothing to do
-    robot_seconds: float = 0.0  # of robots at work: those allowed, or more while some have yet to come home
+    robot_seconds: float = 0.0  # of active fetch workers: those allowed, or more while some still finish
     page_seconds: float = 0.0  # of pages in the buffer and in service
     arrived: int = 0
     dropped: int = 0
@@ -33,13 +33,13 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Fare(msgspec.Struct, frozen=True, kw_only=True):
-    """How a buffer fares, predicted or measured; shares are of pages that arrived."""
+    """Performance of a buffer, predicted or measured; shares are of pages that arrived."""
 
-    rate: float  # pages a second
+    rate: float  # pages per second
     loss: float
     obsolete: float
     starvation: float  # share of time
-    robots: float  # at work, on average
+    robots: float  # active, on average
     level: float
     response: float  # seconds from arrival to answer
 
@@ -79,7 +79,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gauge:
-    """Running totals. Times given to it never go back."""
+    """Running totals. Times passed to it never decrease."""
 
     def __init__(self, now: float):
         self._at = now
@@ -89,7 +89,7 @@ class Gauge:
         self.arrived = self.dropped = self.obsolete = self.served = 0
 
     def changed(self, now: float, level: int, robots: int) -> None:
-        """From now on the level is this, and so many robots work."""
+        """Set the level and the number of active fetch workers from now on."""
         self._pass(now)
         self.level, self.robots = level, robots
 
@@ -117,6 +117,13 @@ class Gauge:
     def totals(self, now: float) -> Totals:
         self._pass(now)
         return Totals(
-            self._seconds, self._idle, self._worked, self._pages, self.arrived, self.dropped, self.obsolete,
-            self.served, self._stays,
-        )  # fmt: skip
+            self._seconds,
+            self._idle,
+            self._worked,
+            self._pages,
+            self.arrived,
+            self.dropped,
+            self.obsolete,
+            self.served,
+            self._stays,
+        )

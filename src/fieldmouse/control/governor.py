@@ -1,14 +1,14 @@
-"""Control that learns: try, fit, solve, obey, and look how it went.
+"""Governor that learns a rule during the crawl: try, fit, solve, apply, measure.
 
-In the beginning each number of robots is tried for a while, the largest first, since
-a crawl begins with few hosts and the largest number finds the others soonest. Then,
-again and again, what was seen lately is fitted, the cheapest rule for it is found in
-a thread beside the crawl, and the fleet obeys that one. What the model expected and
-what then happened stand beside each other in `control.log`.
+At first each number of fetch workers is tried for a while, the largest first, because
+a crawl begins with few hosts and the largest number finds the others soonest. Then the
+recent trace is fitted again and again, the cheapest rule is computed in a thread, and
+the fetch pool follows it. The prediction and the measured result are stored side by
+side in `control.log`.
 
-A good rule uses few numbers of robots, and the others are soon not seen any more. They
-are taken to compare with those at work as they did when they were last seen: without
-that memory two numbers at work that bring the same would make all seem the same.
+A good rule uses few numbers of fetch workers, so the others are soon missing from the trace. Their
+rates relative to the active numbers are remembered from when they were last seen: without
+that memory, two active numbers with equal rates would make all numbers look equal.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIED = 100
-"""Pages after which a number of robots has been tried enough, when its time is over, too."""
+"""Pages after which a number of fetch workers has been tried enough, if its time is over, too."""
 LONGEST = 6
-"""Times the usual length after which a trial ends, however few pages came."""
+"""A trial ends after this many times its usual length, even with few pages."""
 SHARE = 20
-"""Deciding may take one of so many seconds: where nothing is compiled, decisions are rarer."""
+"""Decisions may take one part in this many of the time: without compiled code they are rarer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """When to decide, and between what. Durations in seconds."""
+    """When to decide, and among which numbers. Durations in seconds."""
 
     capacity: int
     modes: tuple[int, ...]  # ascending
@@ -55,29 +55,34 @@ class Habits:
 
 
 class Governor:
-    """Sets the fleet's rule. `look` is called often and returns at once."""
+    """Sets the rule of the fetch pool. `look` is called often and returns at once."""
 
     def __init__(
-        self, *, habits: Habits, trace: PageTrace, clock: Clock, obey: Callable[[Thresholds], None],
+        self,
+        *,
+        habits: Habits,
+        trace: PageTrace,
+        clock: Clock,
+        obey: Callable[[Thresholds], None],
         book: ControlLog,
-    ):  # fmt: skip
+    ):
         self._habits, self._trace, self._clock = habits, trace, clock
         self._obey, self._book = obey, book
         self._number = book.last.number if book.last else 0
         self._untried = list(habits.modes)
-        self._trials: list[tuple[float, Thresholds]] = []  # with what each cost
-        self._rates: dict[int, float] = {}  # pages in a second with so many robots, when last seen
-        self._rest = 0.0  # seconds until deciding is worth its time again
-        self._warm = False  # the first decision waits for compilers, too
+        self._trials: list[tuple[float, Thresholds]] = []  # each with its cost
+        self._rates: dict[int, float] = {}  # pages per second by number of fetch workers, when last seen
+        self._rest = 0.0  # seconds until the next decision is worth its time
+        self._warm = False  # the first decision also waits for compilers
         self._rule = Thresholds(habits.modes[-1:])
         self._before = trace.totals()
-        self._open = False  # a decision was written down whose outcome was not
+        self._open = False  # the last decision has no result yet
         self._trying = False
         self._thinking: asyncio.Task[None] | None = None
         self._aside = Aside()
 
     def begin(self) -> None:
-        """The crawl starts. One that was resumed goes on with the rule it had."""
+        """Start the crawl. A resumed one continues with its last rule."""
         last = self._book.last
         if last is not None and not last.trial and set(last.robots) <= set(self._habits.modes):
             self._untried.clear()
@@ -87,7 +92,7 @@ class Governor:
             self._try_next()
 
     def look(self) -> None:
-        """Is it time for something else?"""
+        """Start the next trial or decision if it is time."""
         if self._thinking is not None:
             return
         habits, so_far = self._habits, self._trace.totals().since(self._before)
@@ -118,7 +123,7 @@ class Governor:
         )
 
     async def _think(self) -> None:
-        """Find a rule off the loop, and obey it."""
+        """Find a rule outside the event loop, and apply it."""
         habits, began = self._habits, self._clock.now()
         loop, rows = asyncio.get_running_loop(), self._trace.rows()
         try:
@@ -129,7 +134,7 @@ class Governor:
             self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
             return
         finally:
-            # What came to nothing has taken its time, too.
+            # A failed decision has taken time, too.
             self._rest = SHARE * (self._clock.now() - began) if self._warm else 0.0
             self._warm = True
         self._rates.update(chosen.rates)
@@ -138,14 +143,19 @@ class Governor:
     def _thought(self, task: asyncio.Task[None]) -> None:
         self._thinking = None
         if not task.cancelled() and (mistake := task.exception()) is not None:
-            # A crawl is worth more than its best rule: go on with the one at hand.
-            log.error("the control of robots stumbled; the rule stays", exc_info=mistake)
+            # A crawl is worth more than its best rule: continue with the current one.
+            log.error("control of the concurrency failed; the rule stays", exc_info=mistake)
             self._before = self._trace.totals()
 
     def _decide(
-        self, rule: Thresholds, why: str, chosen: Chosen | None = None, took: float = 0.0, *,
+        self,
+        rule: Thresholds,
+        why: str,
+        chosen: Chosen | None = None,
+        took: float = 0.0,
+        *,
         trying: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         now = self._clock.now()
         self._close_period()
         self._rule, self._trying = rule, trying
@@ -155,15 +165,22 @@ class Governor:
         self._open = True
         self._book.append(
             Decision(
-                number=self._number, at=now, robots=rule.robots, limits=rule.limits, why=why, trial=trying,
+                number=self._number,
+                at=now,
+                robots=rule.robots,
+                limits=rule.limits,
+                why=why,
+                trial=trying,
                 seconds=took,
-                predicted=chosen.predicted if chosen else None, cost=chosen.cost if chosen else None,
-                says=chosen.says if chosen else (), rates=dict(self._rates),
+                predicted=chosen.predicted if chosen else None,
+                cost=chosen.cost if chosen else None,
+                says=chosen.says if chosen else (),
+                rates=dict(self._rates),
             )
-        )  # fmt: skip
+        )
 
     def _close_period(self) -> None:
-        """Write down how it went under the rule that held until now."""
+        """Store the measured effect of the rule that held until now."""
         if not self._open:
             return
         self._open = False
@@ -175,13 +192,17 @@ class Governor:
                 self._rates[self._rule.robots[0]] = so_far.arrived / so_far.seconds
         self._book.append(
             Period(
-                number=self._number, until=self._clock.now(), seconds=so_far.seconds,
-                arrived=so_far.arrived, measured=fare, cost=fare.cost(self._habits.cost),
+                number=self._number,
+                until=self._clock.now(),
+                seconds=so_far.seconds,
+                arrived=so_far.arrived,
+                measured=fare,
+                cost=fare.cost(self._habits.cost),
             )
-        )  # fmt: skip
+        )
 
     def end(self) -> None:
-        """The crawl is over, or told to stop: no more decisions."""
+        """Stop deciding: the crawl is over or asked to stop."""
         if self._thinking is not None:
             self._thinking.cancel()
         self._close_period()
@@ -191,7 +212,7 @@ class Governor:
 
 
 def _choose(habits: Habits, rows: Rows, since: float, rates: dict[int, float]) -> Chosen:
-    # Loaded by those who need it, and in the thread: solvers bring a compiler along.
+    # Imported only when needed, and in the thread: the solvers load a compiler.
     from fieldmouse.control.choosing import choose
 
     return choose(

@@ -1,10 +1,10 @@
-"""What happened to each page at the buffer: the rows a model is fitted to.
+"""Trace of pages at the buffer: the rows to which a model is fitted.
 
 One row per page, written when its fate is known, and one whenever the number of
-robots at work changes. The newest rows stay in memory for live control; all of them
-go to `pages.trace`, which is begun anew when it has grown to half its allowance, the
-half before it being kept as `pages.trace.old`. Nothing depends on this file: a torn
-tail is cut, and a lost one is not missed.
+active fetch workers changes. The newest rows stay in memory for live control; all of them
+go to `pages.trace`. When that file has grown to half its allowance it is renamed to
+`pages.trace.old`, and a new one is started. Nothing depends on this file: a torn
+tail is cut, and a lost one does no harm.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from fieldmouse.meter import Meter
 _ROW = Struct("<ddfIHHB")
 ROW = np.dtype(
     [
-        ("at", "<f8"),  # arrival at the buffer, epoch seconds; or when a switch or beginning happened
-        ("stay", "<f8"),  # seconds until it was answered for
+        ("at", "<f8"),  # arrival at the buffer, epoch seconds; or the time of a switch or start
+        ("stay", "<f8"),  # seconds until it was acknowledged
         ("wait", "<f4"),  # seconds until a shard took the page, or until it was too old
-        ("level", "<u4"),  # pages in buffer and service that it met
-        ("robots", "<u2"),  # at work when it came; after a switch, from then on
-        ("allowed", "<u2"),  # by the rule; fewer while robots have yet to come home
+        ("level", "<u4"),  # pages in buffer and service at its arrival
+        ("robots", "<u2"),  # active at its arrival; after a switch, from then on
+        ("allowed", "<u2"),  # by the rule; fewer while fetch workers still finish
         ("fate", "u1"),
     ]
 )
@@ -40,7 +40,7 @@ assert _ROW.size == ROW.itemsize
 
 Rows = NDArray[np.void]
 
-_BLOCK = 256  # rows that travel together
+_BLOCK = 256  # rows per block
 _MOST = 0xFFFF
 
 
@@ -48,13 +48,13 @@ class Fate(IntEnum):
     SERVED = 0
     DROPPED = 1  # there was no room
     OBSOLETE = 2
-    SWITCHED = 3  # no page: the number of robots at work changed
-    BEGAN = 4  # no page: the crawl was started or resumed
+    SWITCHED = 3  # not a page: the number of active fetch workers changed
+    BEGAN = 4  # not a page: the crawl was started or resumed
     UNDONE = 5  # its worker died; it is fetched again and counts then
 
 
 class TraceFile:
-    """`pages.trace`, and the half before it; `most` bytes together, 0 for none at all."""
+    """`pages.trace` and its predecessor; `most` bytes together, 0 to write none."""
 
     def __init__(self, path: Path, most: int):
         self._path, self._half = path, most // 2
@@ -79,28 +79,26 @@ class TraceFile:
 
 
 class PageTrace:
-    """Watches pages come, go into service and leave, and looks at the meter after each change."""
+    """Recorder of pages that arrive, are served and leave; reads the back-pressure after each change."""
 
-    def __init__(
-        self, *, clock: Clock, file: TraceFile, meter: Meter, newest: int = 20_000
-    ):  # fmt: skip
+    def __init__(self, *, clock: Clock, file: TraceFile, meter: Meter, newest: int = 20_000):
         self._clock, self._file, self._meter = clock, file, meter
-        self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, robots, allowed, taken
-        self._ticketless: deque[list[float]] = deque()  # robots.txt files, answered in order
+        self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, fetch workers, allowed, taken
+        self._ticketless: deque[list[float]] = deque()  # robots.txt files, acknowledged in order
         self._block = bytearray()
         self._newest: deque[bytes] = deque()
         self._newest_bytes, self._most_bytes = 0, newest * _ROW.size
         self.gauge = Gauge(clock.now())
 
     def begin(self) -> None:
-        """The crawl starts, with an empty buffer."""
+        """Start the trace of a crawl, with an empty buffer."""
         now = self._clock.now()
         self.gauge = Gauge(now)
         self.gauge.changed(now, self._meter.level, self._meter.active)
         self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.allowed, Fate.BEGAN)
 
     def came(self, number: int, now: float, *, dropped: bool = False) -> None:
-        """A page arrived, and is in the buffer unless there was no room for it."""
+        """Record that a page arrived; it is in the buffer unless it was `dropped`."""
         gauge = self.gauge
         gauge.note_arrived(dropped=dropped)
         level, robots, allowed = gauge.level, gauge.robots, self._meter.allowed
@@ -115,7 +113,7 @@ class PageTrace:
         self.look(now)
 
     def taken(self, number: int, now: float) -> None:
-        """A shard has it."""
+        """Record that a shard took the page."""
         page = self._inside.get(number)
         if page is not None:
             page[4] = now
@@ -137,7 +135,7 @@ class PageTrace:
         self.look(now)
 
     def undone(self, numbers: Iterable[int]) -> None:
-        """A worker died with these; which of the ticketless it had is not known."""
+        """Record that a worker died with these pages; its share of the robots.txt files is unknown."""
         now = self._clock.now()
         for number in numbers:
             page = self._left(number)
@@ -147,7 +145,7 @@ class PageTrace:
         self.look(now)
 
     def look(self, now: float | None = None) -> None:
-        """The level, the rule or the number of robots out may have changed."""
+        """Record the level and the number of active fetch workers, which may have changed."""
         if now is None:
             now = self._clock.now()
         gauge, meter = self.gauge, self._meter
@@ -160,11 +158,11 @@ class PageTrace:
         return self.gauge.totals(self._clock.now())
 
     def rows(self) -> Rows:
-        """The newest rows, in the order in which fates were known."""
+        """The newest rows, in the order in which fates became known."""
         return np.frombuffer(b"".join(self._newest) + bytes(self._block), ROW)
 
     def flush(self) -> None:
-        """Hand what is known to the operating system."""
+        """Hand all rows to the operating system."""
         self._seal()
         self._file.flush()
 
@@ -204,6 +202,6 @@ def old(path: Path) -> Path:
 
 
 def read_rows(path: Path) -> Rows:
-    """All rows that `pages.trace` and the half before it hold, oldest first."""
+    """All rows of `pages.trace` and its predecessor, oldest first."""
     blocks = [record for half in (old(path), path) if half.exists() for _, record in records(half)]
     return np.frombuffer(b"".join(blocks), ROW)

@@ -1,16 +1,15 @@
-"""From rows of pages to the `Trace` that a model is fitted to.
+"""Conversion of page rows to the `Trace` to which a model is fitted.
 
-Rows are in the order in which fates became known, so a window of them is whole only
+Rows are in the order in which fates became known, so a window of them is complete only
 in its middle: pages that came before it may be missing, and so are pages that are
 still inside when it ends. Both ends are cut back to where every arrival is known.
-What the indexer is to the model is one server: a service is the time between two
-departures while anybody is there, however many workers share the work.
+The model sees the indexer as one server: a service is the time between two
+departures while any page is present, however many workers share the work.
 
-In the model a robot that is sent out brings pages at its usual rate at once, and one
-that is called home brings none. Real ones have their first fetch before them, or their
-last one on the way. So the time of one fetch after each change of their number is set
-aside, as time in which nobody in particular was at work: rates are those of robots
-that are at work.
+In the model a new fetch worker brings pages at its usual rate at once, and one
+that is stopped brings none. Real ones have their first fetch before them, or finish their
+last one. So the time of one fetch after each change of their number is
+assigned to no number of fetch workers: rates count only active ones.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from fieldmouse.control.pagetrace import Fate, Rows
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.entries import FloatArray, IntArray
 
-_TOGETHER = 1e-6  # epoch seconds have no more digits than this
-_NOBODY = 0
+_TOGETHER = 1e-6  # precision of epoch seconds
+_NO_MODE = 0
 _NO_PAGE = (Fate.SWITCHED, Fate.BEGAN)
 
 
 def trace_of(rows: Rows, since: float = 0.0, settling: float | None = None) -> Trace:
-    """What the rows tell of the time after `since` (epoch seconds); runs of a crawl are joined without gaps.
+    """The trace of the time after `since` (epoch seconds); runs of a crawl are joined without gaps.
 
-    Times in the trace begin at 0. `settling` is how long, in seconds, arrivals are not
-    told after a change of mode; None for as long as a robot takes for a page on average.
+    Times in the trace begin at 0. `settling` is the time in seconds after a change of mode
+    in which arrivals are ignored; None means the average time a fetch worker takes for a page.
     """
     cuts = np.flatnonzero(rows["fate"] == Fate.BEGAN)
     pieces = [piece for piece in np.split(rows, cuts) if len(piece)]
@@ -56,7 +55,7 @@ def trace_of(rows: Rows, since: float = 0.0, settling: float | None = None) -> T
 
 
 def without_settling(trace: Trace, settling: float | None = None) -> Trace:
-    """The trace with the time after each change of mode given to mode 0, which nobody fits."""
+    """The trace with the time after each change of mode assigned to mode 0, which is never fitted."""
     spent = np.diff(trace.switched, append=trace.span)
     if settling is None:
         settling = float(spent @ trace.mode) / len(trace.arrived) if len(trace.arrived) else 0.0
@@ -66,7 +65,7 @@ def without_settling(trace: Trace, settling: float | None = None) -> Trace:
     ready = trace.switched + settling
     again = changed & (ready < np.append(trace.switched[1:], trace.span))
     switched = np.concatenate((trace.switched, ready[again]))
-    mode = np.concatenate((np.where(changed, _NOBODY, trace.mode), trace.mode[again]))
+    mode = np.concatenate((np.where(changed, _NO_MODE, trace.mode), trace.mode[again]))
     order = np.argsort(switched, kind="stable")
     switched, mode = switched[order], mode[order]
     at = np.searchsorted(switched, trace.arrived, side="left") - 1
@@ -74,14 +73,14 @@ def without_settling(trace: Trace, settling: float | None = None) -> Trace:
 
 
 def _run(rows: Rows, since: float) -> Trace | None:
-    """One run of a crawl, or the part of it that the rows hold; None if nothing can be said."""
+    """One run of a crawl, or the part of it in the rows; None if there is too little."""
     known = rows["at"] + rows["stay"]
     start = max(float(known[0]), since)
     pages = rows[~np.isin(rows["fate"], _NO_PAGE)]
     served = pages[pages["fate"] == Fate.SERVED]
     if not len(served):
         return None
-    # In order of arrival the last page served is about the last whose elders' fates are all known.
+    # In order of arrival, the last served page is about the last before which all fates are known.
     end = float(served["at"].max())
     pages = pages[(pages["at"] >= start) & (pages["at"] <= end)]
     if end <= start or not len(pages):
@@ -102,7 +101,7 @@ def _run(rows: Rows, since: float) -> Trace | None:
 
 
 def _modes(rows: Rows, pages: Rows, start: float, end: float) -> tuple[FloatArray, IntArray]:
-    """When the number of robots at work changed; the first is the one at the start."""
+    """Times at which the number of active fetch workers changed; the first is the start."""
     turns = rows[np.isin(rows["fate"], _NO_PAGE)]
     before = turns[turns["at"] <= start]
     within = turns[(turns["at"] > start) & (turns["at"] <= end)]
@@ -127,7 +126,7 @@ def services(arrived: FloatArray, left: FloatArray) -> FloatArray:
     if len(first) < 2:
         return np.empty(0)
     ends, together = left[first], np.diff(first, append=len(left))
-    # Whoever leaves from now on was there first at this time: from then the server had work.
+    # The earliest arrival among the pages that leave from now on: since then the server had work.
     there = np.minimum.accumulate(arrived[::-1])[::-1][first]
     spent = ends[1:] - np.maximum(ends[:-1], there[1:])
     return np.repeat(spent / together[1:], together[1:])

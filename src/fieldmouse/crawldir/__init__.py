@@ -1,20 +1,21 @@
-"""One directory per crawl: who may write in it, what format it has, where things lie.
+"""Crawl directory: its layout, lock, format and checkpoints.
 
 DIR/
-  fieldmouse.toml   what was asked for, editable between runs
-  agent.json        who it is among the agents of a network, if it is one
-  crawl.json        format, secret of the URL hashes, when and by what it was made
+  fieldmouse.toml   settings, editable between runs
+  agent.json        identity of the agent, only if the crawl is part of a cluster
+  crawl.json        format, secret of the URL hashes, time of creation and version of fieldmouse
   lock              held by the process that crawls
-  journal           the checkpoints; the newest says how much of the rest counts
-  outcomes.log      one row per URL whose fate is known
-  held.log          links that wait until it is known where seeds redirect to, in some crawls
-  readings.log      vital signs, one a second
-  decisions.log     what the frontier's policy saw and decided, for `lab replay`
-  frontier/         sieve, host queues, the front, host states
+  journal           checkpoints; the newest says how much of every other file counts
+  outcomes.log      one row per settled URL
+  held.log          requests that wait until the redirects of the seeds are known, in some crawls
+  readings.log      statistics, one row per second
+  decisions.log     inputs and decisions of the frontier's policy, for `lab replay`
+  frontier/         sieve, host queues, front, host states
   archive/          WARC files and their CDXJ
-  index/            full text, one shard per worker
+  index/            full-text index, one shard per worker
 
-`directory.py` opens it; `parts.py` says how something becomes durable in it, and `checkpoint.py` what was.
+`directory.py` opens the directory, `parts.py` makes files in it durable, `checkpoint.py` describes a
+checkpoint.
 """
 
 from __future__ import annotations

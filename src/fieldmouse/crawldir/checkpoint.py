@@ -1,8 +1,8 @@
-"""One moment of the whole crawl, as the journal keeps it: a table of named parts.
+"""Checkpoint of a whole crawl: a table of named parts, stored in the journal.
 
-What a part needs to open again is its own affair: the table holds it as raw bytes, and
-only its owner decodes it (`Checkpoint.state`). Beside it stand the files that the part
-had synced and how long they were, so that anybody can see whether they still are.
+The state of each part is kept as raw bytes. Only the owner of the part decodes it
+(`Checkpoint.state`). The table also lists the files that the part had synced, with their
+lengths, so that any reader can check whether the files are still complete.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ T = TypeVar("T")
 
 
 class PartNote(msgspec.Struct, frozen=True):
-    """One part at the moment of a checkpoint."""
+    """One part at a checkpoint."""
 
-    state: msgspec.Raw  # what its owner opens it with
-    files: dict[str, int] = {}  # seen from the crawl's directory, and how long each was
+    state: msgspec.Raw  # opens the part again
+    files: dict[str, int] = {}  # paths relative to the crawl directory, and their lengths in bytes
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Everything recovery needs; what is not named here does not count."""
+    """Everything that recovery needs. Files not named here do not count."""
 
     at: float
     parts: dict[str, PartNote]
     clean: bool = False  # written at an orderly end
     stopped_by: StoppedBy = StoppedBy.NOTHING
-    born: Identity | None = None  # what `crawl.json` says, so that a change of it shows; None in format 1
+    born: Identity | None = None  # copy of `crawl.json`, to detect edits of that file; None in format 1
 
     def state(self, name: str, kind: type[T]) -> T:
-        """What the part `name` was sealed with."""
+        """Decode the state of the part `name`; raises `Damaged` if it is missing or unreadable."""
         try:
             return msgspec.msgpack.decode(self.parts[name].state, type=kind)
         except KeyError:
-            raise Damaged(Path("journal"), f"its checkpoint knows no `{name}`") from None
+            raise Damaged(Path("journal"), f"its checkpoint has no `{name}`") from None
         except msgspec.MsgspecError as trouble:
-            says = f"what its checkpoint says of `{name}` cannot be understood ({trouble})"
+            says = f"the part `{name}` of its checkpoint cannot be decoded ({trouble})"
             raise Damaged(Path("journal"), says) from trouble
 
     def replaced(self, name: str, state: object, files: Mapping[str, int]) -> Checkpoint:
-        """The same moment, but for one part."""
+        """A copy of the checkpoint in which one part is replaced."""
         return msgspec.structs.replace(self, parts=self.parts | {name: noted(state, files)})
 
 
-class _Before3(msgspec.Struct, frozen=True):
-    """A checkpoint of formats 1 and 2, which knew the parts of that time by heart."""
+class _CheckpointV2(msgspec.Struct, frozen=True):
+    """A checkpoint of formats 1 and 2, in which the parts were fixed fields."""
 
     at: float
     frontier: msgspec.Raw
@@ -81,7 +81,7 @@ class _Before3(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.msgpack.Decoder(Checkpoint)
-_old_decoder = msgspec.msgpack.Decoder(_Before3)
+_old_decoder = msgspec.msgpack.Decoder(_CheckpointV2)
 
 
 def noted(state: object, files: Mapping[str, int]) -> PartNote:
@@ -89,12 +89,11 @@ def noted(state: object, files: Mapping[str, int]) -> PartNote:
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """As the journal holds it."""
     return msgspec.msgpack.encode(checkpoint)
 
 
 def decode(raw: bytes) -> Checkpoint:
-    """A record of the journal, of any format that we know; raises `MsgspecError`."""
+    """Decode a journal record of any known format; raises `MsgspecError`."""
     try:
         return _decoder.decode(raw)
     except msgspec.ValidationError:
@@ -110,12 +109,12 @@ def is_checkpoint(raw: bytes) -> bool:
 
 
 def sealed_outcomes(last: Checkpoint | None) -> int:
-    """Bytes of `outcomes.log` that count."""
+    """Number of bytes of `outcomes.log` that count."""
     return last.state("outcomes", int) if last is not None else 0
 
 
 def sealed_scope(last: Checkpoint | None) -> ScopeState:
-    """How the scope stood; older crawls kept no more than its mark, or nothing."""
+    """The state of the scope. Older crawls stored only its mark, or nothing."""
     if last is None or "scope" not in last.parts:
         return ScopeState()
     state: ScopeState | str = last.state("scope", ScopeState | str)  # type: ignore[arg-type]
@@ -123,46 +122,52 @@ def sealed_scope(last: Checkpoint | None) -> ScopeState:
 
 
 def inspect_journal(home: CrawlDir) -> JournalReport:
-    """What the journal holds, bad records included; changes nothing."""
+    """Report on the journal, including bad records. Changes nothing."""
     return inspect(home / "journal", is_checkpoint)
 
 
 def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
-    """The journal, for who holds the lock, and its newest checkpoint; None if there never was one."""
+    """Open the journal and return it with its newest checkpoint, or None if there is none.
+
+    The caller must hold the lock.
+    """
     journal = Journal(home / "journal", is_checkpoint)
     last = _newest(home, journal.report)
     for span in journal.report.bad:
-        log.warning("the record at byte %d of the journal %s; it is passed over", span.offset, span.what)
+        log.warning("the record at byte %d of the journal %s; it is skipped", span.offset, span.what)
     if last is not None and journal.report.overtaken:
-        log.warning("a younger checkpoint cannot be read; going on from the one before it")
+        log.warning("a newer checkpoint cannot be read; continuing from the one before it")
     return journal, last
 
 
 @contextmanager
 def fitting(journal: Journal) -> Iterator[None]:
-    """Opens files at the newest checkpoint that can be read, and says so if they fit only a younger one."""
+    """Context in which files are opened at the newest readable checkpoint.
+
+    If the files only match a newer, unreadable checkpoint, the error says so.
+    """
     try:
         yield
     except Damaged as trouble:
         if not journal.report.overtaken:
             raise
         says = (
-            f"its newest checkpoint cannot be read, and the one before it does not fit any more ({trouble})"
+            f"its newest checkpoint cannot be read, and the files no longer match the one before ({trouble})"
         )
         raise Damaged(journal.path, says) from trouble
 
 
 def read_checkpoint(home: CrawlDir) -> Checkpoint | None:
-    """The newest checkpoint, for onlookers; None before the first one."""
+    """The newest checkpoint, without holding the lock; None before the first one."""
     return _newest(home, inspect_journal(home))
 
 
 def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
-    if report.newest is None and (found := evidence(home.path)) is not None:
-        # A crawl that runs may have committed its first checkpoint since we looked.
+    if report.newest is None and (witness := evidence(home.path)) is not None:
+        # A running crawl may have committed its first checkpoint since the journal was read.
         report = inspect_journal(home)
         if report.newest is None:
-            shown = found.relative_to(home.path)
+            shown = witness.relative_to(home.path)
             says = f"no checkpoint in it can be read, though `{shown}` shows that there was one"
             raise Damaged(home / "journal", says)
     if report.newest is None:
@@ -173,21 +178,21 @@ def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
 
 
 def check_identity(home: CrawlDir, last: Checkpoint) -> None:
-    """`crawl.json` must say what it always said: another secret would make every URL a new one."""
-    told = home.identity
-    known = last.born.shards if last.born is not None else len(last.state("shards", list[msgspec.Raw]))
-    if told.shards != known:
-        raise Damaged(home / "crawl.json", f"it speaks of {told.shards} shards, the journal of {known}")
-    if last.born is not None and told.key_seed != last.born.key_seed:
-        raise Damaged(home / "crawl.json", "its `key_seed` is not the one that the journal knows")
+    """Check that `crawl.json` did not change: with another secret every URL would count as new."""
+    identity = home.identity
+    shards = last.born.shards if last.born is not None else len(last.state("shards", list[msgspec.Raw]))
+    if identity.shards != shards:
+        raise Damaged(home / "crawl.json", f"it says {identity.shards} shards, the journal {shards}")
+    if last.born is not None and identity.key_seed != last.born.key_seed:
+        raise Damaged(home / "crawl.json", "its `key_seed` differs from the one in the journal")
 
 
 def is_changed(told: Identity, known: Identity) -> bool:
-    """Whether `crawl.json` says something else than the journal; the format may be younger there."""
+    """Whether `crawl.json` differs from the journal in anything but the format, which may be newer."""
     return msgspec.structs.replace(told, format=known.format) != known
 
 
 def identity_in_journal(directory: Path) -> Identity | None:
-    """What `crawl.json` said at the last checkpoint; None if the journal does not know."""
+    """The content of `crawl.json` at the last checkpoint; None if the journal has no copy."""
     newest = inspect(directory / "journal", is_checkpoint).newest
     return None if newest is None else decode(newest).born

@@ -1,8 +1,8 @@
-"""A log that nothing depends on, so that it may fail without anything failing with it.
+"""Best-effort log: a log whose write errors never stop the crawl.
 
-What a crawl writes about itself (decisions, pages at the buffer, rules) is worth
-having and worth no page. If the disk refuses it, it is given up with a warning and
-the crawl goes on. The reader finds a torn tail at worst, and cuts it.
+Decisions, page traces and control records describe a crawl and are not worth losing a page for.
+If the disk refuses a write, the log stops with a warning and the crawl continues. A
+reader finds at worst a torn tail and cuts it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Diary(Log):
-    """Continues the file at `path` behind its last whole record."""
+    """Log that continues the file at `path` after its last whole record."""
 
     def __init__(self, path: Path) -> None:
         self._given_up = False
@@ -53,4 +53,6 @@ class Diary(Log):
         self._given_up = True
         self._parts.clear()
         self._buffered = 0
-        log.warning("`%s` is not continued: %s; the crawl goes on without it", self.path, trouble.strerror)
+        log.warning(
+            "`%s` is not written any further: %s; the crawl continues without it", self.path, trouble.strerror
+        )

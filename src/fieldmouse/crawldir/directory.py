@@ -1,4 +1,4 @@
-"""The directory of a crawl as a whole: how it is made and opened, whose it is now, what format it has."""
+"""Crawl directory: creation, opening, format and lock."""
 
 from __future__ import annotations
 
@@ -30,33 +30,31 @@ from fieldmouse.errors import (
 FORMAT = 3
 ROOMS = ("frontier", "archive", "index")
 AGENT_FILE = "agent.json"
-"""In the directories of agents of a network (`balancer/identity.py`), and in no others."""
+"""Present only in directories of cluster agents (`balancer/identity.py`)."""
 SETTINGS_FILE = "fieldmouse.toml"
 OWNER_ONLY = 0o600
 READABLE = (1, 2, 3)
-"""Format 1 had no checksums in its runs and logs of keys; before format 3 a checkpoint was no table of
-parts. What a file is, the journal says; the number in `crawl.json` says who may look, and is raised
-before the first file of a newer kind counts."""
+"""Format 1 had no checksums in its runs and key logs. Before format 3 a checkpoint was not a table of
+parts. The journal says which kind each file is. The number in `crawl.json` says which versions of
+fieldmouse may open
+the crawl; it is raised before the first file of a newer kind counts."""
 
 
-_FILES = frozenset(
-    {
-        "crawl.json", "fieldmouse.toml", AGENT_FILE, "journal", "lock", "outcomes.log", "decisions.log",
-        "control.log", "readings.log", "unbooked.log", "held.log", "pages.trace",
-    }
-)  # fmt: skip
-_SUFFIXES = (
-    ".log", ".keys", ".columns", ".warc.gz", ".cdxj", ".lmdb", ".copies", ".json", ".lock", ".lmdb-lock",
-    ".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term", ".del", "simhashes",
-)  # fmt: skip
-"""How names of files end in the directories below; names of directories of ours have no dot."""
+_FILES = {AGENT_FILE, SETTINGS_FILE, "crawl.json", "journal", "lock", "pages.trace"} | {
+    f"{name}.log" for name in ("outcomes", "decisions", "control", "readings", "unbooked", "held")
+}
+_SUFFIXES = tuple(
+    ".log .keys .columns .warc.gz .cdxj .lmdb .copies .json .lock .lmdb-lock"
+    " .fast .fieldnorm .idx .pos .store .term .del simhashes".split()
+)
+"""File name suffixes in the subdirectories. Names of our directories contain no dot."""
 
-_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK  # a pipe in place of a file would be waited for
-_GLANCES = 25  # times we try to lock what nobody seems to have
+_NONBLOCKING = os.O_RDONLY | os.O_NONBLOCK  # does not block on a pipe in place of a file
+_LOCK_ATTEMPTS = 25  # attempts to lock a directory that seems free
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a crawl is born with. It never changes, but for the format, which is raised by a resume."""
+    """Properties fixed at creation. Only the format changes: a resume raises it."""
 
     format: int
     key_seed: int
@@ -66,24 +64,30 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class CrawlDir:
-    """A crawl's directory, for reading; `lock` it before writing."""
+    """A crawl directory, open for reading; call `lock` before writing."""
 
     def __init__(self, path: Path, identity: Identity):
         self.path = path
         self.identity = identity
-        self._locks: list[int] = []  # of the directory and of the file in it
-        self._found = b""  # what stood in the lock when we took it
+        self._locks: list[int] = []  # handles of the directory and of the file `lock` in it
+        self._previous_lock = b""  # content of the lock file when we took it
 
     @classmethod
     def create(
-        cls, path: Path, *, shards: int, settings: bytes, key_seed: int | None = None, agent: bytes = b"",
+        cls,
+        path: Path,
+        *,
+        shards: int,
+        settings: bytes,
+        key_seed: int | None = None,
+        agent: bytes = b"",
         private: bool = False,
-    ) -> CrawlDir:  # fmt: skip
-        """Make a new crawl at `path`, which may exist only if it is empty.
+    ) -> CrawlDir:
+        """Create a crawl at `path`, which must be missing or empty.
 
-        `key_seed` is the secret of its URL hashes; an experiment that is to repeat itself names it.
-        `private` settings hold secrets: nobody else may read their file.
-        `agent` is what `agent.json` says in the beginning, if the crawl is one agent's part of a larger one.
+        `key_seed` is the secret of the URL hashes; repeatable experiments pass it, None draws one.
+        `private` settings hold secrets: only the owner may read their file.
+        `agent` is the initial content of `agent.json` if the crawl is one agent's part of a cluster crawl.
         """
         cls.check_vacant(path)
         seed = secrets.randbits(63) if key_seed is None else key_seed
@@ -91,7 +95,7 @@ class CrawlDir:
         home = cls(path, identity)
         try:
             make_directory(path)
-            home.lock()  # another process may make one there at the same time
+            home.lock()  # another process may create a crawl there at the same time
         except OSError as trouble:
             raise _cannot_make(path, trouble) from trouble
         try:
@@ -102,7 +106,7 @@ class CrawlDir:
         return home
 
     def _fill(self, settings: bytes, agent: bytes, *, private: bool) -> None:
-        """Write all that a new crawl begins with."""
+        """Write the initial files of a new crawl."""
         try:
             for room in ROOMS:
                 make_directory(self / room)
@@ -112,18 +116,20 @@ class CrawlDir:
         if agent:
             write_whole(self / AGENT_FILE, agent)
         else:
-            (self / AGENT_FILE).unlink(missing_ok=True)  # of one that was killed before it was an agent
-        # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
+            # left by a process killed before its crawl was an agent's
+            (self / AGENT_FILE).unlink(missing_ok=True)
+        # Written last: without this file the directory is not a crawl, so a kill before it leaves no
+        # half-made crawl.
         write_identity(self.path, self.identity)
 
     @staticmethod
     def check_vacant(path: Path) -> None:
-        """Raise if no new crawl can be made at `path`; makes nothing."""
+        """Raise if no new crawl can be made at `path`. Changes nothing."""
         if (path / "crawl.json").exists():
             raise CrawlExists(path)
         if path.exists() and not path.is_dir():
             raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
-        if path.exists() and not all(map(_may_be_there, path.iterdir())):
+        if path.exists() and not all(map(_is_allowed_in_new, path.iterdir())):
             raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
         above = next(place for place in (path, *path.absolute().parents) if place.exists())
         why = "Not a directory" if not above.is_dir() else "Permission denied"
@@ -136,10 +142,10 @@ class CrawlDir:
         if not born.is_file():
             raise NotACrawl(path)
         try:
-            found = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
-            if found.get("format") not in READABLE:
-                raise WrongFormat(path, int(str(found.get("format", 0))), FORMAT)
-            identity = msgspec.convert(found, Identity)
+            fields = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
+            if fields.get("format") not in READABLE:
+                raise WrongFormat(path, int(str(fields.get("format", 0))), FORMAT)
+            identity = msgspec.convert(fields, Identity)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
             raise Damaged(born, str(trouble)) from trouble
         return cls(path, identity)
@@ -149,48 +155,49 @@ class CrawlDir:
 
     @property
     def is_agents(self) -> bool:
-        """Whether it is one agent's part of a larger crawl."""
+        """Whether it is one agent's part of a cluster crawl."""
         return (self / AGENT_FILE).is_file()
 
     @property
     def way_on(self) -> str:
-        """The command that goes on with the crawl."""
+        """The command that continues the crawl."""
         if self.is_agents:
             return f"fieldmouse agent {typed(self.path)} --coordinator URL"
         return f"fieldmouse resume {typed(self.path)}"
 
     def way_to_poll(self, budget: str = "") -> str:
-        """The command that asks for known pages again: for each once, or by a budget such as `500/h`."""
+        """The command that polls known pages: each page once, or at a budget such as `500/h`."""
         if self.is_agents:
             rate = f" --set refresh.budget={budget}" if budget else ""
             return f"{self.way_on} --set refresh.on=true{rate}"
         return f"fieldmouse refresh {typed(self.path)} {f'--budget {budget}' if budget else '--once'}"
 
     def begin(self) -> None:
-        """All has opened, and a checkpoint of today's format comes next: no older fieldmouse may look."""
+        """Raise the format to the current one. Called when everything is open, before the next checkpoint."""
         if self.identity.format != FORMAT:
             self.identity = msgspec.structs.replace(self.identity, format=FORMAT)
             write_identity(self.path, self.identity)
 
     def check_files(self) -> None:
-        """Raise `Damaged` if anything stands where a file of ours should be; changes nothing.
+        """Raise `Damaged` if anything but a regular file has the name of one of our files. Changes nothing.
 
-        A directory, a link that leads nowhere or a pipe would stop us in the middle of opening, when some
-        files are cut back to the last checkpoint already. Whether a file is missing, its owner says.
+        A directory, a dangling link or a pipe would fail in the middle of opening, when some files are
+        already
+        cut back to the last checkpoint. Missing files are reported by their owners.
         """
-        for path in self._own_files():
+        for path in self._existing_files():
             try:
                 mode = path.stat().st_mode
             except FileNotFoundError:
                 if path.is_symlink():
                     raise Damaged(path, f"it is a link to `{path.readlink()}`, which is not there") from None
-                continue  # it went meanwhile: a worker that was killed may be ending still
+                continue  # deleted since listing: a killed worker may still be ending
             if not stat.S_ISREG(mode):
                 is_directory = stat.S_ISDIR(mode)
                 raise Damaged(path, "it is a directory" if is_directory else "it is no regular file")
 
-    def _own_files(self) -> Iterator[Path]:
-        """What is there under the names of our files, whatever it is, if it is no regular file for sure."""
+    def _existing_files(self) -> Iterator[Path]:
+        """Paths with the names of our files; entries that are certainly regular files may be left out."""
         for name in _FILES:
             if os.path.lexists(self / name):
                 yield self / name
@@ -206,13 +213,14 @@ class CrawlDir:
                         rooms.append(Path(entry.path))
 
     def lock(self) -> None:
-        """Claim the directory for this process; it is freed when the process ends, however it ends.
+        """Claim the directory for this process; the kernel frees it when the process ends, even by a kill.
 
-        Both the directory and the file `lock` in it are locked: the file can be deleted while we crawl, and
-        some file systems lock no directories.
+        Both the directory and the file `lock` in it are locked: the file can be deleted during the crawl,
+        and
+        some file systems cannot lock directories.
         """
         handles: list[int] = []
-        for glance in reversed(range(_GLANCES)):
+        for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
             try:
                 handles.append(_locked(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
                 self._check_lock_file()
@@ -220,19 +228,20 @@ class CrawlDir:
                 break
             except BlockingIOError:
                 _close(handles)
-                owner = self._named()
-                # Somebody may only be looking (`owner`), which takes no time.
-                if not glance or _is_alive(owner):
+                owner = self._locking_process()
+                # A reader that calls `owner` holds the lock for an instant; retry.
+                if not attempts_left or _is_alive(owner):
                     raise CrawlLocked(self.path, owner) from None
                 time.sleep(0.02)
             except (OSError, CrawlDirError):
                 _close(handles)
                 raise
-        self._locks, self._found = handles, os.pread(handles[-1], 32, 0)
+        self._locks, self._previous_lock = handles, os.pread(handles[-1], 32, 0)
         try:
             os.ftruncate(handles[-1], 0)
             os.pwrite(handles[-1], str(os.getpid()).encode(), 0)
-            # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
+            # The process id stays in the file after a kill, so that doctor can tell a kill from an orderly
+            # end.
             os.fsync(handles[-1])
             sync_directory(self.path)
         except OSError:
@@ -240,45 +249,45 @@ class CrawlDir:
             raise
 
     def unlock(self, *, as_found: bool = False) -> None:
-        """Let others in. `as_found` leaves it telling whether the one before us was killed."""
+        """Release the lock. With `as_found` the file still shows whether the previous process was killed."""
         if self._locks:
-            with suppress(OSError):  # a disk in trouble, which others will tell; the kernel frees the lock
+            with suppress(OSError):  # a failing disk, reported elsewhere; the kernel frees the lock
                 os.ftruncate(self._locks[-1], 0)
                 if as_found:
-                    os.pwrite(self._locks[-1], self._found, 0)
+                    os.pwrite(self._locks[-1], self._previous_lock, 0)
             _close(self._locks)
 
     def owner(self) -> int | None:
-        """The process that crawls here now, or None; 0 if its number is not known."""
-        for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", _AT_ONCE)):
+        """The id of the process that crawls here now; None if there is none, 0 if the id is unknown."""
+        for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", _NONBLOCKING)):
             try:
-                # Shared: others may look at the same time, and whoever may only read the crawl can look, too.
+                # Shared: several readers may check at the same time, also with read permission only.
                 os.close(_locked(path, flags, fcntl.LOCK_SH))
             except FileNotFoundError:
                 continue
             except BlockingIOError:
-                return self._named()
+                return self._locking_process()
         return None
 
-    def _named(self) -> int:
-        """The process whose number stands in the lock; 0 if there is none."""
+    def _locking_process(self) -> int:
+        """The process id in the lock file; 0 if there is none."""
         try:
-            written = self._written().decode(errors="replace").strip()
+            written = self._lock_content().decode(errors="replace").strip()
         except OSError:
             return 0
         return int(written) if written.isdigit() else 0
 
     @property
     def killed(self) -> bool:
-        """Whether the last process to crawl here left its number in the lock: it had no time to wipe it."""
+        """Whether the last crawling process was killed: its id is still in the lock file."""
         self._check_lock_file()
         try:
-            return bool(self._written()) and self.owner() is None
+            return bool(self._lock_content()) and self.owner() is None
         except FileNotFoundError:
             return False
 
     def _check_lock_file(self) -> None:
-        """Raise if something else stands in its place; it may be missing."""
+        """Raise if `lock` is not a regular file; it may be missing."""
         path = self / "lock"
         with suppress(FileNotFoundError):
             mode = path.lstat().st_mode
@@ -286,16 +295,16 @@ class CrawlDir:
                 what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
                 raise CrawlDirError(f"`{path}` is {what}", "delete it: nothing of the crawl is in it")
 
-    def _written(self) -> bytes:
-        """What stands in the lock; nothing if it is a pipe."""
-        handle = os.open(self / "lock", _AT_ONCE)
+    def _lock_content(self) -> bytes:
+        """The content of the lock file; empty if it is a pipe."""
+        handle = os.open(self / "lock", _NONBLOCKING)
         try:
             return os.read(handle, 32)
         finally:
             os.close(handle)
 
     def free_bytes(self) -> int:
-        """Room left on the disk that holds the crawl."""
+        """Free space on the disk that holds the crawl."""
         return shutil.disk_usage(self.path).free
 
 
@@ -306,7 +315,7 @@ def _cannot_make(path: Path, trouble: OSError) -> CrawlDirError:
 
 
 def _locked(path: Path, flags: int, operation: int) -> int:
-    """A handle of what stands at `path`, locked; `BlockingIOError` if others have it locked."""
+    """Open `path` and lock it; returns the handle. `BlockingIOError` if another process has it locked."""
     while True:
         handle = os.open(path, flags, 0o644)
         try:
@@ -315,24 +324,25 @@ def _locked(path: Path, flags: int, operation: int) -> int:
             os.close(handle)
             raise
         except OSError:
-            # This file system locks no directories (NFS wants them open for writing): the file must do.
+            # This file system cannot lock directories (NFS wants them open for writing); the lock on the file
+            # must do.
             if not flags & os.O_DIRECTORY:
                 os.close(handle)
                 raise
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
-        os.close(handle)  # another one stands there by now
+        os.close(handle)  # the file was replaced between opening and locking
 
 
 def _close(handles: list[int]) -> None:
-    """Close all of them, the last one first."""
+    """Close all handles, the last one first."""
     while handles:
         os.close(handles.pop())
 
 
 def _is_alive(process: int) -> bool:
-    """Whether it is one of this machine's; that of another user is, too."""
+    """Whether the process runs on this machine, under any user."""
     try:
         if process:
             os.kill(process, 0)
@@ -343,8 +353,8 @@ def _is_alive(process: int) -> bool:
     return process > 0
 
 
-def _may_be_there(path: Path) -> bool:
-    """Settings laid ready, or what a kill left that came before the crawl was one."""
+def _is_allowed_in_new(path: Path) -> bool:
+    """Whether a new crawl may find this path: prepared settings, or remains of a kill during creation."""
     if path.name in ROOMS and path.is_dir():
         return not any(path.iterdir())
     files = ("fieldmouse.toml", "crawl.json", AGENT_FILE)
@@ -352,9 +362,9 @@ def _may_be_there(path: Path) -> bool:
 
 
 def write_settings(path: Path, content: bytes, *, private: bool) -> None:
-    """Replace the settings file of the crawl at `path`; if it is `private`, its owner alone may read it.
+    """Replace the settings file of the crawl at `path`; if `private`, only its owner may read it.
 
-    Otherwise whoever may read it now, may read it afterwards.
+    Otherwise the permissions of the old file are kept.
     """
     file = path / SETTINGS_FILE
     try:
@@ -365,10 +375,10 @@ def write_settings(path: Path, content: bytes, *, private: bool) -> None:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether everybody on this machine may read the settings file of the crawl at `path`."""
+    """Whether every user of this machine may read the settings file of the crawl at `path`."""
     return bool((path / SETTINGS_FILE).stat().st_mode & stat.S_IROTH)
 
 
 def write_identity(path: Path, identity: Identity) -> None:
-    """Make `identity` that of the crawl at `path`."""
+    """Write `identity` as the `crawl.json` of the crawl at `path`."""
     write_whole(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))

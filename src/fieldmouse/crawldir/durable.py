@@ -1,7 +1,7 @@
-"""Files and names that are on the disk when the call returns.
+"""Durable writes: files and directory entries that are on the disk when the call returns.
 
-A file is safe when its content *and* its name are: the name belongs to the
-directory, and reaches the disk when that is synced, not before.
+A file is safe when its content *and* its name are. The name belongs to the
+directory and reaches the disk only when the directory is synced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable: a new file is not safe until its name is."""
+    """Make the names in a directory durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -24,10 +24,10 @@ def sync_directory(path: Path) -> None:
 
 
 class Syncing:
-    """Waits for the disk, and never again once it has failed.
+    """Sync of files that never tries again after a failure.
 
-    After an error the system may have forgotten what it could not write. Asked a
-    second time it would answer that all is well.
+    After an error the operating system may have dropped the unwritten data, and a
+    second call would report success.
     """
 
     def __init__(self) -> None:
@@ -52,28 +52,29 @@ class Syncing:
 
 
 def make_directory(path: Path) -> None:
-    """A directory, and every one above it that is missing, with durable names."""
+    """Make a directory and all missing parents, with durable names."""
     missing = [path]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
     for directory in reversed(missing):
         directory.mkdir(exist_ok=True)
-        # Somebody else's directory may be closed to us; then its names are somebody else's care.
+        # We may not be allowed to open a parent that belongs to another user; then its names are not ours to
+        # sync.
         with suppress(PermissionError):
             sync_directory(directory.parent)
 
 
 @contextmanager
 def whole(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator[BinaryIO]:
-    """Write a file so that a reader or a crash sees the old or the new one, never half.
+    """Write a file atomically: a reader or a crash sees the old or the new one, never a part.
 
-    Until the block is left it has `suffix` at the end of its name; if the block fails, it is gone.
-    `mode` is who may read and write it, from its first byte on; None is what the system gives a new file.
+    Inside the block the file has `suffix` at the end of its name; if the block fails, it is deleted.
+    `mode` sets the permissions from the first byte on; None means the default of the system.
     """
     fresh = path.with_name(path.name + suffix)
     try:
         if mode is not None:
-            fresh.unlink(missing_ok=True)  # one that a kill left may be open to others
+            fresh.unlink(missing_ok=True)  # a file left by a kill may be readable by others
         with open(
             fresh, "wb", buffering=1 << 20, opener=partial(os.open, mode=0o666 if mode is None else mode)
         ) as file:
@@ -84,13 +85,13 @@ def whole(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator
             os.fsync(file.fileno())
         fresh.replace(path)
     except BaseException:
-        with suppress(OSError):  # what went wrong is told; this would only hide it
+        with suppress(OSError):  # an error here would hide the first one
             fresh.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
 
 
 def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Replace a file as `whole` does, with content that is at hand."""
+    """Replace a file atomically, as `whole` does, by `content`."""
     with whole(path, mode=mode) as file:
         file.write(content)

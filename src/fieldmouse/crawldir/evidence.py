@@ -1,21 +1,20 @@
-"""Whether a crawl has ever got as far as its first checkpoint, told from its other files.
+"""Evidence from other files that a crawl has reached its first checkpoint.
 
-The journal may be gone or unreadable. Then only this decides between a crawl that
-was killed before it had anything to lose, which begins again from its seeds, and
-one that has lost its journal, which must not.
+The journal may be gone or unreadable. Then only this evidence tells a crawl that was killed
+before it had anything to lose, which starts again from its seeds, from a crawl that has
+lost its journal, which must not start again.
 
-Before the first checkpoint is on the disk nobody asks for a page. So by then there
-is no outcome, no WARC file, no line in a CDXJ, and no URL online or in a host's
-queue. What there may be: the seeds in the sieve and in the ready queue (sealed, but
-not yet journaled), empty logs, an index without documents, and what a crawl writes
-about itself.
+No page is fetched before the first checkpoint is on the disk. Until then there is no outcome, no WARC
+file, no line in a CDXJ, and no URL in the front or in a host queue. There may be seeds in the
+sieve and in the ready queue (sealed, but not yet in the journal), empty logs, an index
+without documents, and logs about the crawl itself.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_ONCE_A_PAGE_WAS_ASKED_FOR = (
+_WRITTEN_AFTER_FIRST_CHECKPOINT = (
     "outcomes.log",
     "archive/*.cdxj",
     "frontier/front-*.log",
@@ -24,8 +23,8 @@ _ONCE_A_PAGE_WAS_ASKED_FOR = (
 
 
 def evidence(directory: Path) -> Path | None:
-    """A file that cannot be what it is unless there was a checkpoint; None if there is none."""
-    for pattern in _ONCE_A_PAGE_WAS_ASKED_FOR:
+    """A file that can exist only after a checkpoint; None if there is none."""
+    for pattern in _WRITTEN_AFTER_FIRST_CHECKPOINT:
         for path in sorted(directory.glob(pattern)):
             if path.stat().st_size:
                 return path

@@ -1,14 +1,13 @@
-"""The one file that says what is true: the newest whole checkpoint in it.
+"""Journal of checkpoints: the newest whole checkpoint is the state of the crawl.
 
-A checkpoint names, for one moment, how long every log of the crawl is and which
-immutable files belong to it. It is written after all of those have been synced,
-and synced itself before anyone is told. Recovery reads the newest whole record and
-cuts everything else back to it.
+A checkpoint gives the length of every log of the crawl and the immutable
+files that belong to it. It is written after all of these have been synced, and it is synced
+before any other component learns about it. Recovery reads the newest whole record and cuts everything
+else back to it.
 
-A record that cannot be read is never taken for the end. What follows is searched
-for the next whole one, so a flipped byte costs the checkpoint it is in and no
-other. Only the beginning of a record at the very end is ordinary: that is what a
-kill in the middle of writing leaves.
+An unreadable record is never taken for the end of the file. The reader searches for the next
+whole record, so a flipped byte costs only the checkpoint it is in. An
+incomplete record at the very end is normal: a kill during a write leaves one.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from fieldmouse.crawldir.durable import sync_directory, write_whole
 from fieldmouse.crawldir.log import FRAME, Log
 
 _REWRITE_AT = 4 << 20
-_LONGEST = 1 << 28  # bytes: no checkpoint is as long as that
+_LONGEST = 1 << 28  # bytes: longer than any checkpoint
 
 Readable = Callable[[bytes], bool]
-"""Whether a payload is a checkpoint: the journal itself does not know what one looks like."""
+"""Predicate that tells whether a payload is a checkpoint; the journal does not know the format."""
 
 
 class BadSpan(msgspec.Struct, frozen=True):
-    """Bytes of the journal that are no whole record."""
+    """Bytes of the journal that are not a whole record."""
 
     offset: int
     length: int
@@ -38,27 +37,27 @@ class BadSpan(msgspec.Struct, frozen=True):
 
 
 class JournalReport(msgspec.Struct, frozen=True):
-    """What a journal holds, found without touching it."""
+    """Content of a journal, determined without changing it."""
 
-    records: int  # that are whole
-    newest: bytes | None  # the last of them
-    end: int  # where that one ends
+    records: int  # number of whole records
+    newest: bytes | None  # the last whole record
+    end: int  # where the last whole record ends
     bad: tuple[BadSpan, ...] = ()
-    torn: int = 0  # bytes at the end of a record whose writing was cut short: ordinary after a kill
+    torn: int = 0  # bytes of an incomplete record at the end: normal after a kill
 
     @property
     def clean(self) -> bool:
-        """Nothing but whole records."""
+        """Whether there are only whole records."""
         return not self.bad and not self.torn
 
     @property
     def overtaken(self) -> bool:
-        """A bad record lies behind the newest whole one: a younger checkpoint may have been lost."""
+        """Whether a bad record follows the newest whole one, so that a newer checkpoint may be lost."""
         return any(span.offset >= self.end for span in self.bad)
 
 
 class Journal:
-    """Checkpoints, newest last; only the newest counts. Opening one changes nothing."""
+    """File of checkpoints, newest last; only the newest counts. Opening it changes nothing."""
 
     def __init__(self, path: Path, readable: Readable = bool):
         self.path = path
@@ -67,7 +66,7 @@ class Journal:
         self._log: Log | None = None
 
     def begin(self) -> None:
-        """Make it ready for the next checkpoint, its own name durable and what was bad in it gone."""
+        """Prepare for the next checkpoint: remove bad records and make the name of the file durable."""
         if self._log is None:
             if self.report.clean:
                 self._log = Log(self.path, self.report.end)
@@ -77,7 +76,7 @@ class Journal:
                 self.mend()
 
     def mend(self) -> None:
-        """Keep the newest whole checkpoint and nothing else; a crash leaves the old file or the new one."""
+        """Rewrite the file atomically with only the newest whole checkpoint."""
         if self._log is not None:
             self._log.close()
         content = b"" if self.latest is None else framed(self.latest)
@@ -87,7 +86,7 @@ class Journal:
         self._log.begin()
 
     def commit(self, checkpoint: bytes) -> None:
-        """Make `checkpoint` the truth. When this returns it has reached the disk."""
+        """Make `checkpoint` the current one. When this returns it has reached the disk."""
         self.begin()
         assert self._log is not None
         if self._log.length > _REWRITE_AT:
@@ -103,7 +102,7 @@ class Journal:
 
 
 def inspect(path: Path, readable: Readable = bool) -> JournalReport:
-    """Look a journal over. Safe at any time, also while a crawl writes it."""
+    """Report on a journal. Safe at any time, also while a crawl writes it."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -121,13 +120,14 @@ def inspect(path: Path, readable: Readable = bool) -> JournalReport:
             return JournalReport(records, newest, end, tuple(bad), len(raw) - at)
         stop = len(raw) if following is None else following
         if payload is not None:
-            what = "is no checkpoint that we understand"
+            what = "is not a checkpoint of a known format"
         elif raw.count(0, at, stop) == stop - at:
-            what = "is nothing but zeros"
+            what = "is all zeros"
         else:
             what = "does not match its checksum"
-            if (whole := _misnamed(raw, at, stop)) is not None and readable(whole):
-                # Its length is wrong, but up to the next record everything matches: this is what was written.
+            if (whole := _payload_with_wrong_length(raw, at, stop)) is not None and readable(whole):
+                # Only the length is wrong: up to the next record the checksum matches, so this is the record
+                # as written.
                 what, records, newest, end = "has a wrong length", records + 1, whole, stop
         bad.append(BadSpan(at, stop - at, what))
         at = stop
@@ -146,7 +146,7 @@ def record_at(raw: bytes, at: int) -> bytes | None:
 
 
 def next_record(raw: bytes, start: int, readable: Readable = bool) -> int | None:
-    """Where the next whole record begins, from `start` on."""
+    """The offset of the next whole record from `start` on, or None."""
     for at in range(start, len(raw) - FRAME.size):
         payload = record_at(raw, at)
         if payload is not None and readable(payload):
@@ -155,19 +155,19 @@ def next_record(raw: bytes, start: int, readable: Readable = bool) -> int | None
 
 
 def _begins_record(raw: bytes, at: int, newest: bytes | None) -> bool:
-    """Whether all that is left can be the beginning of a record that was being written."""
+    """Whether the rest of the file can be the beginning of a record that was being written."""
     left = len(raw) - at
     if left < FRAME.size:
         return raw.count(0, at) < left
     size, check = FRAME.unpack_from(raw, at)
     payload = raw[at + FRAME.size :]
-    # Checkpoints are all maps of a few fields: the half of the byte that says so is always the same.
+    # Checkpoints are MessagePack maps with few fields: the upper half of the first byte is always the same.
     alike = newest is None or not payload or payload[0] >> 4 == newest[0] >> 4
     return len(payload) < size < _LONGEST and alike and zlib.crc32(payload) != check
 
 
-def _misnamed(raw: bytes, at: int, stop: int) -> bytes | None:
-    """The payload up to `stop`, if only the length before it is wrong."""
+def _payload_with_wrong_length(raw: bytes, at: int, stop: int) -> bytes | None:
+    """The payload up to `stop`, if only its length field is wrong."""
     if stop - at <= FRAME.size:
         return None
     _, check = FRAME.unpack_from(raw, at)
@@ -176,10 +176,10 @@ def _misnamed(raw: bytes, at: int, stop: int) -> bytes | None:
 
 
 def framed(record: bytes) -> bytes:
-    """A record as it stands in a log."""
+    """A record with its frame, as it is stored in a log."""
     return FRAME.pack(len(record), zlib.crc32(record)) + record
 
 
 def latest_checkpoint(path: Path, readable: Readable = bool) -> bytes | None:
-    """The newest checkpoint, read without touching the file: for onlookers while a crawl runs."""
+    """The newest checkpoint, read without changing the file: for readers while a crawl runs."""
     return inspect(path, readable).newest

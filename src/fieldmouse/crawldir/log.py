@@ -1,10 +1,10 @@
-"""Append-only files of framed records, and the one way they are made whole again.
+"""Append-only files of framed records, and their recovery after a crash.
 
-Every durable file of a crawl that grows is a `Log`: length, checksum, payload,
-again and again. Nothing in it is ever changed in place. A checkpoint notes how
-long each log is; after a kill each is cut back to the noted length, so that all
-of them show the same moment. Invariant: what lies before a noted length has
-reached the disk before the note did.
+Every durable file of a crawl that grows is a `Log`: a sequence of length, checksum and
+payload. Nothing in it is changed in place. A checkpoint stores the length of
+each log. After a kill each log is cut back to the stored length, so that all
+logs match the same checkpoint. Invariant: all bytes before a stored length have
+reached the disk before the checkpoint did.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _READ_AHEAD = 1 << 20
 
 
 class Log:
-    """An append-only file of records, for writing behind a known length.
+    """Append-only file of records, written after a known length.
 
-    Opening one only looks: the file is there and long enough, or it is damaged.
-    What lies behind the length is cut, and a new file gets its name, at `begin`,
-    or with the first write.
+    Opening changes nothing: a file that is missing or too short raises `Missing` or `Damaged`.
+    Bytes after the length are cut, and a new file is created, by `begin` or by
+    the first write.
     """
 
     def __init__(self, path: Path, length: int = 0):
-        """Go on in `path` behind `length` bytes; 0 starts it anew."""
+        """Continue `path` after `length` bytes; 0 starts a new log."""
         self.path = path
         self._file = -1
         self._begun = self._closed = False
-        self._trouble: OSError | None = None  # a sync failed: nobody knows what reached the disk
+        self._trouble: OSError | None = None  # a sync failed: it is unknown how much reached the disk
         self._parts: list[bytes] = []
         self._buffered = 0
         self._written = length
@@ -56,7 +56,7 @@ class Log:
             raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
 
     def begin(self) -> None:
-        """Make the file what it was at its length: from here on the disk changes."""
+        """Cut the file to its length, or create it. From here on the disk changes."""
         if self._begun:
             return
         if self._file < 0:
@@ -68,11 +68,11 @@ class Log:
 
     @property
     def length(self) -> int:
-        """Bytes appended so far, those still in memory included."""
+        """Bytes appended, including those still in memory."""
         return self._written + self._buffered
 
     def append(self, record: bytes) -> int:
-        """Add one record and return the offset where it will stand."""
+        """Add one record and return its offset."""
         assert record, "an empty record cannot be told from zeros that a crash left"
         offset = self.length
         self._parts.append(FRAME.pack(len(record), zlib.crc32(record)))
@@ -85,8 +85,8 @@ class Log:
     def flush(self) -> int:
         """Hand everything to the operating system; returns the length.
 
-        If it refuses, what was not handed over stays here, and what was is taken
-        back, so that nobody writes behind half a record.
+        If a write fails, all buffered data stays in memory and the file is cut back,
+        so that no record is written after half a record.
         """
         if not self._begun:
             self.begin()
@@ -107,10 +107,10 @@ class Log:
         return self._written
 
     def sync(self) -> None:
-        """Wait until what was flushed has reached the disk. Safe to call from another thread.
+        """Wait until all flushed data has reached the disk. Safe to call from another thread.
 
-        A disk that failed once is not asked again: the system may have forgotten
-        what it could not write, and would answer that all is well.
+        After a failure every call raises the same error: the system may have dropped the
+        data it could not write, and a second sync would report success.
         """
         if self._trouble is not None:
             raise self._trouble
@@ -130,13 +130,13 @@ class Log:
         return record_at(self._file, self.path, offset, self._written)
 
     def peek(self, offset: int, size: int) -> bytes:
-        """Some bytes of the file, unchecked: for whoever wants to know whether a look is worth while."""
+        """Some bytes of the file without checks, to decide cheaply whether a full read is worthwhile."""
         if offset + size > self._written:
             self.flush()
         return os.pread(self._file, size, offset)
 
     def extend(self, framed: bytes) -> int:
-        """Add records that another log has framed already, and return the offset of the first."""
+        """Add records framed by another log, and return the offset of the first."""
         offset = self.length
         self._parts.append(framed)
         self._buffered += len(framed)
@@ -156,13 +156,13 @@ class Log:
                 os.close(self._file)
 
     def __del__(self) -> None:
-        """Whoever could not open all of its files has forgotten this one: let go of it, and write nothing."""
+        """Close the file without writing, for an owner that failed to open all of its files."""
         if not getattr(self, "_closed", True) and self._file >= 0:
             os.close(self._file)
 
 
 def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
-    """The record that stands at `offset` of an open log of which `length` bytes count."""
+    """The record at `offset` of an open log of which `length` bytes count."""
     size = check = 0
     head = os.pread(handle, FRAME.size, offset)
     if len(head) == FRAME.size:
@@ -175,9 +175,9 @@ def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
 
 
 def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Every record from `start` up to `length`, each with its offset.
+    """Yield every record from `start` up to `length` with its offset.
 
-    With a length, anything wrong before it is damage. Without one the file may
+    With a length, anything wrong before it raises `Damaged`. Without one the file may
     be growing or torn, and reading ends at the last whole record.
     """
     if length == 0:
@@ -188,13 +188,13 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
         if length is None:
             raise
         raise Missing(path) from None
-    # Names of this function's own: logs have millions of records, and a look for a global is a tenth of one.
+    # Local names: logs have millions of records, and a global lookup takes a tenth of the time per record.
     unpack, checksum, frame = FRAME.unpack_from, zlib.crc32, FRAME.size
     with file:
         file.seek(start)
         offset, held, position, have = start, b"", 0, 0
         while length is None or offset < length:
-            # The rest is cut off only when it is used up: slicing it for each record would copy a megabyte.
+            # The buffer is cut only when it is used up: slicing it for each record would copy a megabyte.
             size, check = unpack(held, position) if have - position >= frame else (-1, 0)
             end = position + frame + size
             if size > 0 and end <= have and (length is None or offset + end - position <= length):
@@ -220,7 +220,7 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
 
 
 def size_of(path: Path) -> int:
-    """The length of a file that the journal names."""
+    """The length of a file that the journal names; raises `Missing`."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -228,7 +228,7 @@ def size_of(path: Path) -> int:
 
 
 def understood(path: Path, decode: Callable[[bytes], T], record: bytes) -> T:
-    """What a record says. It is whole, so if it says nothing we know that is damage of another kind."""
+    """Decode a record. Its checksum is right, so an error means another kind of damage."""
     try:
         return decode(record)
     except msgspec.MsgspecError as trouble:

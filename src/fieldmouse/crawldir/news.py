@@ -1,12 +1,12 @@
-"""What there is to tell of a crawl: pages that are new, changed, gone or moved, by its outcome log.
+"""Changes of pages (new, changed, gone, moved) derived from the outcome log.
 
-A change is a fold of one row, so there is nothing to keep in step: whoever lists changes and whoever
-tells people of them read the same log from where they left off, and make the same of it. The first
-crawl is the *baseline*: what was seen before it ended is not new. Sitemaps and feeds are no pages; what
-they list is told of by itself.
+Each change follows from one row, so there is no second file to keep in step. The list of changes
+and the notifications read the same log from their own offsets and come to the same result. The first
+crawl is the *baseline*: pages seen before it ended are not new. Sitemaps and feeds are not pages;
+the pages that they list are reported by their own rows.
 
-What was told and proved to be noise at a later look is *withdrawn*: a list leaves both out, and who
-was told hears of it.
+If a later visit shows that a change was noise, the change is *withdrawn*. Lists leave both out;
+receivers that were notified get the withdrawal.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
 class ChangeKind(StrEnum):
-    """What happened to a page. The values are what people read and what JSON holds."""
+    """Kind of change of a page. The values are shown to users and stored in JSON."""
 
-    NEW = "new"  # seen for the first time after the baseline; also what was no page, and is one now
+    NEW = "new"  # first seen after the baseline, or a URL that was not a page before
     CHANGED = "changed"
     GONE = "gone"
-    MOVED = "moved"  # for good: a redirect of 301 or 308
-    WITHDRAWN = "withdrawn"  # an earlier change was noise after all
+    MOVED = "moved"  # permanently: a redirect of 301 or 308
+    WITHDRAWN = "withdrawn"  # an earlier change was noise
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """State of the part `refresh`, as far as telling is concerned; its owner may add to it.
+    """The fields of the part `refresh` that changes depend on; its owner may add others.
 
-    A baseline that was set while the clock was ahead is replaced once the clock is right. Rows that were
-    written before that are still judged by the old one: their times are by the same clock.
+    A baseline set while the clock was ahead is replaced once the clock is right. Rows written
+    before that are still compared with the old one, because their times come from the same clock.
     """
 
-    baseline: float = 0.0  # epoch seconds: whatever was seen later is new; 0 as long as there is none
-    replaced: list[tuple[int, float]] = []  # older baselines, each with the byte at which its rows end
+    baseline: float = 0.0  # epoch seconds: anything seen later is new; 0 means none yet
+    replaced: list[tuple[int, float]] = []  # older baselines, each with the offset at which its rows end
 
     def at(self, offset: int) -> float:
         """The baseline for the row at this byte of the outcome log."""
@@ -55,23 +55,23 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """One thing to tell. `id` is the same whenever, and by whomever, the row is read."""
+    """One change of a page. Every reader of the row computes the same `id`."""
 
     url: str
     kind: ChangeKind
-    at: float  # epoch seconds: when the answer was complete that showed it
+    at: float  # epoch seconds: when the response that showed it was complete
     id: str
-    title: str = ""  # of the page as it is now; "" if it has none, or is gone
+    title: str = ""  # current title of the page; "" if it has none or is gone
     difference: float = 0.0  # share of its words, from 0 to 1; 1 for a page that is new, gone or moved
-    target: str = ""  # moved: where to
+    target: str = ""  # moved: the new URL
     status: int = 0
-    via: str = ""  # the page on which it was found
+    via: str = ""  # the page that links to it
     seen_at: float = 0.0  # when its URL was found
-    withdraws: str = ""  # withdrawn: the `id` of the change that does not count
+    withdraws: str = ""  # withdrawn: the `id` of the change that no longer counts
 
 
 def sealed_baseline(last: Checkpoint | None) -> Baseline | None:
-    """When the first crawl was over, by a checkpoint; None if it is not, so that nothing is new yet."""
+    """The baseline in a checkpoint; None if the first crawl has not ended, so that no page is new yet."""
     if last is None or REFRESH not in last.parts:
         return None
     sealed = last.state(REFRESH, Baseline)
@@ -79,7 +79,7 @@ def sealed_baseline(last: Checkpoint | None) -> Baseline | None:
 
 
 def change_id(url: str, kind: ChangeKind, at: float) -> str:
-    """A name that only this change has: a page has one answer at a time.
+    """Unique id of a change: a page has one response at a time.
 
     >>> change_id("http://a.example/", ChangeKind.GONE, 1.0)
     '22d9b75cafa8659df6669154ff9d7f33'
@@ -88,25 +88,31 @@ def change_id(url: str, kind: ChangeKind, at: float) -> str:
 
 
 def changes_in(row: OutcomeRow, offset: int, baseline: Baseline | None) -> list[Change]:
-    """What the row at byte `offset` tells; most rows tell nothing. Withdrawals come before other changes."""
+    """Changes in the row at byte `offset`; most rows have none. Withdrawals come before other changes."""
     if row.found_as in _SIGNALS:
         return []
-    told = [_withdrawal(row, at) for at in row.withdrawn_at]
+    changes = [_withdrawal(row, at) for at in row.withdrawn_at]
     kind = _kind(row, baseline.at(offset) if baseline is not None else None)
     if kind is not None:
         change = Change(
-            url=row.url, kind=kind, at=row.at, id=change_id(row.url, kind, row.at),
+            url=row.url,
+            kind=kind,
+            at=row.at,
+            id=change_id(row.url, kind, row.at),
             title="" if kind is ChangeKind.GONE else row.title,
             difference=row.difference if kind is ChangeKind.CHANGED else 1.0,
-            target=row.target, status=row.status, via=row.via, seen_at=row.seen_at,
-        )  # fmt: skip
-        told.append(change)
-    return told
+            target=row.target,
+            status=row.status,
+            via=row.via,
+            seen_at=row.seen_at,
+        )
+        changes.append(change)
+    return changes
 
 
 def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
     if not row.polled:
-        # A URL that was seen after its own answer was seen before the clock was set back.
+        # A URL with a later `seen_at` than its own response was seen before the clock was set back.
         later = baseline is not None and baseline < row.seen_at <= row.at
         is_new = row.kind is OutcomeKind.PAGE and later
         return ChangeKind.NEW if is_new else None
@@ -118,31 +124,39 @@ def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
         case News.CHANGED if row.polled == OutcomeKind.PAGE:
             return ChangeKind.CHANGED
         case News.CHANGED if baseline is not None and row.at > baseline:
-            return ChangeKind.NEW  # it was gone, moved or out of reach when it was asked before
+            return ChangeKind.NEW  # at its last visit it was gone, moved or unreachable
     return None
 
 
 def _withdrawal(row: OutcomeRow, at: float) -> Change:
     kind = ChangeKind.WITHDRAWN
     return Change(
-        url=row.url, kind=kind, at=row.at, id=change_id(row.url, kind, at), title=row.title,
-        status=row.status, via=row.via, seen_at=row.seen_at,
+        url=row.url,
+        kind=kind,
+        at=row.at,
+        id=change_id(row.url, kind, at),
+        title=row.title,
+        status=row.status,
+        via=row.via,
+        seen_at=row.seen_at,
         withdraws=change_id(row.url, ChangeKind.CHANGED, at),
-    )  # fmt: skip
+    )
 
 
 def changes_from(
     home: CrawlDir, start: int, *, length: int, baseline: Baseline | None
 ) -> Iterator[tuple[Change, int]]:
-    """Every change from byte `start` of the outcome log on, each with where to go on after it.
+    """Yield every change from byte `start` of the outcome log on, with the offset to continue from.
 
-    That is the byte behind its row, or where the row begins if it has more to tell: who is killed in between
-    hears the first again, and loses none. Withdrawn changes come, too. At the end go on from `length`.
+    That offset is the end of the row, or the start of the row if more of its changes follow: a reader
+    killed
+    in between gets the first again and misses none. Withdrawn changes are included. After the
+    last change, continue from `length`.
     """
     if start >= length:
         return
     for offset, record in records(home / "outcomes.log", start=start, length=length):
-        told = changes_in(_decode(record), offset, baseline)
-        for change in told:
-            behind = offset + FRAME.size + len(record)
-            yield change, behind if change is told[-1] else offset
+        changes = changes_in(_decode(record), offset, baseline)
+        for change in changes:
+            end = offset + FRAME.size + len(record)
+            yield change, end if change is changes[-1] else offset

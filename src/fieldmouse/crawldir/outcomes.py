@@ -1,9 +1,9 @@
-"""Reading the outcome log: every URL whose fate is known, as of the last checkpoint.
+"""Reader of the outcome log up to the last checkpoint: one row per settled URL and fetch.
 
-What lies past the checkpoint's length may yet be undone by a kill, so it is not
-shown. A URL can have several rows, one for each time it was fetched; of its
-stored pages the newest counts. A row that was taken back (`resume --retry-failed`) counts no more
-than the row that says so.
+Rows after the checkpoint's length may still be undone by a kill, so they are not
+shown. A URL can have several rows, one for each fetch; of its stored pages the
+newest counts. A row that was taken back (`resume --retry-failed`) does not count,
+nor does the row that takes it back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.FORGIVE
 
 
 def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
-    """Every row that counts, oldest first. `length` is the checkpoint's."""
+    """Yield every row that counts, oldest first. `length` comes from the checkpoint."""
     yield from _counting(home, length, _taken_back(home, length))
 
 
@@ -45,18 +45,18 @@ def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator
 
 
 def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
-    """How many of the first failures of each URL were taken back."""
-    mark, found = OutcomeKind.FORGIVEN.encode(), Counter[str]()
+    """The number of early failures of each URL that were taken back."""
+    mark, counts = OutcomeKind.FORGIVEN.encode(), Counter[str]()
     for _, record in records(home / "outcomes.log", length=length):
         if mark in record and (row := _decode(record)).kind is OutcomeKind.FORGIVEN:
-            found[row.url] += 1
-    return found
+            counts[row.url] += 1
+    return counts
 
 
 def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
-    """The newest row of each stored page; one that a poll found gone, moved or excluded is none any more.
+    """The newest row of each stored page, without pages that a poll found gone, moved or excluded.
 
-    Two passes: the first keeps eight bytes a page, not its text, so that a crawl
+    Two passes: the first keeps eight bytes per page instead of its text, so that a crawl
     of many millions of pages can be read on a small machine.
     """
     import numpy as np
@@ -71,46 +71,46 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     ordered = np.sort(np.frombuffer(hashes, np.uint64)) if hashes else np.empty(0, np.uint64)
     repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
     del ordered
-    left = Counter(found for found in hashes if found in repeated) if repeated else Counter[int]()
+    left = Counter(key for key in hashes if key in repeated) if repeated else Counter[int]()
     stored = filter(is_statement, _counting(home, length, taken_back))
-    for place, (row, found) in enumerate(zip(stored, hashes, strict=True)):
-        if found in left:
-            left[found] -= 1
-            if left[found]:
+    for position, (row, key) in enumerate(zip(stored, hashes, strict=True)):
+        if key in left:
+            left[key] -= 1
+            if left[key]:
                 continue
         if row.kind is OutcomeKind.PAGE:
-            yield listed_no_more(row) if unlisted.get(found, 0) > place else row
+            yield listed_no_more(row) if unlisted.get(key, 0) > position else row
 
 
 def hash_of(url: str) -> int:
-    """What stands for a URL in this process, and in no other: so nobody can aim at a collision."""
+    """Hash of a URL that is valid only in this process, so that no site can construct a collision."""
     return xxh3_64_intdigest(url.encode(), _SEED)
 
 
 def listed_no_more(row: OutcomeRow) -> OutcomeRow:
-    """A page whose headers ask by now that it not be indexed, though it has not changed."""
+    """The row of an unchanged page whose headers now forbid indexing."""
     return msgspec.structs.replace(row, indexed=False)
 
 
 def is_statement(row: OutcomeRow) -> bool:
-    """Whether it says that the URL is a page, or takes that away again."""
+    """Whether the row decides if the URL is a page: it stores one or takes it away."""
     return row.kind is OutcomeKind.PAGE or row.gone or (bool(row.polled) and row.stands)
 
 
 def page_of(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
-    """Of all rows of one URL the one that `pages` has; None if it is not stored, or is a page no more."""
-    told = [place for place, row in enumerate(rows) if is_statement(row)]
-    if not told or rows[told[-1]].kind is not OutcomeKind.PAGE:
+    """The row that `pages` yields, from all rows of one URL; None if the URL is not a stored page now."""
+    last = max((position for position, row in enumerate(rows) if is_statement(row)), default=None)
+    if last is None or rows[last].kind is not OutcomeKind.PAGE:
         return None
-    unlisted = any(row.unlisted for row in rows[told[-1] :])
-    return listed_no_more(rows[told[-1]]) if unlisted else rows[told[-1]]
+    unlisted = any(row.unlisted for row in rows[last:])
+    return listed_no_more(rows[last]) if unlisted else rows[last]
 
 
 def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
-    """Every stored page from byte `start` of the log on, each with the offset behind it.
+    """Yield every stored page from byte `start` of the log on, with the offset after its row.
 
-    A page that was fetched again comes again, unless a poll showed what we had. Whoever remembers the offset
-    goes on from there.
+    A page that was fetched again is yielded again, unless the poll found it unchanged. The
+    offset is where the next call continues.
     """
     if start >= length:
         return
@@ -121,10 +121,10 @@ def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[Out
 
 
 def forgiven(home: CrawlDir, *, length: int) -> set[Url]:
-    """URLs whose last outcome at first sight was taken back."""
+    """URLs whose last outcome as a new URL was taken back."""
     mark, taken_back = OutcomeKind.FORGIVEN.encode(), set[Url]()
     for _, record in records(home / "outcomes.log", length=length):
-        if taken_back or mark in record:  # in most logs there is none
+        if taken_back or mark in record:  # most logs have none
             row = _decode(record)
             if row.kind is OutcomeKind.FORGIVEN:
                 taken_back.add(row.url)
@@ -134,28 +134,28 @@ def forgiven(home: CrawlDir, *, length: int) -> set[Url]:
 
 
 def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
-    """All that happened to one URL, oldest first, rows that were taken back included."""
+    """All rows of one URL, oldest first, including rows that were taken back."""
     if not length:
         return []
     name = url.encode()
-    found = []
+    matching = []
     for _, record in records(home / "outcomes.log", length=length):
-        # Most rows are of other URLs; looking for the bytes is much cheaper than decoding.
+        # Most rows are about other URLs; searching for the bytes is much cheaper than decoding.
         if name in record:
             row = _decode(record)
             if row.url == url:
-                found.append(row)
-    return found
+                matching.append(row)
+    return matching
 
 
 def moves_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
-    """The pages that have moved to a URL for good, each by its newest row that says so, oldest first."""
-    found: dict[str, OutcomeRow] = {}
+    """The pages that moved permanently to a URL, each by its newest such row, oldest first."""
+    moves: dict[str, OutcomeRow] = {}
     name = url.encode()
     for _, record in records(home / "outcomes.log", length=length) if length else ():
         if name in record:
             row = _decode(record)
             if row.target == url and row.news is News.MOVED:
-                found.pop(row.url, None)
-                found[row.url] = row
-    return list(found.values())
+                moves.pop(row.url, None)
+                moves[row.url] = row
+    return list(moves.values())

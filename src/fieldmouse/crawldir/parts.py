@@ -1,16 +1,16 @@
-"""How something becomes durable with a crawl: it is a part, and all parts are sealed at one moment.
+"""Durable parts of a crawl, sealed together at each checkpoint.
 
 A part is opened at the state of the last checkpoint, and opening changes nothing on the disk.
 Then, in this order:
 
-- `begin`: all of the crawl has opened. What was written after that checkpoint may be cut or deleted.
-- `seal`: hand everything to the operating system and say how things stand: a state from which the
-  part can be opened again, and the files that must reach the disk before that state counts.
-- `committed`: the journal holds the state sealed last. Files that only older states need may go.
-- `close`: let go of the files. What was not sealed is forgotten, as after a kill.
+- `begin`: all parts are open. Data written after that checkpoint may be cut or deleted.
+- `seal`: hand everything to the operating system and return a state from which the
+  part can be opened again, with the files that must reach the disk before that state counts.
+- `committed`: the journal holds the state sealed last. Files that only older states need may be deleted.
+- `close`: close the files. Unsealed data is lost, as after a kill.
 
-Whoever adds a part gives it a name and hands it to `agent.build`; neither the agent nor the checkpoint
-nor doctor has to know more. A part whose owner is not there in some run is kept as it was.
+A new part needs a name and an entry in `agent.build`; the crawler, the checkpoint and doctor need
+no change. A part without an owner in some run keeps its last state.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ S_co = TypeVar("S_co", covariant=True)
 
 
 class Sealed(NamedTuple, Generic[S_co]):
-    """A part at one moment."""
+    """A part as it was sealed."""
 
-    state: S_co  # anything that MessagePack can hold
-    paths: Sequence[Path] = ()  # files to sync before it counts; the checkpoint notes how long they are
+    state: S_co  # any value that MessagePack can hold
+    paths: Sequence[Path] = ()  # files to sync before the state counts; the checkpoint stores their lengths
 
 
 class Part(Protocol):
-    """Something that survives a kill. Single-threaded; its files are synced by others."""
+    """Component that survives a kill. Single-threaded; its files are synced by others."""
 
     @property
     def name(self) -> str:
-        """Its name in the checkpoint, the same for ever."""
+        """Its name in the checkpoint; must never change."""
 
     def begin(self) -> None: ...
 
@@ -53,10 +53,10 @@ class Part(Protocol):
 
 
 class DurableLog(Log):
-    """A log that is a part: its state is its length."""
+    """Log that is a part of the checkpoint: its state is its length."""
 
     def __init__(self, name: str, path: Path, last: Checkpoint | None):
-        """Go on in `path` behind what `last` knows of it."""
+        """Continue `path` after the length stored in `last`."""
         self.name = name
         super().__init__(path, last.state(name, int) if last is not None and name in last.parts else 0)
 
@@ -64,21 +64,21 @@ class DurableLog(Log):
         return Sealed(self.flush(), (self.path,))
 
     def committed(self) -> None:
-        """A log keeps all it ever held."""
+        """Nothing to delete: a log keeps all its records."""
 
 
 class Moment(NamedTuple):
-    """All parts as they were sealed, not yet durable."""
+    """Sealed states of all parts, not yet durable."""
 
     checkpoint: bytes
     paths: list[Path]
 
 
 class Parts:
-    """All that is durable in a crawl, and the journal that makes it so.
+    """All durable parts of a crawl and the journal that commits them.
 
-    Everything that a checkpoint names is synced before the journal holds it. If any of that
-    fails, nothing may be believed to be durable: the error goes up, and the crawl ends with
+    Every file that a checkpoint names is synced before the journal holds the checkpoint. If a sync
+    fails, nothing counts as durable: the error is raised, and the crawl ends with
     the checkpoint before.
     """
 
@@ -86,21 +86,21 @@ class Parts:
         self._home, self._journal, self._parts = home, journal, list(parts)
         names = [part.name for part in self._parts]
         assert len(set(names)) == len(names), f"two parts have one name: {sorted(names)}"
-        # Of owners who are not here this time. Their files are left alone, so what is known of them holds.
-        known = last.parts if last is not None else {}
-        self._others = {name: note for name, note in known.items() if name not in names}
+        # Parts without an owner in this run. Their files are left alone, so their last state still holds.
+        stored = last.parts if last is not None else {}
+        self._unowned = {name: note for name, note in stored.items() if name not in names}
         self._syncing = Syncing()
 
     def begin(self) -> None:
-        """All has opened: only now may anything be cut, deleted or made. The journal makes names durable."""
+        """Begin all parts: only now may files be cut, deleted or made. The journal makes names durable."""
         for part in self._parts:
             part.begin()
         self._home.begin()
         self._journal.begin()
 
     def seal(self, at: float, *, clean: bool = False, stopped_by: StoppedBy = StoppedBy.NOTHING) -> Moment:
-        """Take one moment of all parts, in the order in which they were given."""
-        table, unsynced = dict(self._others), list[Path]()
+        """Seal all parts, in the order in which they were given."""
+        table, unsynced = dict(self._unowned), list[Path]()
         for part in self._parts:
             state, paths = part.seal()
             table[part.name] = self._note(state, paths)
@@ -113,13 +113,13 @@ class Parts:
         return noted(state, {str(path.relative_to(home)): path.stat().st_size for path in paths})
 
     def commit(self, moment: Moment) -> None:
-        """Make the moment the truth: when this returns it has reached the disk. May run in a thread."""
+        """Make the sealed states durable: on return they have reached the disk. May run in a thread."""
         self._syncing.sync(moment.paths)
         for directory in {path.parent for path in moment.paths}:
             self._syncing.sync((), directory)
         self._journal.commit(moment.checkpoint)
 
     def committed(self) -> None:
-        """Tell all parts that the moment sealed last counts."""
+        """Tell all parts that the states sealed last are committed."""
         for part in self._parts:
             part.committed()

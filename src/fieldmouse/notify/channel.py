@@ -1,4 +1,4 @@
-"""What a courier and a way of telling somebody have to know of each other."""
+"""Interface between a courier and its channel: notice, failure, send mode."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ LONGEST_TITLE = 300
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Changes that are told together. Its key is the same whenever it is sent."""
+    """Changes that are sent together. Its key is the same whenever it is sent."""
 
     changes: Sequence[Change]
-    offsets: Sequence[int] = ()  # where the row of each begins in the outcome log
+    offsets: Sequence[int] = ()  # where the row of each change begins in the outcome log
 
     @property
     def key(self) -> str:
-        """The id of a change that is alone, or a name made of the ids of all."""
+        """The id of a single change, or a hash of the ids of all."""
         if len(self.changes) == 1:
             return self.changes[0].id
         return sha256("\n".join(change.id for change in self.changes).encode()).hexdigest()[:32]
 
     def as_json(self, *, listed: bool) -> bytes:
-        """The changes with all that is known of them: a list, or the only one."""
+        """The changes as JSON: a list, or the only change as an object."""
         return msgspec.json.encode(list(self.changes) if listed else self.changes[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """A notice could not be handed over. Says why, without any secret."""
+    """Failed delivery of a notice. The reason contains no secret."""
 
     why: str
     wait: float = 0.0  # seconds that the receiver asks us to wait; 0 if it does not say
@@ -44,15 +44,15 @@ class Setback:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a channel wants its changes."""
+    """Batching that a channel asks for."""
 
-    most: int = 1  # in one notice
-    every: float = 0.0  # seconds between two notices, at least; what comes meanwhile goes into one
-    steady: bool = True  # whether a notice must be the same one after a kill
+    most: int = 1  # changes in one notice, at most
+    every: float = 0.0  # minimum seconds between two notices; later changes are collected into one
+    steady: bool = True  # whether a notice must be the same after a kill
 
 
 class Channel(Protocol):
-    """A way to tell somebody. It is called for one notice at a time."""
+    """A way to deliver notices. It gets one notice at a time."""
 
     @property
     def name(self) -> str: ...
@@ -62,19 +62,19 @@ class Channel(Protocol):
 
     @property
     def since(self) -> int:
-        """The byte of the outcome log from which it wants to read again when it is opened anew."""
+        """The byte of the outcome log from which it reads again when it is reopened."""
 
     async def send(self, notice: Notice) -> Setback | None:
-        """None when the receiver has it for good."""
+        """Deliver a notice; None when the receiver has accepted it."""
 
     def close(self) -> None:
-        """Break off what is under way."""
+        """Cancel a delivery in progress."""
 
 
 def one_line(text: str, most: int = LONGEST_TITLE) -> str:
-    """Text of a web page that is safe in a header, a line of a mail and an XML document.
+    r"""Text of a web page made safe for a header, a line of a mail and an XML document.
 
-    >>> one_line("Buy\\r\\nBcc: everyone\\x1b[0m\\uffff")
+    >>> one_line("Buy\r\nBcc: everyone\x1b[0m\uffff")
     'Buy Bcc: everyone␛[0m�'
     """
     shown = visible(" ".join(text.split()))
@@ -83,5 +83,5 @@ def one_line(text: str, most: int = LONGEST_TITLE) -> str:
 
 
 def titled(change: Change) -> str:
-    """What a page is called, in one line: by its title, or by its URL."""
+    """The title of a page in one line, or its URL if it has none."""
     return one_line(change.title) or one_line(change.url)

@@ -1,8 +1,8 @@
-"""A program of the user's own, run with the changes as JSON on its standard input.
+"""Channel that runs a program of the user with the changes as JSON on its standard input.
 
-Never through a shell: a title or a URL of a stranger is never part of a command line. It runs in
-the crawl's directory, in a session of its own, so that it is ended with all that it began when it
-takes too long; exit code 0 means that the changes have arrived.
+Never through a shell: a title or a URL from the web is never part of a command line. The program
+runs in the crawl directory, in a separate session, so that it and all its children are killed when it
+takes too long. Exit code 0 means that the changes have arrived.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fieldmouse.aside import Aside
 from fieldmouse.notify.channel import Manner, Notice, Setback, one_line
 
 KEPT = 4 << 10
-"""Bytes of a program's output that are kept; the rest is read and forgotten."""
+"""Bytes of a program's output that are kept; the rest is read and dropped."""
 
-_GLANCE = 0.1
+_POLL_SECONDS = 0.1
 
 
 class Command:
@@ -54,9 +54,14 @@ class Command:
             stdin.seek(0)
             try:
                 process = subprocess.Popen(
-                    self._words, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                    cwd=self._home, env=environment, start_new_session=True,
-                )  # fmt: skip
+                    self._words,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    cwd=self._home,
+                    env=environment,
+                    start_new_session=True,
+                )
             except OSError as refused:
                 return Setback(f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}")
         output = _Output(process)
@@ -64,7 +69,7 @@ class Command:
         if code == 0:
             return None
         if code is None:
-            # Its process is not reaped yet, so the number is still that of its group.
+            # The process is not reaped yet, so its id is still the id of its group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -73,21 +78,21 @@ class Command:
         return Setback(f"`{program}` {why}" + (f"; it said: {said}" if said else ""))
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Its exit code, or None if it has to be ended."""
+        """The exit code, or None if the program has to be killed."""
         deadline = time.monotonic() + self._timeout
         while not self._stopped.is_set() and (left := deadline - time.monotonic()) > 0:
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(min(_GLANCE, left))
+                return process.wait(min(_POLL_SECONDS, left))
         return None
 
 
 class _Output:
-    """Reads what a program says, so that it need not wait for anybody, and keeps the beginning."""
+    """Reader that drains a program's output, so that the program never blocks, and keeps the beginning."""
 
     def __init__(self, process: subprocess.Popen[bytes]):
         assert process.stdout is not None
         self._kept = b""
-        # A daemon: somebody whom the program left behind may hold the pipe open for ever.
+        # A daemon thread: a child left behind by the program may hold the pipe open without limit.
         self._thread = threading.Thread(target=self._drain, args=(process.stdout,), daemon=True)
         self._thread.start()
 

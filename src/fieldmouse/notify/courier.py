@@ -1,8 +1,8 @@
-"""One channel's courier: reads on in the log, and hands over what there is to tell, in order.
+"""Sender of one channel: reads the outcome log and delivers its changes in order.
 
-A receiver that is down is asked again after 1, 2, 4, ... seconds, 5 minutes at most, for as long as
-it takes. The order is kept, and other channels have couriers of their own, so nobody waits for it,
-least of all the crawl.
+A receiver that is down is tried again after 1, 2, 4, ... seconds, at most 5 minutes, without
+giving up. The order is kept. Each channel has a separate sender, so a slow receiver delays
+neither other channels nor the crawl.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ log = logging.getLogger(__name__)
 
 LONGEST_REST = 300.0
 LONGEST_ASKED = 3600.0
-"""Seconds: a receiver may ask for more (`Retry-After`), and gets this."""
+"""Seconds: a receiver that asks for a longer wait (`Retry-After`) gets this."""
 
 
 class ChannelState(msgspec.Struct, frozen=True):
-    """What the checkpoint keeps of a channel."""
+    """State of a channel in the checkpoint."""
 
-    place: int  # byte of the outcome log: all before it was told
-    planned: int = 0  # where the notice ends that is being sent, or 0 if that follows from its size
-    told_at: float = 0.0  # when the last notice was handed over
-    held_since: float = 0.0  # when the first change behind `place` was found; 0 if none was
+    place: int  # byte of the outcome log: all changes before it were delivered
+    planned: int = 0  # where the notice being sent ends; 0 if that follows from its size
+    told_at: float = 0.0  # when the last notice was delivered
+    held_since: float = 0.0  # when the first change after `place` was found; 0 if none was
     since: int = 0  # see `Channel`
 
 
 def rest_after(tries: int, asked: float = 0.0) -> float:
-    """Seconds until the next try, after so many in vain.
+    """Seconds until the next try, after a number of failed ones.
 
     >>> [rest_after(tries) for tries in (1, 2, 3, 100)], rest_after(1, 90.0)
     ([1.0, 2.0, 4.0, 300.0], 90.0)
@@ -51,27 +51,27 @@ def rest_after(tries: int, asked: float = 0.0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NewsSource:
-    """Where couriers read."""
+    """Outcome log and the filter of changes to send."""
 
     log: Path
     wanted: Callable[[Change], bool]
 
 
 class Courier:
-    """`run` goes on for ever. All of it happens in one event loop, but for the reading of the log."""
+    """Sender whose `run` never returns. It lives in one event loop; only the log is read in a thread."""
 
     def __init__(self, channel: Channel, source: NewsSource, clock: Clock, state: ChannelState):
         self._channel, self._source, self._clock = channel, source, clock
         self._manner = channel.manner
         self._state = state
-        self._held = Stretch(state.place)  # read, and not told
-        self._length = state.place  # of the log, as far as it is durable
+        self._held = Stretch(state.place)  # read, not yet delivered
+        self._length = state.place  # durable length of the log
         self._baseline: Baseline | None = None
-        self._kept_plan = state.planned  # the plan that the last checkpoint knows
-        self._until: float | None = None  # it rests until then
-        self._busy = True  # it has yet to look, or is at it
-        self._leaving = False
-        self._news = asyncio.Event()
+        self._committed_plan = state.planned  # the plan in the last checkpoint
+        self._until: float | None = None  # paused until then
+        self._busy = True  # working, or about to look for changes
+        self._ending = False
+        self._wake_up = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -79,64 +79,64 @@ class Courier:
 
     @property
     def state(self) -> ChannelState:
-        """How it stands, for the checkpoint."""
+        """The state for the checkpoint."""
         return msgspec.structs.replace(self._state, since=self._channel.since)
 
     def is_caught_up(self) -> bool:
-        """Whether all that is durable was told."""
+        """Whether all durable changes were delivered."""
         return self._state.place >= self._length
 
     def is_eager(self) -> bool:
-        """Whether it waits for a checkpoint to know its plan."""
-        return self._state.planned != 0 and self._state.planned != self._kept_plan
+        """Whether it waits for a checkpoint that holds its plan."""
+        return self._state.planned != 0 and self._state.planned != self._committed_plan
 
     def may_be_left(self, deadline: float) -> bool:
-        """Whether nothing will come of waiting for it until `deadline`."""
+        """Whether waiting for it until `deadline` is useless."""
         rests = not self._busy and self._until is not None and self._until > deadline
         return rests or self.is_caught_up()
 
     def committed(self, kept: ChannelState, length: int, baseline: Baseline | None) -> None:
-        """A checkpoint holds `kept`, and the log is durable up to `length`."""
-        self._kept_plan, self._length, self._baseline = kept.planned, length, baseline
+        """Note that a checkpoint holds `kept` and that the log is durable up to `length`."""
+        self._committed_plan, self._length, self._baseline = kept.planned, length, baseline
         self._wake()
 
     def leave(self) -> None:
-        """The run is ending: now or never, as far as this run goes."""
-        self._leaving = True
+        """Try everything at once, because the run is ending."""
+        self._ending = True
         self._wake()
 
     def _wake(self) -> None:
         self._busy = True
-        self._news.set()
+        self._wake_up.set()
 
-    # -- what it does all day
+    # -- delivery loop
 
     async def run(self) -> None:
         while True:
             stretch = await self._next()
             for notice in stretch.notices(self._manner.most):
-                await self._hand_over(notice)
+                await self._deliver(notice)
             self._state = ChannelState(stretch.end, told_at=self._clock.now())
             self._held = Stretch(stretch.end)
 
     async def _next(self) -> Stretch:
-        """What is to be told next, when it is time."""
+        """Wait for the next changes to send and until they are due."""
         while True:
-            self._news.clear()
-            await self._read_on()
+            self._wake_up.clear()
+            await self._read_ahead()
             plan = self._state.planned
             if self._held.changes:
                 if plan:
-                    if plan == self._kept_plan and self._held.end == plan:
+                    if plan == self._committed_plan and self._held.end == plan:
                         return self._held
-                elif self._may_go():
+                elif self._is_repeatable():
                     return self._held
                 elif self._clock.now() >= self._due_at():
                     self._state = msgspec.structs.replace(self._state, planned=self._held.end)
                     continue
             elif not plan or self._held.end >= plan:
-                # Nothing in these rows is to be told: the place moves on with them. A plan whose changes are
-                # not wanted any more, since the settings are others now, is done, too.
+                # These rows have no change to send: skip them. A plan whose changes the settings now exclude
+                # is finished, too.
                 self._state = msgspec.structs.replace(
                     self._state, place=self._held.end, planned=0, held_since=0.0
                 )
@@ -144,20 +144,20 @@ class Courier:
                     continue
             await self._wait(None if plan or not self._held.changes else self._due_at())
 
-    def _may_go(self) -> bool:
-        """Whether the stretch would be the same after a kill, or need not be."""
+    def _is_repeatable(self) -> bool:
+        """Whether the changes would form the same notices after a kill, or need not."""
         is_full = len(self._held.changes) >= self._manner.most
         return not self._manner.every and (is_full or not self._manner.steady)
 
     def _due_at(self) -> float:
-        """At the end of a run all goes out if the last notice was long enough ago; before, it is gathered."""
+        """When the held changes are due. At the end of a run only the time since the last notice counts."""
         told_at, held_since = self._state.told_at, self._state.held_since
-        # A clock that was set back must not keep anybody waiting.
-        begun_at = min(told_at if self._leaving else max(told_at, held_since), self._clock.now())
+        # A clock that was set back must not cause a long wait.
+        begun_at = min(told_at if self._ending else max(told_at, held_since), self._clock.now())
         return begun_at + self._manner.every
 
-    async def _read_on(self) -> None:
-        """Read until there is enough to tell, or no more; up to the end of the plan, if there is one."""
+    async def _read_ahead(self) -> None:
+        """Read until a notice is full or the log ends; with a plan, up to its end."""
         plan = self._state.planned
         end = plan or self._length
         most = sys.maxsize if plan else self._manner.most
@@ -167,12 +167,12 @@ class Courier:
                 self._state = msgspec.structs.replace(self._state, held_since=self._clock.now())
 
     def _read(self, length: int, most: int) -> Stretch:
+        source, start = self._source, self._held.end
         return read(
-            self._source.log, self._held.end, length=length, baseline=self._baseline,
-            wanted=self._source.wanted, most=most,
-        )  # fmt: skip
+            source.log, start, length=length, baseline=self._baseline, wanted=source.wanted, most=most
+        )
 
-    async def _hand_over(self, notice: Notice) -> None:
+    async def _deliver(self, notice: Notice) -> None:
         tries = 0
         while True:
             setback = await self._channel.send(notice)
@@ -180,24 +180,24 @@ class Courier:
                 break
             tries += 1
             if tries == 1:
-                log.warning("%s: %s; it is tried again, and nothing is lost", self.name, setback.why)
-            self._news.clear()
-            # News of more to tell must not wake it; that the run is ending does, once.
+                log.warning("%s: %s; it will be tried again, and nothing is lost", self.name, setback.why)
+            self._wake_up.clear()
+            # New changes must not end the pause; the end of the run does, once.
             until = self._clock.now() + rest_after(tries, setback.wait)
-            was_leaving = self._leaving
-            while self._clock.now() < until and was_leaving == self._leaving:
+            was_ending = self._ending
+            while self._clock.now() < until and was_ending == self._ending:
                 await self._wait(until)
-                self._news.clear()
+                self._wake_up.clear()
         if tries:
-            log.warning("%s: told at last, after %d tries in vain", self.name, tries)
+            log.warning("%s: delivered after %d failed tries", self.name, tries)
 
     async def _wait(self, until: float | None) -> None:
-        """Until then, or until somebody wakes it."""
+        """Wait until that time, or until woken."""
         self._until, self._busy = until, False
-        if self._news.is_set():
+        if self._wake_up.is_set():
             self._busy = True
             return
         seconds = None if until is None else max(0.0, until - self._clock.now())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), seconds)
+            await asyncio.wait_for(self._wake_up.wait(), seconds)
         self._until, self._busy = None, True

@@ -1,6 +1,6 @@
-"""For whoever asks how telling goes, tries it out, or wants to be done with what waits.
+"""Status, samples and skipping of notifications, for the command line.
 
-Asking and trying change nothing of the crawl, and may be done while it runs.
+Status and samples change nothing in the crawl and work while it runs.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from fieldmouse.url import Url, host_of
 
 
 class ChannelReport(msgspec.Struct, frozen=True):
-    """How a channel stands."""
+    """Status of a channel."""
 
     channel: str
     receiver: str
-    waiting: int  # changes that it has yet to tell
-    told_at: float  # when it told something for the last time; 0 if it never did
+    waiting: int  # changes not yet delivered
+    told_at: float  # time of the last delivery; 0 if there was none
 
 
 class SampleReport(msgspec.Struct, frozen=True):
-    """How it went with a sample."""
+    """Result of sending a sample."""
 
     channel: str
     receiver: str
     delivered: bool
-    why: str = ""  # not delivered
+    why: str = ""  # why it was not delivered
     id: str = ""  # of the sample
 
 
 def report(directory: Path) -> list[ChannelReport]:
-    """All channels that are set, as of the last checkpoint."""
+    """Status of all configured channels, as of the last checkpoint."""
     home = CrawlDir.open(directory)
     settings, last = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home)
     source = NewsSource(home / "outcomes.log", Wanted.of(settings.notify))
@@ -59,7 +59,7 @@ def report(directory: Path) -> list[ChannelReport]:
 
 
 def receiver_of(name: str, asked: NotifySection) -> str:
-    """Whom a channel tells, by the settings, and without any secret.
+    """The receiver of a channel according to the settings, without any secret.
 
     >>> receiver_of("webhook", NotifySection(webhook="https://hooks.example/T0K3N"))
     'https://hooks.example'
@@ -68,7 +68,7 @@ def receiver_of(name: str, asked: NotifySection) -> str:
         case "command":
             return asked.command[0]
         case "webhook":
-            # What follows the host may be a secret: with many services it is.
+            # The part after the host may be a secret: with many services it is.
             return asked.webhook if is_elsewhere(asked.webhook) else host_of(Url(asked.webhook + "/"))
         case "mail":
             return ", ".join(asked.mail_to)
@@ -79,7 +79,7 @@ def receiver_of(name: str, asked: NotifySection) -> str:
 
 
 def skip(directory: Path, name: str) -> int:
-    """Leave untold what waits for a channel, and say how many changes that was. Needs the lock."""
+    """Drop the pending changes of a channel and return their number. Takes the lock."""
     home = CrawlDir.open(directory)
     source = NewsSource(home / "outcomes.log", Wanted.of(settings_file.load(home / "fieldmouse.toml").notify))
     home.lock()
@@ -100,7 +100,7 @@ def skip(directory: Path, name: str) -> int:
 
 
 async def trials(directory: Path, only: str | None) -> list[SampleReport]:
-    """Tell a sample, by one channel or by all that are set, and say how it went."""
+    """Send a sample by one channel, or by all that are configured, and report the results."""
     home = CrawlDir.open(directory)
     settings, last, clock = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home), WallClock()
     asked = settings.notify
@@ -109,21 +109,26 @@ async def trials(directory: Path, only: str | None) -> list[SampleReport]:
             f"`[notify]` in `{home / 'fieldmouse.toml'}` asks for no {only or 'channel'}",
             "docs/guides/notify.md has an example of each",
         )
-    found = []
+    reports = []
     for name in [only] if only else asked.channels:
-        # A crawl that runs may be writing the feed just now.
+        # A running crawl may be writing the feed now.
         channel = channel_of(name, home, last, settings, clock, suffix=".test")
         notice = Notice([sample(clock.now())], [sealed_outcomes(last)])
         setback = await channel.send(notice)
         why = setback.why if setback is not None else ""
-        found.append(SampleReport(name, receiver_of(name, asked), setback is None, why, notice.key))
-    return found
+        reports.append(SampleReport(name, receiver_of(name, asked), setback is None, why, notice.key))
+    return reports
 
 
 def sample(now: float) -> Change:
-    """A change of a page that nobody has."""
+    """A change of a page that does not exist."""
     url, kind = f"https://example.org/sample/{uuid4()}", ChangeKind.CHANGED
     return Change(
-        url=url, kind=kind, at=now, id=change_id(url, kind, now), title="A sample of fieldmouse notify",
-        difference=0.5, status=200,
-    )  # fmt: skip
+        url=url,
+        kind=kind,
+        at=now,
+        id=change_id(url, kind, now),
+        title="A sample of fieldmouse notify",
+        difference=0.5,
+        status=200,
+    )

@@ -1,7 +1,7 @@
-"""An Atom feed (RFC 4287): a file with the newest changes, for whoever likes to come and look.
+"""Channel that writes an Atom feed (RFC 4287): a file with the newest changes.
 
-The file is made of the outcome log alone, whole each time, so it needs no reading back: what is in
-it follows from where in the log its oldest entry stands. A change that proved to be noise leaves it
+The file is rebuilt from the outcome log each time, so it is never read back: its content
+follows from the log offset of its oldest entry. A change that proved to be noise is removed
 again.
 """
 
@@ -27,7 +27,7 @@ _PEEK = 4 << 10
 _LONGEST_URL = 8000
 
 Recall = Callable[[], Notice]
-"""What was told before and may still be in the feed, read from the log again."""
+"""Reads the earlier changes that may still be in the feed from the log again."""
 
 
 class Feed:
@@ -35,14 +35,21 @@ class Feed:
     manner = Manner(most=1000, steady=False)
 
     def __init__(
-        self, path: Path, *, entries: int, title: str, mark: str, since: int, recall: Recall,
+        self,
+        path: Path,
+        *,
+        entries: int,
+        title: str,
+        mark: str,
+        since: int,
+        recall: Recall,
         suffix: str = ".new",
-    ):  # fmt: skip
-        """`mark` tells this crawl's feed from others; `since` is the place in the log of its first entry."""
+    ):
+        """`mark` identifies the feed of this crawl; `since` is the log offset of its first entry."""
         self._path, self._most, self._title, self._suffix = path, entries, title, suffix
         self._id = as_uuid(f"feed {mark}")
         self._recall: Recall | None = recall
-        self._entries: dict[str, tuple[Change, int]] = {}  # by id, the oldest first
+        self._entries: dict[str, tuple[Change, int]] = {}  # by id, oldest first
         self._since = since
 
     @property
@@ -53,7 +60,7 @@ class Feed:
         return await asyncio.get_running_loop().run_in_executor(Aside(), self._send, notice)
 
     def close(self) -> None:
-        """A file is written, or is not."""
+        """Nothing to cancel: the file is written atomically."""
 
     def _send(self, notice: Notice) -> Setback | None:
         try:
@@ -87,25 +94,25 @@ class Feed:
             self._since = next(iter(self._entries.values()))[1]
 
     def document(self) -> bytes:
-        """All of it."""
+        """The whole feed document."""
         changes = [change for change, _ in reversed(self._entries.values())]
         return atom(self._id, self._title, changes)
 
 
 def as_uuid(text: str) -> str:
-    """A name that no other text has, as an IRI.
+    """A unique name for the text, as an IRI.
 
     >>> as_uuid("feed 1")
     'urn:uuid:53e0d9a5-a7b5-82a7-a120-6d693e0c8010'
     """
-    # Version 8: made in a way of one's own (RFC 9562).
+    # Version 8: custom (RFC 9562).
     bits = int.from_bytes(sha256(text.encode()).digest()[:16])
     bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x8 << 76 | 0x2 << 62
     return f"urn:uuid:{UUID(int=bits)}"
 
 
 def atom(identity: str, title: str, changes: Iterable[Change]) -> bytes:
-    """A feed document of these changes, the newest first."""
+    """A feed document of these changes, which come newest first."""
     listed = list(changes)
     tree = TreeBuilder()
     tree.start("feed", {"xmlns": ATOM})
@@ -143,6 +150,6 @@ def _summary(change: Change) -> str:
         case ChangeKind.MOVED:
             return f"It has moved to {one_line(change.target, _LONGEST_URL)}"
         case ChangeKind.GONE:
-            return f"There is no such page any more ({change.status})."
+            return f"The page no longer exists ({change.status})."
         case _:
             return f"Found on {one_line(change.via, _LONGEST_URL)}" if change.via else "It is new."

@@ -1,7 +1,7 @@
-"""Changes in words, for people: what a mail says, and a message to any other service.
+"""Plain-text format of changes, for mail and messages to other services.
 
 Titles and URLs come from strangers. Each becomes one line in which nothing is hidden, and none can
-become a header, another line, or markup: a letter is plain text.
+become a header, another line, or markup.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _HEADS = {
 
 
 def counting(changes: Sequence[Change]) -> list[Change]:
-    """Without those that were taken back in the same breath.
+    """The changes without those that are withdrawn in the same list.
 
-    A withdrawal of something told before stays.
+    A withdrawal of a change sent earlier stays.
     """
     here = {change.id for change in changes}
     taken_back = {change.withdraws for change in changes} & here
@@ -35,7 +35,7 @@ def counting(changes: Sequence[Change]) -> list[Change]:
 
 
 def subject(changes: Sequence[Change], crawl: str) -> str:
-    """One line that says what it is about."""
+    """Subject line."""
     counts = counting(changes)
     if len(counts) == 1:
         return f"{one_line(crawl)}: {_HEADS[counts[0].kind].lower()}: {titled(counts[0])}"
@@ -43,15 +43,15 @@ def subject(changes: Sequence[Change], crawl: str) -> str:
 
 
 def body(changes: Sequence[Change]) -> str:
-    """All of them, by what happened; within that as they came."""
+    """All changes grouped by kind, in their order within each kind."""
     counts, lines = counting(changes), list[str]()
     for kind, head in _HEADS.items():
-        told = [change for change in counts if change.kind is kind]
-        if told:
-            lines += [f"{head} ({len(told)})", ""]
-            for change in told:
+        group = [change for change in counts if change.kind is kind]
+        if group:
+            lines += [f"{head} ({len(group)})", ""]
+            for change in group:
                 lines += [*_lines(change), ""]
-    return "\n".join(lines) or "What had changed was noise after all.\n"
+    return "\n".join(lines) or "All changes were withdrawn: they were noise.\n"
 
 
 def _lines(change: Change) -> list[str]:

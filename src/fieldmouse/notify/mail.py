@@ -1,7 +1,7 @@
-"""Mail: a letter to a few people, by SMTP.
+"""Channel that sends mail to a few people by SMTP.
 
 The connection is encrypted (STARTTLS, or TLS from its beginning) unless the settings say otherwise,
-and no password goes over one that is not. A letter that is sent again after a kill has the same
+and no password is sent over an unencrypted one. A mail that is sent again after a kill has the same
 Message-ID.
 """
 
@@ -25,10 +25,10 @@ from fieldmouse.web.tls import tls_complaint
 log = logging.getLogger(__name__)
 
 LONGEST_LETTER = 1000
-"""Changes; more of them go into the next one."""
+"""Changes in one mail; more of them go into the next one."""
 
 Refused = dict[str, tuple[int, bytes]]
-"""Who does not get a letter: the server's code and words."""
+"""Receivers that the server refused, with its code and message."""
 
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
@@ -38,10 +38,20 @@ class Mail:
     since = 0
 
     def __init__(
-        self, server: str, *, sender: str, receivers: Sequence[str], user: str, password: str, every: float,
-        timeout: float, crawl: str, clock: Clock, tls: ssl.SSLContext,
-    ):  # fmt: skip
-        """`server` is as `notify.mail_server` has it; without `user` nobody logs in."""
+        self,
+        server: str,
+        *,
+        sender: str,
+        receivers: Sequence[str],
+        user: str,
+        password: str,
+        every: float,
+        timeout: float,
+        crawl: str,
+        clock: Clock,
+        tls: ssl.SSLContext,
+    ):
+        """`server` has the format of `notify.mail_server`; without `user` there is no login."""
         self._scheme, _, authority = server.partition("://")
         name, colon, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
         self._name = (name if colon else authority).strip("[]")
@@ -49,7 +59,7 @@ class Mail:
         self._sender, self._receivers, self._user, self._password = sender, receivers, user, password
         self._timeout, self._crawl, self._clock, self._tls = timeout, crawl, clock, tls
         self.manner = Manner(most=LONGEST_LETTER, every=every)
-        self._put_off: tuple[str, list[str]] = ("", [])  # a letter's key, and who has yet to get it
+        self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
 
     async def send(self, notice: Notice) -> Setback | None:
         message = self.written(notice)
@@ -63,7 +73,7 @@ class Mail:
             return Setback(f"{self._name} took longer than {2 * self._timeout:g} s")
         if setback is not None or not refused:
             return setback
-        # The others have it and shall not get it twice. Who is refused for good would be for ever.
+        # The other receivers have it and must not get it twice. A permanent refusal (5xx) is not tried again.
         later = [whom for whom, (code, _) in refused.items() if code < 500]
         self._put_off = (notice.key, later)
         if later:
@@ -72,7 +82,7 @@ class Mail:
         return None
 
     def close(self) -> None:
-        """A letter under way goes its way."""
+        """Nothing to cancel: a mail in progress is finished."""
 
     def written(self, notice: Notice) -> EmailMessage:
         message = EmailMessage(policy=SMTP)
@@ -86,14 +96,14 @@ class Mail:
         return message
 
     def _send(self, message: EmailMessage, receivers: list[str]) -> tuple[Setback | None, Refused]:
-        """What went wrong, or whom it was not sent to although others got it."""
+        """Return the failure, or the receivers refused although others got the mail."""
         try:
             with self._connected() as server:
                 if self._user:
                     server.login(self._user, self._password)
                 return None, server.send_message(message, self._sender, receivers)
         except smtplib.SMTPAuthenticationError as trouble:
-            # What a server says here may repeat what it was told.
+            # The server's message may repeat the password.
             why = f"{self._name} does not let `{self._user}` in ({trouble.smtp_code})"
         except smtplib.SMTPRecipientsRefused as trouble:
             why = f"{self._name} refuses {_refusals(trouble.recipients)}"

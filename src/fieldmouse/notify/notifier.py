@@ -1,8 +1,8 @@
-"""All couriers of a crawl: a part of its checkpoint, and somebody whom the end of a run waits for.
+"""Notifier: the senders of all channels, as one part of the checkpoint.
 
-The crawl asks nothing of it and is never held up: it learns of each checkpoint, and tells at the
-next one how far the couriers have come. At the end of a run it may take `patience`; whatever is
-left goes out in the next run.
+It never delays the crawl: it learns about each checkpoint, and stores at the
+next one how far the senders have come. At the end of a run it may take `patience` seconds;
+the rest is sent in the next run.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ChannelStates = dict[str, ChannelState]
 
 
 def sealed_channels(last: Checkpoint | None) -> ChannelStates:
-    """How each channel stood at a checkpoint."""
+    """The state of each channel at a checkpoint."""
     return last.state(PART, ChannelStates) if last is not None and PART in last.parts else {}
 
 
 def state_of(name: str, last: Checkpoint | None) -> ChannelState:
-    """How a channel stands; one that was not there before hears of nothing older than itself."""
+    """The state of a channel; a new channel starts at the end of the log."""
     known = sealed_channels(last).get(name)
     if known is not None:
         return known
@@ -44,32 +44,36 @@ def state_of(name: str, last: Checkpoint | None) -> ChannelState:
 
 
 class Notifier:
-    """Made for one run; `channels` are its own, and closed with it."""
+    """Made for one run; it owns `channels` and closes them."""
 
     name = PART
 
     def __init__(
-        self, home: CrawlDir, last: Checkpoint | None, asked: NotifySection, channels: Sequence[Channel],
+        self,
+        home: CrawlDir,
+        last: Checkpoint | None,
+        asked: NotifySection,
+        channels: Sequence[Channel],
         clock: Clock,
-    ):  # fmt: skip
+    ):
         self._home, self._clock, self._patience = home, clock, asked.patience
         self._source = NewsSource(home / "outcomes.log", Wanted.of(asked))
         self._channels = channels
         self._couriers = [
             Courier(channel, self._source, clock, state_of(channel.name, last)) for channel in channels
         ]
-        # Channels that are not asked for this time go on where they were when they are asked for again.
+        # Channels that are not configured in this run keep their state for later runs.
         self._sealed = sealed_channels(last)
         self._baseline = sealed_baseline(last)
         self._end = self._announced = sealed_outcomes(last)
-        self._looks = 0  # under way, before couriers hear of a checkpoint
+        self._reading = 0  # reads of the journal in progress
         self._deadline: float | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    # -- a part of the crawl
+    # -- as a part of the checkpoint
 
     def begin(self) -> None:
-        """Nothing of it is on the disk but what others write."""
+        """Nothing to do: it has no files."""
 
     def seal(self) -> Sealed[ChannelStates]:
         self._end = self._source.log.stat().st_size  # that log was sealed before us
@@ -80,19 +84,21 @@ class Notifier:
         if not self._tasks:
             for courier in self._couriers:
                 task = self._tasks[courier.name] = asyncio.create_task(courier.run())
-                task.add_done_callback(_complain)
+                task.add_done_callback(_log_error)
         sealed, end = self._sealed, self._end
-        # Once there is a baseline it stays, unless the clock was ahead when it was set.
+        # A baseline is final, unless the clock was ahead when it was set.
         if self._baseline is not None and self._baseline.baseline <= self._clock.now():
             self._announce(sealed, end)
             return
         # The first crawl may have ended just now.
-        self._looks += 1
+        self._reading += 1
         looking = asyncio.get_running_loop().run_in_executor(Aside(), read_checkpoint, self._home)
-        looking.add_done_callback(lambda looked: self._look(looked, sealed, end))
+        looking.add_done_callback(lambda looked: self._baseline_read(looked, sealed, end))
 
-    def _look(self, looked: asyncio.Future[Checkpoint | None], sealed: ChannelStates, end: int) -> None:
-        self._looks -= 1
+    def _baseline_read(
+        self, looked: asyncio.Future[Checkpoint | None], sealed: ChannelStates, end: int
+    ) -> None:
+        self._reading -= 1
         if not looked.cancelled() and looked.exception() is None:
             self._baseline = sealed_baseline(looked.result())
         self._announce(sealed, end)
@@ -109,25 +115,25 @@ class Notifier:
         for channel in self._channels:
             channel.close()
 
-    # -- an audience, see `agent/audience.py`
+    # -- as a consumer of pages, see `agent/audience.py`
 
     def is_behind(self) -> bool:
-        """No crawl waits for a receiver."""
+        """Always False: no crawl waits for a receiver."""
         return False
 
     def is_content(self) -> bool:
-        """Whether the run may end: all is told, or will not be in the time that there is."""
+        """Whether the run may end: all is delivered, or cannot be in the remaining time."""
         now = self._clock.now()
         if self._deadline is None:
             self._deadline = now + self._patience
             for courier in self._couriers:
                 courier.leave()
         deadline = self._deadline
-        told = not self._looks and all(self._may_be_left(courier, deadline) for courier in self._couriers)
+        told = not self._reading and all(self._may_be_left(courier, deadline) for courier in self._couriers)
         return told or now >= deadline
 
     def is_eager(self) -> bool:
-        """Whether a list or a letter waits for a checkpoint that knows where it ends."""
+        """Whether a list or a mail waits for a checkpoint that holds its end."""
         return any(courier.is_eager() for courier in self._couriers)
 
     def _may_be_left(self, courier: Courier, deadline: float) -> bool:
@@ -137,7 +143,7 @@ class Notifier:
     # -- for the summary
 
     async def waiting(self) -> dict[str, int]:
-        """How many changes each channel has yet to tell, where there are any."""
+        """Number of undelivered changes of each channel that has any."""
         return await asyncio.get_running_loop().run_in_executor(Aside(), self._count)
 
     def _count(self) -> dict[str, int]:
@@ -150,7 +156,7 @@ class Notifier:
 
 
 def count_waiting(source: NewsSource, state: ChannelState, length: int, baseline: Baseline | None) -> int:
-    """Changes behind a channel's place."""
+    """Number of changes after a channel's offset."""
     place, count = state.place, 0
     while place < length:
         stretch = read(source.log, place, length=length, baseline=baseline, wanted=source.wanted, most=1000)
@@ -158,11 +164,11 @@ def count_waiting(source: NewsSource, state: ChannelState, length: int, baseline
     return count
 
 
-def _complain(task: asyncio.Task[None]) -> None:
-    """A mistake of ours ends one courier, not the crawl; what it had to tell goes out in the next run.
+def _log_error(task: asyncio.Task[None]) -> None:
+    """Log an error that ended a sender. The crawl continues; the next run sends the rest.
 
-    So does a file that is damaged, and that is no mistake: a sentence is enough.
+    A damaged file is not a bug: it is logged without traceback.
     """
     if not task.cancelled() and (mistake := task.exception()) is not None:
         ours = None if isinstance(mistake, FieldmouseError) else mistake
-        log.error("nothing more is told in this run: %s", mistake, exc_info=ours)
+        log.error("no more notifications in this run: %s", mistake, exc_info=ours)

@@ -1,4 +1,4 @@
-"""From settings to channels: each gets what it needs, secrets included."""
+"""Construction of notification channels from the settings, secrets included."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from fieldmouse.web.tls import trust
 
 
 def notifier_of(home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock) -> Notifier:
-    """Everybody that the settings want to be told, at the checkpoint `last`."""
+    """A notifier for all configured channels, at the checkpoint `last`."""
     channels = [channel_of(name, home, last, settings, clock) for name in settings.notify.channels]
     return Notifier(home, last, settings.notify, channels, clock)
 
 
 def check(directory: Path, settings: Settings) -> None:
-    """Is all there that the channels need? SettingsError, if it is not; `directory` may not be there yet."""
+    """Raise `SettingsError` if something that the channels need is missing; `directory` may not exist yet."""
     asked = settings.notify
     if asked.command and not _is_program(asked.command[0], directory):
         raise SettingsError(
@@ -63,31 +63,44 @@ def channel_of(
     *,
     suffix: str = ".new",
 ) -> Channel:
-    """One channel; SettingsError if something it needs is not there. `suffix` is of files being written."""
+    """One channel; `SettingsError` if something it needs is missing. `suffix` marks files being written."""
     asked, directory = settings.notify, home.path.absolute()
     match name:
         case "command":
             places = (asked.webhook, asked.webhook_token, asked.mail_password, *asked.apprise)
             return Command(
-                asked.command, home=directory, batch=asked.batch, timeout=asked.timeout,
+                asked.command,
+                home=directory,
+                batch=asked.batch,
+                timeout=asked.timeout,
                 environment=without(places),
-            )  # fmt: skip
+            )
         case "webhook":
             return _webhook(directory, settings, clock)
         case "mail":
             return Mail(
-                asked.mail_server, sender=asked.mail_from, receivers=asked.mail_to, user=asked.mail_user,
+                asked.mail_server,
+                sender=asked.mail_from,
+                receivers=asked.mail_to,
+                user=asked.mail_user,
                 password=reveal("mail_password", asked.mail_password, directory) if asked.mail_user else "",
-                every=asked.mail_every, timeout=asked.timeout, crawl=directory.name, clock=clock,
+                every=asked.mail_every,
+                timeout=asked.timeout,
+                crawl=directory.name,
+                clock=clock,
                 tls=_trust(settings, protocol=""),
-            )  # fmt: skip
+            )
         case "feed":
             state = state_of("feed", last)
             return Feed(
-                directory / Path(asked.feed).expanduser(), entries=asked.feed_entries, since=state.since,
-                title=f"What changed in {one_line(directory.name)}", mark=str(home.identity.key_seed),
-                suffix=suffix, recall=lambda: recalled(home, last, settings, state),
-            )  # fmt: skip
+                directory / Path(asked.feed).expanduser(),
+                entries=asked.feed_entries,
+                since=state.since,
+                title=f"What changed in {one_line(directory.name)}",
+                mark=str(home.identity.key_seed),
+                suffix=suffix,
+                recall=lambda: recalled(home, last, settings, state),
+            )
         case "apprise":
             return _services(directory, settings)
         case _:
@@ -95,13 +108,17 @@ def channel_of(
 
 
 def recalled(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
-    """What a feed told before: all between its first entry and its channel's place."""
+    """Earlier changes of a feed: all between its first entry and its channel's offset."""
     stretch, wanted, baseline = Stretch(state.since), Wanted.of(settings.notify), sealed_baseline(last)
     while stretch.end < state.place:
         stretch += read(
-            home / "outcomes.log", stretch.end, length=state.place, baseline=baseline, wanted=wanted,
+            home / "outcomes.log",
+            stretch.end,
+            length=state.place,
+            baseline=baseline,
+            wanted=wanted,
             most=1000,
-        )  # fmt: skip
+        )
     return Notice(stretch.changes, stretch.offsets)
 
 

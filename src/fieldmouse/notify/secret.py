@@ -1,6 +1,6 @@
-"""Secrets, from where the settings say they stand: `env:NAME` or `file:PATH`.
+"""Secrets that the settings refer to as `env:NAME` or `file:PATH`.
 
-They are read when a run begins, and no message of ours repeats one.
+They are read when a run begins, and no message repeats one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LONGEST = 64 << 10
 
 
 def reveal(setting: str, place: str, home: Path) -> str:
-    """What stands at `place`, as one line; `setting` is for the error. A path is seen from `home`."""
+    """Read the secret at `place`, one line; `setting` is for the error. A path is relative to `home`."""
     where, _, name = place.partition(":")
     if where == "env":
         value = os.environ.get(name, "")
@@ -31,10 +31,10 @@ def reveal(setting: str, place: str, home: Path) -> str:
             with path.open("rb") as file:
                 value = file.read(LONGEST).decode()
         except (OSError, UnicodeDecodeError) as trouble:
-            why = trouble.strerror if isinstance(trouble, OSError) else "it is no text"
+            why = trouble.strerror if isinstance(trouble, OSError) else "it is not text"
             raise SettingsError(
                 f"`notify.{setting}` names `{path}`, which cannot be read: {why}",
-                "see that it is there and yours",
+                "check that the file exists and that you may read it",
             ) from None
     value = value.strip()
     if not value or not value.isprintable():
@@ -45,11 +45,11 @@ def reveal(setting: str, place: str, home: Path) -> str:
 
 
 def revealed(setting: str, value: str, home: Path) -> str:
-    """A setting that may be given as it is, or by its place."""
+    """The value of a setting that may be given directly or by its place."""
     return reveal(setting, value, home) if is_elsewhere(value) else value
 
 
 def without(places: Iterable[str]) -> dict[str, str]:
-    """Our environment, for others, without the secrets in it."""
+    """Our environment for child processes, without the secrets in it."""
     hidden = {place.partition(":")[2] for place in places if place.startswith("env:")}
     return {name: value for name, value in os.environ.items() if name not in hidden}

@@ -1,8 +1,8 @@
-"""Chat rooms, telephones and whatever else apprise knows how to reach.
+"""Channel for chat rooms, phones and all other services that apprise supports.
 
-apprise is an extra of its own (`fieldmouse[notify]`) and is loaded only if it is asked for. Its
-URLs hold tokens and passwords, so the settings only say where they stand, and messages only how
-many there are.
+apprise is an optional dependency (`fieldmouse[notify]`) and is loaded only if configured. Its
+URLs hold tokens and passwords, so the settings only refer to them, and messages only give
+their number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Services:
             import apprise
         except ModuleNotFoundError:
             raise MissingApprise from None
-        # What it has to say of a failure may hold parts of a URL, and those are secret.
+        # Its error messages may hold parts of a URL, and those are secret.
         logging.getLogger("apprise").setLevel(logging.CRITICAL)
         self._format: Any = apprise.NotifyFormat.TEXT
         self._all: Any = apprise.Apprise()
@@ -59,7 +59,7 @@ class Services:
         return None if reached else Setback(f"not all of {self._number} could be reached")
 
     def close(self) -> None:
-        """What is under way goes its way."""
+        """Nothing to cancel: a message in progress is finished."""
 
     def _send(self, notice: Notice) -> bool:
         title, text = letter.subject(notice.changes, self._crawl), letter.body(notice.changes)

@@ -1,4 +1,4 @@
-"""A stretch of the outcome log, and what there is to tell of it."""
+"""Range of the outcome log and the changes in it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fieldmouse.records import OutcomeRow
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 GLANCE = 5000
-"""Rows read at one go: some milliseconds, so that reading much of a log holds nobody up."""
+"""Rows read in one call: some milliseconds, so that reading a long log blocks nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Whole rows, up to byte `end`."""
+    """Changes of whole rows, up to byte `end`."""
 
     end: int
     changes: tuple[Change, ...] = ()
@@ -31,7 +31,7 @@ class Stretch:
         return Stretch(after.end, self.changes + after.changes, self.offsets + after.offsets)
 
     def notices(self, most: int) -> list[Notice]:
-        """All changes, in order, so many together at most."""
+        """All changes in order, at most `most` per notice."""
         return [
             Notice(self.changes[at : at + most], self.offsets[at : at + most])
             for at in range(0, len(self.changes), most)
@@ -47,9 +47,9 @@ def read(
     wanted: Callable[[Change], bool],
     most: int,
 ) -> Stretch:
-    """From byte `start` on, until `most` changes are found, or a glance is over, or at `length`.
+    """Read from byte `start` until `most` changes, `GLANCE` rows or `length` are reached.
 
-    A row is told whole: there may be a few changes more than `most`.
+    Rows are not split: there may be a few changes more than `most`.
     """
     changes: list[Change] = []
     offsets: list[int] = []
@@ -58,9 +58,9 @@ def read(
         return Stretch(start)
     for number, (offset, record) in enumerate(records(log, start=start, length=length), 1):
         row = understood(log, _decode, record)
-        told = [change for change in changes_in(row, offset, baseline) if wanted(change)]
-        changes += told
-        offsets += [offset] * len(told)
+        matching = [change for change in changes_in(row, offset, baseline) if wanted(change)]
+        changes += matching
+        offsets += [offset] * len(matching)
         end = offset + FRAME.size + len(record)
         if len(changes) >= most or number >= GLANCE:
             break

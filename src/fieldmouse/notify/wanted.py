@@ -1,4 +1,4 @@
-"""Which changes are told: by kind, by host, by how much of the page differs."""
+"""Filter of changes by kind, host and share of changed words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fieldmouse.url import Url, host_of, name_of
 @dataclass(frozen=True, slots=True)
 class Wanted:
     kinds: frozenset[str]
-    names: frozenset[str]  # of hosts; none for all
-    endings: tuple[str, ...]  # of names of hosts, with their dot
+    names: frozenset[str]  # of hosts; empty (with `endings`) for all
+    endings: tuple[str, ...]  # suffixes of host names, with their leading dot
     difference: float
 
     @classmethod
     def of(cls, asked: NotifySection) -> Wanted:
-        """What the settings ask for.
+        """The filter that the settings describe.
 
         >>> Wanted.of(NotifySection(hosts=("a.example", "*.b.example"))).is_of("c.b.example")
         True
@@ -32,7 +32,7 @@ class Wanted:
         )
 
     def is_of(self, name: str) -> bool:
-        """Whether changes on this host are told."""
+        """Whether changes on this host pass."""
         everywhere = not self.names and not self.endings
         return everywhere or name in self.names or (bool(self.endings) and name.endswith(self.endings))
 

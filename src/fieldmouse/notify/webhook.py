@@ -1,8 +1,8 @@
-"""A webhook: changes are posted as JSON to a URL of the user's own.
+"""Channel that posts changes as JSON to a URL of the user.
 
-It may be on a private network: the guard that keeps a crawl off such addresses is about links that
-others write, and this one is the user's. No redirect is followed, since what is posted is meant for
-nobody else; an answer of 2xx means that it has arrived, anything else that it is to be tried again.
+The URL may be on a private network: the guard that keeps a crawl off such addresses is about links
+written by strangers, and this URL is the user's. Redirects are not followed, since the data is meant
+only for this URL. A 2xx response means that the notice has arrived; any other means another try.
 """
 
 from __future__ import annotations
@@ -31,10 +31,17 @@ class Webhook:
     since = 0
 
     def __init__(
-        self, url: Url, *, token: str, user_agent: str, batch: int, timeout: float, clock: Clock,
+        self,
+        url: Url,
+        *,
+        token: str,
+        user_agent: str,
+        batch: int,
+        timeout: float,
+        clock: Clock,
         tls: ssl.SSLContext | None,
-    ):  # fmt: skip
-        """`token` goes along as `Authorization: Bearer`, unless it is empty; `tls` is needed for https."""
+    ):
+        """`token` is sent as `Authorization: Bearer`, unless it is empty; `tls` is needed for https."""
         if not token.isascii():
             raise SettingsError(
                 "what `notify.webhook_token` names is not ASCII", "a token has letters and digits"
@@ -61,7 +68,7 @@ class Webhook:
         return Setback(f"{self._host} answered {answer.status}", self._asked_wait(answer))
 
     def close(self) -> None:
-        """A post under way ends with its task."""
+        """Nothing to cancel: a post in progress ends with its task."""
 
     async def _post(self, notice: Notice) -> Response | str:
         connection = await self._connect()
@@ -74,17 +81,20 @@ class Webhook:
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
         name, port = name_of(self._host), port_of(self._host)
-        # In a thread that nobody waits for: a nameserver that is silent must not hold up the end of a run.
-        found = await loop.run_in_executor(
+        # In a daemon thread: a silent nameserver must not delay the end of a run.
+        addresses = await loop.run_in_executor(
             Aside(), lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
         )
         trouble: OSError | None = None
-        for *_, address in found:
+        for *_, address in addresses:
             try:
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._host, name, _LIMITS, self._clock), str(address[0]), port,
-                    ssl=self._tls, server_hostname=name if self._tls else None,
-                )  # fmt: skip
+                    lambda: Connection(self._host, name, _LIMITS, self._clock),
+                    str(address[0]),
+                    port,
+                    ssl=self._tls,
+                    server_hostname=name if self._tls else None,
+                )
                 return connection
             except ssl.SSLError:
                 raise

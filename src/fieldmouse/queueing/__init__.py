@@ -1,17 +1,17 @@
-"""Queues that can be solved: pages come in batches, wait their turn, grow old, and are indexed.
+"""Queueing model of the page buffer: pages arrive in batches, wait, become obsolete, or are indexed.
 
 The model is that of Avrachenkov, Dudin, Klimenok, Nain and Semenova (2011): a
-finite buffer before one server, arrivals that depend on how many robots a rule
-sends at the present level, service and lifetime of phase type.
+finite buffer before one server, arrivals that depend on the number of fetch workers that a rule
+allows at the current level, service times and lifetimes of phase type.
 
-Follow a page. It comes in a batch, at a pace that depends on how many robots work
-and on a hidden phase; how long it is served and how long it may wait are times of
-phase type. Together with the room in the buffer that is a `model`, read from JSON or
-made from what a crawl has seen (`fit`). Under a rule it becomes a chain of levels, which
-`solve` solves by the method that suits it; `simulate` plays the page's life out instead,
-sharing nothing with the solvers but the model. Both give the same measures, and `optimise`
-finds the rule whose measures cost least.
+Follow a page. It arrives in a batch, at a rate that depends on the number of active fetch workers
+and on a hidden phase. Its service time and its maximum waiting time are of
+phase type. Together with the buffer size that is a `model`, read from JSON or
+fitted to the trace of a crawl (`fit`). Under a rule the model becomes a Markov chain over levels, which
+`solve` solves by a suitable method; `simulate` simulates single pages instead and
+shares nothing with the solvers but the model. Both give the same measures, and `optimise`
+finds the rule with the least cost.
 
-Each shelf imports only those before it: `model`, `simulate`, `solve`, `optimise`; and `fit` needs
-`model` alone. Everything here is pure and needs numpy alone; kernels are compiled where they can be.
+Each folder imports only those before it: `model`, `simulate`, `solve`, `optimise`; `fit` needs
+only `model`. Everything here is pure and needs only numpy; kernels are compiled if numba is available.
 """

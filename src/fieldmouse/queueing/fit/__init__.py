@@ -1,7 +1,8 @@
-"""From what a crawl saw of its own buffer to a model of it.
+"""Model fit from the trace of a crawl's buffer.
 
-`fit` is the door. A `trace` becomes `intervals`, mode by mode; arrivals are fitted by `modefit`, by
-`jointfit` where modes take turns quickly, and made up for modes nobody saw by `arrivalfit` (`mapfit` by
-moments, `mapem` by likelihood); service and lifetime by `phfit` (`hypererlang`, `phem`). `goodness` says how
+`fit` is the entry point. A `trace` becomes `intervals`, mode by mode; arrivals are fitted by `modefit`, by
+`jointfit` where modes alternate quickly, and extrapolated for unseen modes by `arrivalfit` (`mapfit` by
+moments, `mapem` by likelihood); service and lifetime by `phfit` (`hypererlang`, `phem`). `goodness` says
+how
 far to trust the result.
 """

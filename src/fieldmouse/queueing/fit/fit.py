@@ -1,12 +1,12 @@
-"""From a crawl's own trace to a model of its buffer, and how far to trust it.
+"""Fit of a buffer model to the trace of a crawl, with a report on its quality.
 
     fitted = fit(trace, capacity=200)
     fitted.model                    # to be solved, simulated, optimised
-    fitted.report.sentences()       # what does not hold, what was not seen
+    fitted.report.sentences()       # caveats and missing data
 
-All is done with numpy in a fraction of a second, so that a crawl can fit itself
-again every few minutes. Only `draws`, which plays out what chance would do, takes
-longer, and is for people.
+It needs only numpy and takes a fraction of a second, so that a crawl can repeat the fit
+every few minutes. Only `draws`, a parametric bootstrap, takes
+longer and is meant for people.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fieldmouse.queueing.fit.goodness import (
     played_chance,
     portmanteau,
     textbook_chance,
-)  # fmt: skip
+)
 from fieldmouse.queueing.fit.intervals import ArrivalStream, Seen, streams
 from fieldmouse.queueing.fit.modefit import CUT_OFTEN, LAGS, ModeFit, fit_mode
 from fieldmouse.queueing.fit.phfit import FitError, Law, Method, law_of
@@ -45,7 +45,7 @@ _STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """`rates` are pages in a second with so many robots, for the numbers that were seen at work."""
+    """`rates` are pages per second by number of fetch workers, for the numbers that were active."""
 
     model: Model
     report: Goodness
@@ -68,12 +68,12 @@ def fit(
     draws: int = 0,
     rng: np.random.Generator | None = None,
 ) -> Fitted:
-    """The model that tells this trace best.
+    """The model that fits this trace best.
 
-    `modes` are the numbers of robots wanted (None: all that were seen for long
-    enough). `gap` and `pause`, in seconds, say what is one batch and what is a stop;
-    both are found when not given. `remembered` are `rates` of earlier fits, for modes
-    that this trace does not show. A service may have so many `phases`.
+    `modes` are the wanted numbers of fetch workers (None: all that were seen for long
+    enough). `gap` and `pause`, in seconds, define a batch and a stop;
+    both are estimated when not given. `remembered` are `rates` of earlier fits, for modes
+    that are missing in this trace. `phases` limits the phases of a service time.
     """
     if len(trace.service) == 0:
         raise FitError(
@@ -138,9 +138,14 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
 
 
 def _times_part(
-    name: str, law: Law, times: FloatArray, method: Method, phases: int, draws: int,
+    name: str,
+    law: Law,
+    times: FloatArray,
+    method: Method,
+    phases: int,
+    draws: int,
     rng: np.random.Generator | None,
-) -> FittedPart:  # fmt: skip
+) -> FittedPart:
     found = curve(times, law.times)
     apart = distance(found, len(times))
 
@@ -156,18 +161,35 @@ def _times_part(
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
         remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
     return FittedPart(
-        name, f"{law.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
-        rng is not None, found, remarks=tuple(remarks),
-    )  # fmt: skip
+        name,
+        f"{law.name} (by {law.by})",
+        len(times),
+        0,
+        data,
+        fitted,
+        apart,
+        chance,
+        rng is not None,
+        found,
+        remarks=tuple(remarks),
+    )
 
 
 def _lifetime_part(law: Law, trace: Trace) -> FittedPart:
     found = curve(trace.expired, law.times, trace.outlived)
     return FittedPart(
-        "lifetime", f"{law.name} (by likelihood)", len(trace.expired), len(trace.outlived),
-        Moments.of(trace.expired), _moments(law.times), distance(found, len(trace.expired)), None, False,
-        found, remarks=law.misses,
-    )  # fmt: skip
+        "lifetime",
+        f"{law.name} (by likelihood)",
+        len(trace.expired),
+        len(trace.outlived),
+        Moments.of(trace.expired),
+        _moments(law.times),
+        distance(found, len(trace.expired)),
+        None,
+        False,
+        found,
+        remarks=law.misses,
+    )
 
 
 def _arrivals_part(
@@ -185,9 +207,14 @@ def _arrivals_part(
         at = arrivals.sample(rng, sample + 1).at
         drawn = np.diff(at)
         fresh = ArrivalStream(
-            stream.robots, drawn, np.zeros(sample, np.int64), np.empty(0), np.ones(sample, np.int64),
-            float(drawn.sum()), sample,
-        )  # fmt: skip
+            stream.robots,
+            drawn,
+            np.zeros(sample, np.int64),
+            np.empty(0),
+            np.ones(sample, np.int64),
+            float(drawn.sum()),
+            sample,
+        )
         return distance(curve(drawn, fit_mode(fresh).arrivals().intervals), sample)
 
     chance: float | None = None
@@ -198,11 +225,20 @@ def _arrivals_part(
     elif few and portmanteau(mode.correlations, sample) > 0.01:
         chance = textbook_chance(apart, max(sample, 1))
     return FittedPart(
-        f"arrivals with {robots(stream.robots)}", mode.law, sample, cut, Moments.of(stream.whole),
-        Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
-        tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
+        f"arrivals with {robots(stream.robots)}",
+        mode.law,
+        sample,
+        cut,
+        Moments.of(stream.whole),
+        Moments(law.mean, law.scv, law.moment(3)),
+        apart,
+        chance,
+        played,
+        found,
+        tuple(mode.correlations.tolist()),
+        tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
         mode.remarks,
-    )  # fmt: skip
+    )
 
 
 def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> FittedPart:
@@ -211,10 +247,21 @@ def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals)
     found = curve(expected, steady)
     apart = distance(found, max(len(expected), 1))
     return FittedPart(
-        f"arrivals with {robots(mode.stream.robots)}", mode.law, len(expected), len(mode.stream.cut),
-        Moments.of(mode.stream.whole), Moments(law.mean, law.scv, law.moment(3)), apart,
-        textbook_chance(apart, max(len(expected), 1)), False, found, (), (), mode.remarks, rescaled=True,
-    )  # fmt: skip
+        f"arrivals with {robots(mode.stream.robots)}",
+        mode.law,
+        len(expected),
+        len(mode.stream.cut),
+        Moments.of(mode.stream.whole),
+        Moments(law.mean, law.scv, law.moment(3)),
+        apart,
+        textbook_chance(apart, max(len(expected), 1)),
+        False,
+        found,
+        (),
+        (),
+        mode.remarks,
+        rescaled=True,
+    )
 
 
 def _moments(law: PhaseType) -> Moments:

@@ -1,11 +1,11 @@
-"""How well a fitted model tells the trace it was fitted to.
+"""Goodness of fit of a model against its trace.
 
 For each part: moments and correlations beside each other, and the largest distance
 between the distribution of the data and that of the fit (Kolmogorov and Smirnov).
-What chance alone would do to that distance is played out: samples of the same size
-are drawn from the fit and fitted again, which counts that the fit was bent to the
-data. Where there was no time to play, the textbook value is given, as if the law had
-been known beforehand: mostly too large, and never a reason to trust the fit.
+The distribution of that distance under chance is found by bootstrap: samples of the same size
+are drawn from the fit and fitted again, which accounts for the fit having used the
+data. Without a bootstrap the textbook value is given, as if the law had
+been known in advance: mostly too large, and never a reason to trust the fit.
 """
 
 from __future__ import annotations
@@ -90,19 +90,26 @@ class FittedPart:
 
     def to_row(self) -> dict[str, Any]:
         return {
-            "part": self.name, "law": self.law, "sample": self.sample, "cut": self.cut,
+            "part": self.name,
+            "law": self.law,
+            "sample": self.sample,
+            "cut": self.cut,
             "data": {"mean": self.data.mean, "scv": self.data.scv, "third": self.data.third},
             "fit": {"mean": self.fit.mean, "scv": self.fit.scv, "third": self.fit.third},
-            "distance": self.distance, "chance": self.chance, "played": self.played, "holds": self.holds,
-            "correlations": list(self.correlations), "fitted_correlations": list(self.fitted_correlations),
+            "distance": self.distance,
+            "chance": self.chance,
+            "played": self.played,
+            "holds": self.holds,
+            "correlations": list(self.correlations),
+            "fitted_correlations": list(self.fitted_correlations),
             "remarks": list(self.remarks),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Goodness:
     parts: tuple[FittedPart, ...]
-    remarks: tuple[str, ...] = ()  # what was done to the trace, and what was not in it
+    remarks: tuple[str, ...] = ()  # changes made to the trace, and data missing in it
 
     @property
     def holds(self) -> bool:

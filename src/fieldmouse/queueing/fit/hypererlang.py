@@ -1,10 +1,10 @@
-"""Mixtures of Erlang times, and their most likely parameters.
+"""Mixtures of Erlang distributions and their maximum-likelihood fit.
 
-A branch is drawn by weight and then passed in so many equal steps. Exponential,
-Erlang and hyperexponential times are such mixtures, and any positive time can be
-brought near. The parameters climb the likelihood by expectation and maximisation
+A branch is drawn by weight and then passed in a number of equal steps. Exponential,
+Erlang and hyperexponential times are such mixtures, and they approximate any positive
+time. The likelihood is maximised by expectation-maximisation
 (Thuemmler, Buchholz and Telek 2006), here also with times of which only a lower
-bound is known: all in closed form, so that a crawl can do it in passing.
+bound is known: all in closed form, so that a crawl can afford it.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class HyperErlang:
 
 
 def condensed(times: FloatArray, most: int = 160) -> tuple[FloatArray, FloatArray]:
-    """At most so many points with counts in the place of a sample: the longest times as they
-    are, the rest averaged over neighbours."""
+    """Replace a sample by at most `most` points with counts: the longest times unchanged,
+    the rest averaged over neighbours."""
     ordered = np.sort(times)
     if len(ordered) <= most:
         return ordered, np.ones(len(ordered))

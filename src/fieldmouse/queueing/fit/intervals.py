@@ -23,12 +23,12 @@ PAUSES_AT_MOST = 0.01
 """Share of intervals that may be pauses: what happens more often belongs to the process."""
 
 BATCHED_AT_LEAST = 0.02
-"""Share of intervals that must be short before we speak of batches."""
+"""Share of intervals that must be short to count as batches."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArrivalStream:
-    """What was seen of the batches that came in one mode."""
+    """Observed batches of one mode."""
 
     robots: int
     whole: FloatArray  # intervals from batch to batch, all in this mode

@@ -24,7 +24,7 @@ _SHAKEN = 0.05  # of the rate, added everywhere at the start: a rate of 0 would 
 
 
 def fit_together(pieces: Pieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int, ModeFit], str]:
-    """The modes in the light of each other, and a sentence on what was done.
+    """Fit all modes together; returns them with a remark for the report.
 
     Two phases per mode must earn their parameters, or all modes are Poisson.
     """

@@ -1,10 +1,10 @@
-"""The most likely arrival processes of several modes that take turns and share one hidden phase.
+"""Maximum-likelihood arrival processes of several modes that alternate and share one hidden phase.
 
-Where a rule lowers the robots when pages pour in, a mode is seen mostly in the phases
-that led to it, and neither its rate nor its intervals can be read off alone. But the
-rule looks only at what came before, so the likelihood of the arrivals, mode by mode
-as they took turns, is the right one all the same. It is climbed by expectation and
-maximisation (Ryden 1996 for one mode), forwards and backwards over the pieces of time
+Where a rule reduces the fetch workers when many pages arrive, a mode is seen mostly in the phases
+that led to it, and neither its rate nor its intervals can be estimated alone. But the
+rule depends only on the past, so the likelihood of the arrivals, mode by mode
+in their order, is still the right one. It is maximised by expectation-maximisation
+(Ryden 1996 for one mode), forwards and backwards over the pieces of time
 between batches and switches.
 """
 
@@ -39,9 +39,9 @@ def most_likely(
     batch: IntArray,
     rounds: int = 60,
 ) -> Turns:
-    """Better matrices of each mode (first index), begun from these.
+    """Improve the matrices of each mode (first index) from these starting values.
 
-    Piece k of time is so long, lies in mode `modes[k]` (an index), and ends with a batch
+    Piece k of time has length `lengths[k]`, lies in mode `modes[k]` (an index), and ends with a batch
     where `batch[k]` is 1, else with a switch or the end.
     """
     D0, D1 = D0.copy(), D1.copy()
@@ -75,7 +75,7 @@ def most_likely(
 def _stretches(
     D0: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Pieces with so many changes of phase that the series would be long, in several parts."""
+    """Split pieces with many changes of phase into parts, so that the series stay short."""
     fastest = -D0.diagonal(axis1=1, axis2=2).min(axis=1)
     parts = np.maximum(np.ceil(lengths * fastest[modes] / _LONGEST), 1).astype(np.int64)
     ends = np.zeros(int(parts.sum()), dtype=np.int64)

@@ -51,7 +51,7 @@ class OrderTwo:
 def order_two(mean: float, scv: float, third: float | None = None, decay: float = 0.0) -> OrderTwo:
     """The process with this mean, squared coefficient of variation, third moment and decay, or the nearest.
 
-    Wishes are met in this order: what comes later gives way. Without a third
+    Earlier arguments have priority over later ones. Without a third
     moment the two phases begin equally many intervals, or the slow one 1 / scv
     of them, if that is less.
 
@@ -175,7 +175,7 @@ def _diagonal(mean: float, slow: float, fast: float, decay: float) -> tuple[Floa
 
 
 def _forwards(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
-    """The canonical forms: from the slow phase an interval may go on in the fast one, never back."""
+    """The canonical forms: from the slow phase an interval may continue in the fast one, never back."""
     if decay >= 0:
         total = slow + fast - (1 - decay) * mean
         spread = total**2 - 4 * decay * slow * fast

@@ -1,8 +1,8 @@
-"""The arrivals of one mode, taken for themselves.
+"""Fit of the arrivals of a single mode.
 
-The rate of a mode is what came while it lasted, over how long it lasted. The shape
-comes from its intervals, and where many were cut short, from the likelihood that
-reckons with it. What cannot be told from a Poisson stream is one.
+The rate of a mode is its number of arrivals divided by its duration. The shape
+comes from its intervals, and where many were cut short, from a likelihood that
+accounts for it. Arrivals that cannot be distinguished from a Poisson stream are fitted as one.
 """
 
 from __future__ import annotations

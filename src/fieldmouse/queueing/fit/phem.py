@@ -28,9 +28,9 @@ def most_likely(
     rounds: int = 300,
     starts: int = 3,
 ) -> tuple[PhaseType, float]:
-    """The phase type with so many phases that climbs end at, and its log-likelihood.
+    """The phase type with `order` phases found by the climbs, and its log-likelihood.
 
-    The likelihood has several summits, so the best of some random `starts` is kept.
+    The likelihood has several maxima, so the best of some random `starts` is kept.
     """
     scale = float(times.sum() + outlived.sum()) / len(times)
     exact, counts = condensed(np.maximum(times, 1e-9 * scale) / scale)
@@ -78,9 +78,13 @@ def _stretches(
 
 @compiled
 def _expected(
-    alpha: FloatArray, S: FloatArray, leave: FloatArray,
-    lengths: FloatArray, ended: FloatArray, lasted: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, float]:  # fmt: skip
+    alpha: FloatArray,
+    S: FloatArray,
+    leave: FloatArray,
+    lengths: FloatArray,
+    ended: FloatArray,
+    lasted: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Expected starts by phase, time with i ahead while in j, exits by phase, and the log-likelihood."""
     n, stretches = len(alpha), len(lengths)
     fastest = -S[0, 0]

@@ -125,9 +125,9 @@ def law_of(
 ) -> Law:
     """The law of a sample; of the times `outlived` only a lower bound is known.
 
-    "auto" keeps what earns its parameters: exponential, by moments, or the most likely
-    mixture. "general" is the most likely phase type of exactly so many phases, and needs
-    dice to start from. Moments are those of the whole times, so they are no choice for a
+    "auto" keeps the law that earns its parameters: exponential, by moments, or the most likely
+    mixture. "general" is the most likely phase type of exactly `phases` phases, and needs
+    a random generator to start from. Moments are those of the whole times, so they do not apply to a
     sample with bounds.
     """
     if len(times) == 0:
@@ -162,7 +162,7 @@ def law_of(
 def _general(
     times: FloatArray, phases: int, outlived: FloatArray, rng: np.random.Generator | None, charge: float
 ) -> Law:
-    """However many rates there are, a law of n phases shows no more than 2 n - 1 parameters."""
+    """However many rates there are, a law of n phases has at most 2 n - 1 free parameters."""
     found, likelihood = most_likely(times, phases, rng or np.random.default_rng(0), outlived)
     return Law(found, f"phase type of {phases} phases", "likelihood", charge - 2 * likelihood)
 
@@ -174,7 +174,7 @@ def _likeliest(sample: _Sample, phases: int) -> HyperErlang:
 
 
 def _shapes(phases: int) -> Iterator[tuple[int, ...]]:
-    """Numbers of steps of up to three branches, in all at most so many phases."""
+    """Numbers of steps of up to three branches, with at most `phases` phases in all."""
     for one in range(1, phases + 1):
         yield (one,)
         for two in range(1, min(one, phases - one) + 1):

@@ -1,7 +1,7 @@
-"""What a crawl saw of its own buffer: when pages came, how long each took, and which grew too old.
+"""Trace of a crawl's buffer: arrivals, service times and ages of obsolete pages.
 
-A trace is what a model is fitted to. It is cut out of a crawl's page rows by whoever
-keeps them; here it is only arrays, in seconds from any origin.
+A model is fitted to a trace. The owner of the page rows makes the trace;
+here it is only arrays, in seconds from any origin.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def _no_counts() -> IntArray:
 class Trace:
     """Arrivals with the mode they met, services, and lifetimes, some of them cut short by service.
 
-    The mode is the number of robots allowed. It may change between two arrivals, when a
-    page leaves; `switched` and `mode` tell when and to what, so that the time spent in a
-    mode is known and not guessed from the arrivals that fell into it (which would favour
-    short intervals). Both are empty where nobody kept them: a switch between two arrivals
-    is then taken to lie half-way.
+    The mode is the number of fetch workers allowed. It may change between two arrivals, when a
+    page leaves; `switched` and `mode` say when and to what, so that the time spent in a
+    mode is known and not estimated from the arrivals in it (which would favour
+    short intervals). Both are empty if they were not recorded: a switch between two arrivals
+    is then assumed half-way.
     """
 
     arrived: FloatArray  # ascending: every page that came to the buffer, those it had no room for too

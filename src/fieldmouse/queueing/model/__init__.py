@@ -1,6 +1,6 @@
-"""What is asked about: arrivals, service, lifetime and room, the chain they make, and what it tells.
+"""Queueing model: arrivals, service, lifetime, buffer size, its Markov chain and its measures.
 
-`ph` and `bmap` are times and arrivals, `arrivals` four ways of writing the latter down; `model` puts
-them together, `modelfile` reads a model from JSON, `chain` is a model under a rule, `measures` what can
-be told of it. `entries` checks the numbers. Nothing here knows how a model is solved or fitted.
+`ph` and `bmap` are times and arrivals, `arrivals` has four ways to define the latter; `model` puts
+them together, `modelfile` reads a model from JSON, `chain` is a model under a rule, `measures` are its
+results. `entries` validates the numbers. Nothing here depends on how a model is solved or fitted.
 """

@@ -1,7 +1,7 @@
-"""Four ways of saying how pages come when so many robots work (section 2 of Avrachenkov et al. 2011).
+"""Four ways to define arrivals for each number of fetch workers (section 2 of Avrachenkov et al. 2011).
 
-Each gives arrivals by number of robots, all over the same phases, so that the
-phase can be kept when robots are sent or called back.
+Each gives arrivals by number of fetch workers, all over the same phases, so that the
+phase is kept when fetch workers are started or stopped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fieldmouse.queueing.model.entries import FloatArray, ModelError
 
 
 def independent(robots: Sequence[BatchArrivals]) -> dict[int, BatchArrivals]:
-    """Model 1: every robot is a stream of its own; in mode l the first l of them bring what they fetch.
+    """Model 1: every fetch worker is an independent stream; in mode l the first l of them bring pages.
 
-    A robot that is called back goes on changing phase, silently. (The paper prints
+    A stopped worker keeps changing phase without arrivals. (The paper prints
     a Kronecker product where that needs a sum: D_0 (+) D(1), not D_0 (x) D(1).)
 
     >>> two = independent([BatchArrivals.poisson(1.0), BatchArrivals.poisson(3.0)])

@@ -1,7 +1,7 @@
-"""Pages that arrive in batches, at a pace that changes with a hidden phase.
+"""Batch Markovian arrival process: pages arrive in batches at a rate that depends on a hidden phase.
 
-The batch Markovian arrival process: D[0] holds the rates of changing phase with
-no page, D[k] those of changing (or keeping) phase while k pages come at once.
+D[0] holds the rates of changing phase without an arrival, D[k] those of changing (or keeping)
+phase while k pages arrive at once.
 Together they are the generator of the phase. Poisson streams, Markov-modulated
 ones and streams with correlated intervals are all of this kind. The formulae are
 those of section 2 of Avrachenkov et al. (2011).
@@ -113,7 +113,7 @@ class BatchArrivals:
         return BatchArrivals(tuple(r * D for D in self.D))
 
     def sample(self, rng: np.random.Generator, groups: int) -> Groups:
-        """So many batches, the clock starting at a batch of the stationary stream."""
+        """Draw `groups` batches, with the clock starting at a batch of the stationary stream."""
         at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
         start = int(rng.choice(self.phases, p=self.intervals.alpha))
         _walk(self.ladder(self.largest), start, rng, at, sizes)

@@ -1,9 +1,9 @@
-"""The chain of a model under a rule: what may happen at each level, and how often.
+"""Markov chain of a model under a rule: the transitions at each level and their rates.
 
-Levels count the pages in the system. A level knows its arrivals by asking the
-rule how many robots work there, so that the chain holds for any rule. Batches
-that find too little room are already cut to what is let in; the phase of the
-arrivals changes all the same. What a chain does not say is how long pages live:
+Levels count the pages in the system. A level takes its arrivals from the
+number of fetch workers that the rule allows there, so that the chain holds for any rule. Batches
+that find too little room are already cut to the admitted pages; the phase of the
+arrivals changes all the same. A chain does not contain the lifetimes of pages:
 `banded` and `ordered` differ in that.
 """
 
@@ -47,7 +47,7 @@ class Chain:
 
 
 def states(model: Model, lifetime_phases: int) -> int:
-    """How many states there are when each waiting page has so many phases, in order."""
+    """Number of states when each waiting page has `lifetime_phases` phases, in order."""
     waiting = sum(int(lifetime_phases**pages) for pages in range(model.top))
     return model.phases * (1 + model.service.order * waiting)
 

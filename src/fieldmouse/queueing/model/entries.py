@@ -1,8 +1,8 @@
-"""The numbers a model is made of, checked one by one, with a sentence for each that is wrong.
+"""Validation of the numbers of a model, with an error message for each wrong one.
 
-A matrix with one wrong sign still has a stationary distribution of some sort, and
-nobody notices. So nothing enters a model before it was looked at here, and a
-complaint names the entry as the file does: `S[1][0]`, counted from zero.
+A matrix with one wrong sign still has some stationary distribution, so the mistake
+would go unnoticed. Therefore every number is checked here before it enters a model, and an
+error names the entry as the file does: `S[1][0]`, counted from zero.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST = 1e100
 
 
 class ModelError(UsageError):
-    """A model holds a number that cannot be meant."""
+    """A model holds an invalid number."""
 
 
 def show(value: object) -> str:
@@ -109,7 +109,7 @@ def reach(jumps: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def frozen(found: FloatArray) -> FloatArray:
-    """The same numbers, which nobody can change any more."""
+    """The same numbers as a read-only array."""
     kept = np.array(found, dtype=np.float64)
     kept.setflags(write=False)
     return kept

@@ -1,6 +1,6 @@
-"""What a solved model tells: starvation, loss, obsolescence, robots at work, time in the system.
+"""Measures of a solved model: starvation, loss, obsolescence, active fetch workers, time in the system.
 
-All rates are sums of what happens, never one minus what does not: a loss of 1e-30
+All rates are sums of events, never one minus the opposite: a loss of 1e-30
 is as exact as one of a half. `lambda` is the controlled rate of the paper's (9),
 so that a page is dropped, obsolete or served with the three probabilities of (8),
 (14) and (15), which add up to one.
@@ -91,7 +91,7 @@ def measures(
 
 
 def cost(found: Measures, weights: Cost) -> float:
-    """The cost J of what was measured."""
+    """The cost J of the measures."""
     return weights.of(
         dropped=found.rate * found.loss,
         obsolete=found.rate * found.obs,

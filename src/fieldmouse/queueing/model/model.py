@@ -1,10 +1,10 @@
-"""What is solved, simulated and optimised: a buffer, arrivals by number of robots, service, lifetime, cost.
+"""Queueing model: a buffer, arrivals by number of fetch workers, service, lifetime, cost.
 
-The system of Avrachenkov et al. (2011), section 2. Robots bring pages in batches;
-how they come depends on how many robots work, and that on the level, which counts
+The system of Avrachenkov et al. (2011), section 2. Fetch workers bring pages in batches.
+The arrivals depend on how many of them work, and that depends on the level, which counts
 the pages in the buffer and the one in service. One server takes pages in the order
 of arrival. A page that waits longer than its lifetime is obsolete and leaves; a
-page in service no longer ages. Where there is no room for a page it is dropped.
+page in service no longer ages. A page that finds no room is dropped.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ N = TypeVar("N", float, FloatArray)
 
 Admission: TypeAlias = Literal["partial", "rejection", "complete"]
 ADMISSIONS: tuple[Admission, ...] = get_args(Admission)
-"""What happens to a batch with too little room: part of it is dropped, all, or (with any room) nothing."""
+"""Handling of a batch with too little room: part of it is dropped, all, or (with any room) nothing."""
 
 Method: TypeAlias = Literal["auto", "ordered", "banded", "simulate"]
 METHODS: tuple[Method, ...] = get_args(Method)
-"""How a model may be asked to be answered; `solve` says what each needs."""
+"""Solution methods that a model may ask for; `solve` says what each needs."""
 
 
 class Rule(Protocol):
@@ -107,6 +107,9 @@ class Cost:
         2.0
         """
         return (
-            self.loss * dropped + self.obs * obsolete + self.sojourn * sojourn + self.robots * robots
+            self.loss * dropped
+            + self.obs * obsolete
+            + self.sojourn * sojourn
+            + self.robots * robots
             + self.star * star
-        )  # fmt: skip
+        )

@@ -1,4 +1,4 @@
-"""A model as people write it down: what the JSON says, or which entry of it cannot be meant.
+"""JSON format of a model, with errors that name the invalid entry.
 
     {"K": 5, "modes": {"1": [D0, D1], "3": [D0, D1, D2]},
      "service": {"beta": [...], "S": [[...]]}, "lifetime": {"gamma": [...], "Gamma": [[...]]},
@@ -171,7 +171,7 @@ def _object(value: object, name: str) -> Mapping[str, Any]:
 def _section(
     value: object, name: str, required: Iterable[str], optional: Iterable[str] = ()
 ) -> Mapping[str, Any]:
-    """An object that has all it needs and nothing that nobody would read."""
+    """Check that an object has all required keys and no unknown ones."""
     found = _object(value, name)
     known = [*required, *optional]
     for key in found:

@@ -1,11 +1,11 @@
-"""Times of phase type: how long a chain takes to leave its phases.
+"""Phase-type distributions: the time that a Markov chain takes to leave its phases.
 
 A phase type is a start `alpha` over n phases and a matrix `S` of rates between
-them; what a row of S lacks to zero is the rate of leaving. Exponential, Erlang and
-hyperexponential times are of this kind, and every positive time can be brought as
-near as one likes. Service times and lifetimes of pages are phase types.
+them; the difference of a row of S to zero is the exit rate. Exponential, Erlang and
+hyperexponential times are of this kind, and they approximate every positive
+distribution. Service times and lifetimes of pages are phase types.
 
-Everything is computed with numpy alone: a crawl that governs its robots has no more.
+Everything is computed with numpy alone, because a live crawl may have nothing else installed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PhaseType:
 
     @cached_property
     def ladder(self) -> FloatArray:
-        """For each phase the rates to all phases, then out, summed up: what a draw is held against."""
+        """Cumulative rates of each phase to all phases, then out, for drawing the next transition."""
         between = np.where(np.eye(self.order), 0.0, self.S)
         return entries.frozen(np.column_stack([between, self.exit]).cumsum(axis=1))
 

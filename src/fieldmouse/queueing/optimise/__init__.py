@@ -1,6 +1,7 @@
-"""Which rule costs least.
+"""Search for the rule with the least cost.
 
-`optimum` is the door. It looks over all rules at once where it can (`landscape`, which shares its work by
-`reduction`), and walks downhill where it cannot (`search`; `descent`, by simulation). `decision` says what
-the best rule of any kind would cost, which no rule by level can beat.
+`optimum` is the entry point. It evaluates all rules at once where possible (`landscape`, which shares its
+work by
+`reduction`), and searches locally otherwise (`search`; `descent`, by simulation). `decision` computes
+the cost of the best rule of any kind, a lower bound for all rules by level.
 """

@@ -1,6 +1,6 @@
-"""The best that any rule could do, had it eyes for everything and no duty to be simple.
+"""Optimal policy over all states: a lower bound for the cost of threshold rules.
 
-A threshold rule looks at the level only. Here a mode is chosen anew in every state
+A threshold rule depends on the level only. Here a mode is chosen in every state
 (level, arrival phase, service phase), by policy iteration (Howard 1960) on the average
 cost, for exponential lifetimes. No rule does better, so the gap to the best
 thresholds is the price of their simplicity; the paper believed it to be small.
@@ -8,7 +8,7 @@ thresholds is the price of their simplicity; the paper believed it to be small.
 The cost is not linear in the policy: response time is a ratio, time spent by served
 pages over pages served. So each policy is improved with the ratio's slope at the
 policy itself, until no small change lowers J; that is done from every mode as a
-start, and the best end is taken.
+start, and the best result is taken.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, I
         values = _values(choices.rates[chosen, every], slope[chosen, every])
         gain = slope + choices.rates @ values - choices.rates.sum(axis=2) * values
         least = gain.min(axis=0)
-        # A mode is given up only for one that is truly better, or ties would go round for ever.
+        # A mode is replaced only by one that is truly better, or ties would alternate without end.
         better = gain[chosen, every] - least > 1e-10 * (1 + np.abs(least))
         chosen = np.where(better, gain.argmin(axis=0), chosen)
     return best, kept, rounds

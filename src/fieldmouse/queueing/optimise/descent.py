@@ -1,10 +1,10 @@
-"""Good limits where no exact method reaches: downhill by simulation.
+"""Local search by simulation, for models that no exact method can solve.
 
 A lifetime with phases and a large buffer leave only simulation, which is too slow
-to try every rule. So the search begins where an exponential lifetime of the same
-mean would put the limits, and moves one limit by one level for as long as that
-costs less. All rules are played with the same seed, so that they differ by what
-they do and not by luck. What is found is good, not proven best.
+to try every rule. So the search begins at the limits for an exponential lifetime of the same
+mean, and moves one limit by one level while that
+lowers the cost. All rules are simulated with the same seed, so that they differ by their
+effect and not by luck. The result is good, not proven best.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Limits = tuple[int, ...]
 
 
 def descend(model: Model, cost: Cost, events: int, seed: int, modes: Sequence[int] | None = None) -> Optimum:
-    """Like `optimise`, by simulations of so many events each."""
+    """Like `optimise`, by simulations of `events` events each."""
     played: dict[ByLevel, Simulated] = {}
 
     def J(robots: tuple[int, ...], limits: Limits) -> float:

@@ -157,12 +157,20 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
     time, brought, dropped, served, served_time, faded, faded_time, idle, robots_time = totals.T
     with np.errstate(invalid="ignore", divide="ignore"):
         return Landscape(
-            model=model, modes=modes, peaks=peaks,
-            rate=brought / time, loss=dropped / brought, obs=faded / brought, success=served / brought,
-            star=idle / time, robots=robots_time / time,
-            sojourn=(served_time + faded_time) / brought, sojourn_served=served_time / served,
-            sojourn_obsolete=faded_time / faded, method="banded",
-        )  # fmt: skip
+            model=model,
+            modes=modes,
+            peaks=peaks,
+            rate=brought / time,
+            loss=dropped / brought,
+            obs=faded / brought,
+            success=served / brought,
+            star=idle / time,
+            robots=robots_time / time,
+            sojourn=(served_time + faded_time) / brought,
+            sojourn_served=served_time / served,
+            sojourn_obsolete=faded_time / faded,
+            method="banded",
+        )
 
 
 def _apart(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
@@ -176,10 +184,20 @@ def _apart(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
         return np.array([np.nan if value is None else value for value in values])
 
     return Landscape(
-        model, modes, np.stack([last[k] for k in range(len(modes))], axis=1),
-        column("rate"), column("loss"), column("obs"), column("success"), column("star"), column("robots"),
-        column("sojourn"), column("sojourn_served"), column("sojourn_obsolete"), "ordered",
-    )  # fmt: skip
+        model,
+        modes,
+        np.stack([last[k] for k in range(len(modes))], axis=1),
+        column("rate"),
+        column("loss"),
+        column("obs"),
+        column("success"),
+        column("star"),
+        column("robots"),
+        column("sojourn"),
+        column("sojourn_served"),
+        column("sojourn_obsolete"),
+        "ordered",
+    )
 
 
 def _every_rule(modes: int, levels: int) -> Iterator[tuple[int, ...]]:

@@ -1,6 +1,6 @@
-"""The rule that costs least, and what may be had for what.
+"""Optimal rule for given cost weights or bounds, and the Pareto front of all rules.
 
-The cost J adds up unlike things, and its weights are somebody's opinion. So there
+The cost J adds up unlike things, and its weights are a matter of opinion. So there
 are three questions: which rule costs least under given weights; which has least of
 one measure while others keep within bounds (and what a bound costs: its
 multiplier, which is the weight that would have led there); and which rules are not
@@ -28,7 +28,7 @@ TIE = 1e-12
 """Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins."""
 
 STARTS = 3
-"""Walks downhill, from so many of the best pairs of modes."""
+"""Number of the best pairs of modes from which local searches start."""
 
 SCALES = {
     "loss": "P_loss",

@@ -1,10 +1,10 @@
-"""All threshold rules of a model at once, with the work that they share done once.
+"""Evaluation of all threshold rules of a model at once, with shared work done once.
 
 A rule's levels fall into two parts: those from the bottom up where its largest
-number of robots works, and the rest above. What a visit to the upper part brings
-(where it comes back down, and what happens meanwhile) does not depend on the lower
-part, and the other way round. So the lower part is reduced once per mode and
-level, the upper parts hang together as a tree (rules that agree on the top levels
+number of fetch workers is active, and the rest above. The effect of a visit to the upper part
+(where it comes back down, and the gains until then) does not depend on the lower
+part, and vice versa. So the lower part is reduced once per mode and
+level, the upper parts form a tree (rules that agree on the top levels
 share a branch), and a rule costs one small chain on the level where the two meet.
 With two modes and K levels that is K small chains instead of K large ones.
 """
@@ -23,12 +23,12 @@ from fieldmouse.queueing.solve.stationary import HUGE, passage, shares
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Of each mode (the smallest first) at each level: rates between states, and what is gathered.
+    """Transition rates and gains of each mode (the smallest first) at each level.
 
     `within[mode, level]` stays on the level, `climb[mode, level, l]` goes up by l + 1,
-    `down[level]` falls by one, and `gains[mode, level, state]` is gathered in a unit of
-    time; its first kind is time itself. A level has n states, the empty one fewer, and
-    what is written for states it has not is 0.
+    `down[level]` falls by one, and `gains[mode, level, state]` is collected per unit of
+    time; its first kind is time itself. A level has n states, the empty one fewer;
+    entries for missing states are 0.
     """
 
     within: FloatArray
@@ -104,34 +104,57 @@ def lower_parts(given: Rates, empty_states: int) -> Lower:
 
 
 def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArray) -> int:
-    """Every rule by which a higher level never has a larger mode; returns how many there are.
+    """Evaluate every rule in which a higher level never has a larger mode; returns their number.
 
-    Of each, `peaks[rule, mode]` becomes the highest level at which the mode works (-1:
-    nowhere) and `totals[rule]` what is gathered, to be divided by its time.
+    For each, `peaks[rule, mode]` becomes the highest level of the mode (-1:
+    nowhere) and `totals[rule]` the gains, to be divided by its time.
     """
     modes, levels, jumps, n, _ = given.climb.shape
     kinds = given.gains.shape[3]
     low = lower_parts(given, empty_states)
     return _walk(
-        given.within, given.climb, given.down, given.gains, low.within, low.climb, low.gains, low.folds,
+        given.within,
+        given.climb,
+        given.down,
+        given.gains,
+        low.within,
+        low.climb,
+        low.gains,
+        low.folds,
         low.ceiling,
-        np.zeros((levels + 1, jumps, n, n)), np.zeros((levels + 1, jumps, n, kinds)),
-        np.zeros(levels + 1, dtype=np.int64), np.full((levels + 1, modes), -1), np.full(levels + 1, -1),
-        np.zeros((n, n)), np.zeros((n, n + kinds)), np.zeros(n), empty_states, peaks, totals,
-    )  # fmt: skip
+        np.zeros((levels + 1, jumps, n, n)),
+        np.zeros((levels + 1, jumps, n, kinds)),
+        np.zeros(levels + 1, dtype=np.int64),
+        np.full((levels + 1, modes), -1),
+        np.full(levels + 1, -1),
+        np.zeros((n, n)),
+        np.zeros((n, n + kinds)),
+        np.zeros(n),
+        empty_states,
+        peaks,
+        totals,
+    )
 
 
 @compiled
 def _folded(folds: int) -> float:
-    """What is left of one after dividing it by HUGE so many times."""
+    """1 divided by HUGE `folds` times."""
     return 1.0 if folds <= 0 else 1.0 / HUGE if folds == 1 else 0.0
 
 
 @compiled
 def _joined(
-    states: int, within: FloatArray, climb: FloatArray, gains: FloatArray, own: float, back: FloatArray,
-    bounty: FloatArray, theirs: float, chain: FloatArray, out: FloatArray,
-) -> None:  # fmt: skip
+    states: int,
+    within: FloatArray,
+    climb: FloatArray,
+    gains: FloatArray,
+    own: float,
+    back: FloatArray,
+    bounty: FloatArray,
+    theirs: float,
+    chain: FloatArray,
+    out: FloatArray,
+) -> None:
     """A level, visits to the upper part above it left out: into `chain`, and gains at the end of `out`.
 
     `own` and `theirs` bring the gains of the level and of the upper part to one scale.
@@ -155,14 +178,18 @@ def _joined(
 
 @compiled
 def _upper_part(
-    out: FloatArray, back: FloatArray, bounty: FloatArray, folds: int, new_back: FloatArray,
+    out: FloatArray,
+    back: FloatArray,
+    bounty: FloatArray,
+    folds: int,
+    new_back: FloatArray,
     new_bounty: FloatArray,
-) -> int:  # fmt: skip
-    """Add a level to an upper part: `out` has where it falls to, and what it gathers before.
+) -> int:
+    """Add a level to an upper part: `out` has its destinations below and its gains before.
 
     `back[l]` and `bounty[l]`: from l + 1 levels above, where this level is entered
-    when the upper part is left, and what was gathered; the new ones say the same of
-    the level below. Returns how often the new gatherings are divided by HUGE.
+    when the upper part is left, and the gains until then; the new ones say the same for
+    the level below. Returns how often the new gains are divided by HUGE.
     """
     jumps, n, kinds = bounty.shape
     longest = 0.0
@@ -194,12 +221,27 @@ def _upper_part(
 
 @compiled
 def _walk(
-    within: FloatArray, climb: FloatArray, down: FloatArray, gains: FloatArray, low_within: FloatArray,
-    low_climb: FloatArray, low_gains: FloatArray, low_folds: IntArray, ceiling: IntArray,
-    back: FloatArray, bounty: FloatArray, folds: IntArray, highest: IntArray, choice: IntArray,
-    chain: FloatArray, out: FloatArray, weights: FloatArray, empty_states: int, peaks: IntArray,
+    within: FloatArray,
+    climb: FloatArray,
+    down: FloatArray,
+    gains: FloatArray,
+    low_within: FloatArray,
+    low_climb: FloatArray,
+    low_gains: FloatArray,
+    low_folds: IntArray,
+    ceiling: IntArray,
+    back: FloatArray,
+    bounty: FloatArray,
+    folds: IntArray,
+    highest: IntArray,
+    choice: IntArray,
+    chain: FloatArray,
+    out: FloatArray,
+    weights: FloatArray,
+    empty_states: int,
+    peaks: IntArray,
     totals: FloatArray,
-) -> int:  # fmt: skip
+) -> int:
     """Over the tree of upper parts, from the top level down; under each node, all lower parts."""
     modes, levels, n, kinds = gains.shape
     count, level = 0, levels
@@ -212,9 +254,17 @@ def _walk(
             states = n if meet else empty_states
             theirs = low_folds[lower, meet] - folds[meet]
             _joined(
-                states, low_within[lower, meet], low_climb[lower, meet], low_gains[lower, meet],
-                _folded(-theirs), back[meet], bounty[meet], _folded(theirs), chain, out,
-            )  # fmt: skip
+                states,
+                low_within[lower, meet],
+                low_climb[lower, meet],
+                low_gains[lower, meet],
+                _folded(-theirs),
+                back[meet],
+                bounty[meet],
+                _folded(theirs),
+                chain,
+                out,
+            )
             shares(chain, weights[:states])
             for k in range(kinds):
                 totals[count, k] = 0.0
@@ -233,9 +283,17 @@ def _walk(
         choice[level] += 1
         mode = choice[level]
         _joined(
-            n, within[mode, level], climb[mode, level], gains[mode, level], _folded(int(folds[level])),
-            back[level], bounty[level], 1.0, chain, out,
-        )  # fmt: skip
+            n,
+            within[mode, level],
+            climb[mode, level],
+            gains[mode, level],
+            _folded(int(folds[level])),
+            back[level],
+            bounty[level],
+            1.0,
+            chain,
+            out,
+        )
         for s in range(n):
             for t in range(n):
                 out[s, t] = down[level, s, t]

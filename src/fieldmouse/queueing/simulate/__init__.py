@@ -1,5 +1,5 @@
-"""How a model fares under a rule, played out page by page.
+"""Simulation of a model under a rule, page by page.
 
-`simulate` is the door, with intervals for what it says; `play` is the kernel under it. They share nothing
+`simulate` is the entry point and gives confidence intervals; `play` is the kernel. They share nothing
 with the solvers but the model, so that each checks the other.
 """

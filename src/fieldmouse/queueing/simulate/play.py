@@ -54,11 +54,21 @@ def admitted(batch: int, level: int, capacity: int, admission: int) -> int:
 
 @compiled
 def play(
-    ladders: FloatArray, mode_at: IntArray, capacity: int, admission: int,
-    service_start: FloatArray, service_ladder: FloatArray, life_start: FloatArray, life_ladder: FloatArray,
-    phase: int, events: int, rng: np.random.Generator, tally: FloatArray, level_time: FloatArray,
-) -> None:  # fmt: skip
-    """Run so many events (changes of the robots' phase, pages served or obsolete) per row of `tally`.
+    ladders: FloatArray,
+    mode_at: IntArray,
+    capacity: int,
+    admission: int,
+    service_start: FloatArray,
+    service_ladder: FloatArray,
+    life_start: FloatArray,
+    life_ladder: FloatArray,
+    phase: int,
+    events: int,
+    rng: np.random.Generator,
+    tally: FloatArray,
+    level_time: FloatArray,
+) -> None:
+    """Run `events` events (changes of the arrival phase, pages served or obsolete) per row of `tally`.
 
     The system starts empty, in `phase`. `ladders` is one ladder per mode, over the
     same rungs; `mode_at` is the mode at each level; `level_time` gets the time spent

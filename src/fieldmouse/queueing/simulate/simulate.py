@@ -1,9 +1,9 @@
-"""What a long run of the system shows, and how far that may be from the truth.
+"""Measures from a long simulation run, with confidence intervals.
 
 The run is cut into stretches. Each measure is a ratio of two sums over them (pages
 dropped over pages, time empty over time), and the scatter of the stretches around the
-ratio gives its interval of confidence. This needs no assumption but that stretches
-are long against the memory of the system, and works for models of any size.
+ratio gives its confidence interval. The only assumption is that stretches
+are long compared with the memory of the system. It works for models of any size.
 """
 
 from __future__ import annotations
@@ -79,11 +79,20 @@ def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) ->
     level_time = np.zeros((WARM_UP + STRETCHES, len(by_level)))
     start = int(rng.choice(model.phases, p=model.modes[int(by_level[0])].theta))
     play.play(
-        ladders, mode_at, model.capacity, ADMISSIONS.index(model.admission),
-        model.service.alpha.cumsum(), model.service.ladder,
-        model.lifetime.alpha.cumsum(), model.lifetime.ladder,
-        start, length, rng, tally, level_time,
-    )  # fmt: skip
+        ladders,
+        mode_at,
+        model.capacity,
+        ADMISSIONS.index(model.admission),
+        model.service.alpha.cumsum(),
+        model.service.ladder,
+        model.lifetime.alpha.cumsum(),
+        model.lifetime.ladder,
+        start,
+        length,
+        rng,
+        tally,
+        level_time,
+    )
     return _read(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * STRETCHES)
 
 

@@ -1,6 +1,6 @@
-"""How a model fares under a rule, computed exactly.
+"""Exact solution of a model under a rule.
 
-`solve` is the door. It takes `banded` where lifetimes forget, and where they do not `ordered` (with
-`dense`, its oracle for small systems, and `coordinates`, which keep it small). `stationary` reduces
-chains; `journey` and `wayfarer` follow one page, and `sojourn` makes whole laws of its stay.
+`solve` is the entry point. It uses `banded` for exponential lifetimes and `ordered` for others (with
+`dense` for small systems, and `coordinates`, which keep it small). `stationary` reduces
+chains; `journey` and `wayfarer` follow one page, and `sojourn` computes distributions of its stay.
 """

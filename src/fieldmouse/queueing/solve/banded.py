@@ -1,12 +1,12 @@
-"""The chain when a waiting page's past does not matter: level, arrival phase, service phase.
+"""Banded chain for exponential lifetimes: level, arrival phase, service phase.
 
 If lifetimes are exponential, waiting pages are alike and only their number counts.
 Levels fall by one at a time and rise by at most one batch, so the chain is a band,
-and taking states out from the top keeps it one: a buffer of a thousand pages is a
-matter of milliseconds.
+and eliminating states from the top keeps it one: a buffer of a thousand pages takes
+milliseconds.
 
 The same band serves the ordered chain as its coarse view; there the rate at which
-some waiting page fades differs from state to state.
+some waiting page becomes obsolete differs from state to state.
 """
 
 from __future__ import annotations
@@ -43,9 +43,14 @@ def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
 
 @compiled
 def _fill(
-    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray, rows: FloatArray,
+    up: FloatArray,
+    S: FloatArray,
+    leave: FloatArray,
+    beta: FloatArray,
+    fades: FloatArray,
+    rows: FloatArray,
     low: int,
-) -> None:  # fmt: skip
+) -> None:
     """Write the rate from state s to state t at `rows[s, t - s + low]`."""
     levels, jumps, W = up.shape[:3]
     M = len(beta)

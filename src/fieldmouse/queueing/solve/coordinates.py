@@ -90,7 +90,7 @@ def _schur(matrix: Array) -> tuple[Array, Array]:
 
 
 def powers(vector: Array, digits: int) -> Array:
-    """vector (x) vector (x) ..., so many times; 1 for none."""
+    """Kronecker power of a vector; 1 for no digits."""
     product: Array = np.ones(1, dtype=vector.dtype)
     for _ in range(digits):
         product = np.multiply.outer(product, vector).ravel()
@@ -143,7 +143,7 @@ def kinds(order: int, digits: int) -> tuple[IntArray, IntArray]:
 
 
 class LevelSolver:
-    """Solves x (block (+) rates (+) ... (+) rates) = -b for a small block and so many pages."""
+    """Solver of x (block (+) rates (+) ... (+) rates) = -b for a small block and a number of pages."""
 
     def __init__(self, block: Array, where: Coordinates, kind: IntArray, counts: IntArray):
         shifts = counts @ where.rates.diagonal()
@@ -162,7 +162,7 @@ class LevelSolver:
 def _level(
     b: Array, kind: IntArray, inverse: Array, rates: Array, x: Array, sums: Array, digits: IntArray
 ) -> None:
-    """Combination by combination: what comes from earlier phases of any one page is already known."""
+    """Combination by combination: the flow from earlier phases of any one page is already known."""
     combinations, n = b.shape
     R = len(rates)
     for r in range(combinations):

@@ -1,8 +1,8 @@
-"""What becomes of a page that waits: how likely it is served, and how long it stays.
+"""Fate of a waiting page with an exponential lifetime: probability of service and time in the system.
 
 Under first come, first served nothing that arrives later matters to a page. With
-an exponential lifetime its journey is told by the pages ahead of it (the one in
-service among them) and the phase of service, so one table serves every rule, every
+an exponential lifetime its fate depends only on the pages ahead of it (the one in
+service included) and the phase of service, so one table serves every rule, every
 mode and every level: the paper's vectors v and w (section 5), without the
 transforms. Nothing is subtracted.
 """
@@ -49,9 +49,15 @@ def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
 
 @compiled
 def _journey(
-    S: FloatArray, leave: FloatArray, beta: FloatArray, fade: float, served: FloatArray, obsolete: FloatArray,
-    rates: FloatArray, stay: FloatArray,
-) -> None:  # fmt: skip
+    S: FloatArray,
+    leave: FloatArray,
+    beta: FloatArray,
+    fade: float,
+    served: FloatArray,
+    obsolete: FloatArray,
+    rates: FloatArray,
+    stay: FloatArray,
+) -> None:
     M = len(beta)
     for ahead in range(len(served)):
         for m in range(M):

@@ -1,12 +1,12 @@
-"""The chain when a waiting page's past matters: level, arrival, service, and every page's phase in order.
+"""Ordered chain for any lifetime: level, arrival, service, and every waiting page's phase in order.
 
-This is the paper's own chain (section 3). First come, first served keeps waiting
+This is the paper's chain (section 3). First come, first served keeps waiting
 pages apart: the one at the head has waited longest and will be served next, so
 counting pages per phase would be another, wrong, system. The states multiply with
-every page; no generator is ever written down. Level after level is solved exactly
-from its neighbours (`LevelSolver`), then the levels are weighed against each other by
-the band of `banded`, with the rate of fading that the present solution gives. A
-mixture of the last rounds (Anderson 1965) speeds it up: some twenty rounds give all
+every page; no generator is ever stored. Level after level is solved exactly
+from its neighbours (`LevelSolver`), then the levels are weighted against each other by
+the band of `banded`, with the obsolescence rate of the current solution. Anderson
+mixing of the last rounds (1965) speeds it up: some twenty rounds give all
 digits.
 """
 
@@ -55,7 +55,7 @@ class ModelTooLarge(FieldmouseError):
 
 
 class NotSettled(FieldmouseError):
-    """The rounds of the ordered chain did not come to rest."""
+    """The iteration of the ordered chain did not converge."""
 
     def __init__(self, change: float):
         super().__init__(f"after {ROUNDS:,} rounds the ordered chain still changes by {change:.1e}")

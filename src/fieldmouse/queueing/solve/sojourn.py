@@ -1,9 +1,9 @@
-"""How long pages stay, as laws and not only as means: V1 of served pages, V2 of obsolete ones, V of all.
+"""Distributions of the time in the system: V1 of served pages, V2 of obsolete ones, V of all.
 
-A law is known by its Laplace-Stieltjes transform (the paper's theorem 4), computed
-from the journeys of newcomers, and by its moments, which need no transform. Its distribution
-function is found from the transform by Fourier series and Euler's summation (Abate
-and Whitt 1995); the laws are smooth, so ten digits are ordinary.
+A law is given by its Laplace-Stieltjes transform (the paper's theorem 4), computed
+from the fates of newcomers, and by its moments, which need no transform. Its distribution
+function is computed from the transform by Fourier series and Euler summation (Abate
+and Whitt 1995); the laws are smooth, so ten digits are normal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One question, several ways to answer it: how does this model fare under this rule?
+"""Solver of a model under a rule, with a choice of methods.
 
 `banded` needs an exponential lifetime (or none) and takes any buffer; `ordered`
 takes any lifetime and grows with the number of its phases to the power of the
-buffer; `simulate` takes everything and gives intervals instead of digits. `auto`
+buffer; `simulate` takes everything and gives confidence intervals. `auto`
 takes the first that fits.
 """
 

@@ -1,9 +1,9 @@
-"""Chains reduced state by state, without a single subtraction.
+"""Elimination of states of a Markov chain without a single subtraction.
 
-Grassmann, Taksar and Heyman (1985): to take a state out of a chain, send those
-who would visit it on to where they would leave for. Rates only ever grow by sums
-of products, so every probability keeps its relative accuracy, be it 1e-60. The
-diagonal of a generator is never looked at: it is what the others sum to.
+Grassmann, Taksar and Heyman (1985): to eliminate a state, redirect the transitions
+into it to its successors. Rates only ever grow by sums
+of products, so every probability keeps its relative accuracy, even at 1e-60. The
+diagonal of a generator is never read: it follows from the other entries.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def band_weights(rows: FloatArray, low: int, weights: FloatArray) -> None:
 
 @compiled
 def passage(rates: FloatArray, out: FloatArray, exits: int) -> None:
-    """From a set of states to where it is left for, and what is gathered on the way.
+    """Exit probabilities of a set of states, and the gains collected before the exit.
 
     The first `exits` columns of `out` are rates of leaving the set, by destination;
-    further columns are gathered per unit of time. Both arguments are used up: `out`
-    becomes the probabilities of the destinations and the expected gatherings.
+    further columns are collected per unit of time. Both arguments are overwritten: `out`
+    becomes the probabilities of the destinations and the expected gains.
     """
     states, columns = out.shape
     for s in range(states - 1, -1, -1):

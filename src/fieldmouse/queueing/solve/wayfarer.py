@@ -1,8 +1,8 @@
-"""The way of one page through the queue, when every page ahead of it has its own phase.
+"""Fate of one page in the queue when every page ahead of it has a separate lifetime phase.
 
-A page that comes to wait knows who is ahead: n pages, the first of them in service,
+A page that starts to wait finds n pages ahead: the first of them in service,
 the others and the page itself each in some phase of life. From there on pages ahead
-only leave, one by one, until the page is served or its own life ends; nothing that
+only leave, one by one, until the page is served or its lifetime ends; nothing that
 comes later matters. So newcomers are pushed down from the largest n to 0, and at each
 n the time spent is one exact solution of a level (the paper's section 5, read
 forwards: no vectors per starting state, and no inverse of a sum of matrices).
