@@ -80,9 +80,9 @@ def test_the_addresses_of_a_network_are_in_it_and_each_is_used_once(prefix, numb
 @pytest.mark.parametrize(
     ("network", "complaint"),
     [
-        ("clover", "is no network of IPv4 addresses"),
+        ("clover", "is not an IPv4 network"),
         ("127.20.0.5/16", "has host bits set"),
-        ("::1/128", "is no network of IPv4 addresses"),
+        ("::1/128", "is not an IPv4 network"),
         ("8.8.8.0/24", "is a public network"),
         ("127.20.0.0/24", "has 254 addresses for hosts, and 300 are needed"),
     ],

@@ -1,4 +1,5 @@
-"""`python -m fieldmouse.lab.meadow '{"hosts": 10, "pages": 100}'`: a meadow with its options as JSON."""
+"""Entry point `python -m fieldmouse.lab.meadow '{"hosts": 10, "pages": 100}'`: serve a meadow with JSON
+options."""
 
 import sys
 
