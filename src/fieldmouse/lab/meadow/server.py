@@ -218,7 +218,7 @@ class Conversation(asyncio.Protocol):
 
 
 def _chunks(body: bytes) -> bytes:
-    r"""Split the body into a few chunks, like a server with a small buffer.
+    """Split the body into a few chunks, like a server with a small buffer.
 
     >>> _chunks(b"mouse")
     b'5\\r\\nmouse\\r\\n0\\r\\n\\r\\n'
