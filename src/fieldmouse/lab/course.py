@@ -132,7 +132,7 @@ class Course(Nobody):
         )  # fmt: skip
 
     def _means(self) -> tuple[float, float, float]:
-        """Means of hosts online, of the width, and of their ratio, weighted by the time until the next point."""
+        """Means of hosts online, of the width, and of their ratio, weighted by duration."""
         if not self._seconds:
             return float(len(self._online)), float(self._width), 0.0
         times = [*self._seconds[1:], self._seconds[-1] + 0.1]

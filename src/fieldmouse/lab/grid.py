@@ -102,7 +102,7 @@ def _laid_out(rows: list[Row], width: int) -> Iterator[Block]:
 
 
 def _longest(varied: Sequence[int], values: Mapping[int, list[str]]) -> int:
-    """Quantity for the rows: the first that varies, unless it has few values and the only other one has many."""
+    """Quantity for the rows: the first that varies, unless the only other one has many more values."""
     first = varied[0]
     if len(varied) == 2 and len(values[varied[1]]) > max(WIDEST, len(values[first])):
         return varied[1]
