@@ -79,27 +79,27 @@ class NetworkTables(NamedTuple):
     queue: Ints  # agent, place
     head: Ints  # agent
     length: Ints  # agent
-    serving: Ints  # agent: the host it visits, -1 for none
-    until: Reals  # agent: the host being visited, -1 for none
-    took: Reals  # agent: end of that visit
-    process: Reals  # agent: the round trip of that visit
-    slow: Reals  # agent: how many times longer its trips take
-    alive: Flags  # agent: factor by which its trips are slower
-    told: Reals  # agent: its backlog as advertised last
-    backlog: Reals  # agent: its backlog as last advertised
-    price: Reals  # ... plus later arrivals, as others know it
-    speed: Reals  # agent: as it advertises it
-    hosts: Reals  # agent: as advertised
-    load: Reals  # agent: hosts in its queue, in service, or in transit to it
-    outlook: Reals  # agent: its utilisation, as advertised
-    pace: Reals  # agent, and -1 for no agent: statistics of first visits
+    serving: Ints  # agent: the host being visited, -1 for none
+    until: Reals  # agent: end of that visit
+    took: Reals  # agent: the round trip of that visit
+    process: Reals  # agent: queue time and round trip of that visit
+    slow: Reals  # agent: factor by which its trips are slower
+    alive: Flags  # agent
+    told: Reals  # agent: its backlog as last advertised
+    backlog: Reals  # ... plus later arrivals, as others know it
+    price: Reals  # agent
+    speed: Reals  # agent: as advertised
+    hosts: Reals  # agent: hosts in its queue, in service, or in transit to it
+    load: Reals  # agent: its utilisation, as advertised
+    outlook: Reals  # agent, and a last row for no agent: statistics of first visits
+    pace: Reals  # agent: mean seconds of its visits
     measured: Reals  # see `Measured`
-    worked: Reals  # agent: process times of its visits in the span, added up
-    served: Ints  # agent: sum of process times of its visits in the span
-    expected: Reals  # agent: room for beliefs
-    drawn: Reals  # agent: scratch space for beliefs
-    share: Reals  # ... for random numbers
-    places: Ints  # ... for share prices
+    worked: Reals  # agent: sum of process times of its visits in the span
+    served: Ints  # agent: visits in the span
+    expected: Reals  # agent: scratch space for beliefs
+    drawn: Reals  # ... for random numbers
+    share: Reals  # ... for share prices
+    places: Ints  # ... and for the agents to compare
 
 
 class Measured(IntEnum):
