@@ -1,5 +1,7 @@
-"""Entry point `python -m fieldmouse.lab.meadow '{"hosts": 10, "pages": 100}'`: serve a meadow with JSON
-options."""
+"""Entry point that serves a meadow, a synthetic web, with options as JSON.
+
+python -m fieldmouse.lab.meadow '{"hosts": 10, "pages": 100}'
+"""
 
 import sys
 
