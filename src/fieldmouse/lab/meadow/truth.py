@@ -1,9 +1,9 @@
-"""Ground truth of the synthetic web: every URL a compliant crawler finds, its status, and whether it may be
-fetched.
+"""Ground truth of the synthetic web: the URLs a compliant crawler finds, with status and permission.
 
-It is derived from the plan without rendering pages: a URL is listed if an allowed page links to it. URLs are
-written as `fieldmouse.url.resolve` writes them. A URL that fails at first is listed with its final status; 0
-means that no response ever comes. With `open_traps` the meadow is infinite, and the traps are left out.
+It is derived from the plan without rendering pages: a URL is listed if an allowed page links to it. URLs
+are written as `fieldmouse.url.resolve` writes them. A URL that fails at first is listed with its final
+status; 0 means that no response ever comes. With `open_traps` the meadow is infinite, and the traps are
+left out.
 """
 
 from __future__ import annotations

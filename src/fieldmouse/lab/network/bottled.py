@@ -1,8 +1,8 @@
-"""Trial of `places` in virtual time: whole agents, with an in-memory coordinator and the synthetic web's
-fetcher.
+"""Trial of agents in several places, in virtual time.
 
-It takes seconds where real processes take minutes. A seed determines the web, but not the course of the
-crawl, because agents draw at random.
+Whole agents run with an in-memory coordinator and the synthetic web's fetcher. A trial takes seconds where
+real processes take minutes. A seed determines the web, but not the course of the crawl, because agents
+draw at random.
 """
 
 from __future__ import annotations
