@@ -24,7 +24,7 @@ from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.options import CALM, MeadowOptions
 from fieldmouse.lab.meadow.paths import path_of
 from fieldmouse.lab.meadow.plan import sizes
 from fieldmouse.records import Reading, Summary
@@ -49,12 +49,18 @@ class Trial:
     def meadow(self) -> Meadow:
         return Meadow(
             MeadowOptions(
-                hosts=self.hosts, pages=self.pages, gamma=self.gamma, seed=self.seed, latency=self.latency,
-                page_kb=1.0, links=5 if self.listed else 30, compression=False, duplicates=0.0, changing=0.0,
-                robots=0.0, sitemaps=0.0, private=0.0, nofollow=0.0, redirects=0.0, not_found=0.0,
-                server_error=0.0, broken=0.0, busy=0.0, traps=0.0,
+                hosts=self.hosts,
+                pages=self.pages,
+                gamma=self.gamma,
+                seed=self.seed,
+                latency=self.latency,
+                page_kb=1.0,
+                links=5 if self.listed else 30,
+                compression=False,
+                changing=0.0,
+                **CALM,
             )
-        )  # fmt: skip
+        )
 
     def ideal(self, time: float | None = None) -> float:
         """Number of pages that could be fetched in the trial's time, or in its first `time` seconds."""

@@ -7,6 +7,7 @@ unless requested, nothing in it is slow, stalls or is infinite.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -129,3 +130,9 @@ _SHARES = (
     "not_found server_error broken busy traps slow stalling noise appearing vanishing moving sitemap_lies "
     "date_lies"
 ).split()
+
+CALM: dict[str, Any] = dict.fromkeys(
+    "duplicates robots sitemaps private nofollow redirects not_found server_error broken busy traps".split(),
+    0.0,
+)
+"""Options of a meadow without errors, exclusions, sitemaps and copies."""

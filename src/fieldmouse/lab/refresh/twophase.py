@@ -101,10 +101,8 @@ def play(scheme: Scheme, seed: int, moments: Sequence[int] = ()) -> SchemeCourse
         if slot + 1 in wanted:
             kept[slot + 1] = game.moment()
     weight, bins, polls, updates, fresh = course
-    return SchemeCourse(
-        weight, bins.astype(np.int64), polls, updates, fresh, game.nodes.moves,
-        game.nodes.lowered / scheme.resolution, kept,
-    )  # fmt: skip
+    taken = game.nodes.lowered / scheme.resolution
+    return SchemeCourse(weight, bins.astype(np.int64), polls, updates, fresh, game.nodes.moves, taken, kept)
 
 
 class _Game:
