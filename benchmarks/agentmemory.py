@@ -1,11 +1,12 @@
-"""Memory of one agent of a network, against the pages it fetched: it must not grow with what has been seen.
+"""Memory of one agent of a cluster against its fetched pages: it must not grow with the seen URLs.
 
-A real agent on a Redis server of our own crawls a large meadow of small pages on many hosts, and is ended
-while much still waits. Its processes are looked at every few seconds: the agent itself, which has the robots,
-and its workers, which parse, archive and index. Files that are mapped (the index) the system takes back when
-it needs room, so they are told apart. The slopes are those of straight lines through what was seen after the
-warm-up (least squares), in bytes a page. Some memories are bounded and fill slowly: 20,000 robots.txt files,
-65,536 names of hosts; so a slope counts where there are more hosts than that, or few from the start.
+A real agent with a separate Redis server crawls a large synthetic web of small pages on many hosts, and is
+stopped while many URLs still wait. Its processes are sampled every few seconds: the agent itself, which
+has the fetch workers, and its worker processes, which parse, archive and index. Mapped files (the index)
+are listed separately, because the system reclaims them when it needs memory. The slopes are those of
+straight lines through the samples after the warm-up (least squares), in bytes per page. Some caches are
+bounded and fill slowly: 20,000 robots.txt files, 65,536 host names; so a slope counts only with more hosts
+than that, or with few from the start.
 
     .venv/bin/python benchmarks/agentmemory.py [--pages 60000] [--hosts 30000] [--minutes 12]
 """
@@ -37,11 +38,11 @@ from fieldmouse.errors import BoardLost
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 EVERY = 2.0
 WARM = 0.4
-"""The share of pages after which the lines begin."""
+"""Share of pages after which the lines begin."""
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Of some processes, in MB."""
+    """Memory of some processes, in MB."""
 
     own: float
     files: float
@@ -116,7 +117,7 @@ async def books_of(url: str) -> BoardBooks:
 
 
 def slope(pages: list[int], mb: list[float]) -> tuple[float, float]:
-    """Bytes a page, and the standard error of that if samples were independent."""
+    """Bytes per page, and their standard error if samples were independent."""
     x, y = np.array(pages, float), np.array(mb) * 2**20
     (a, _), covariance = np.polyfit(x, y, 1, cov=True)
     return float(a), float(np.sqrt(covariance[0, 0]))

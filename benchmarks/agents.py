@@ -1,9 +1,9 @@
-"""What a board costs a crawl: a plain crawl, one agent and two, on the same meadow, in turns.
+"""Cost of a coordinator: a plain crawl, one agent and two agents on the same synthetic web, in turns.
 
-First as fast as the machine goes (no delay): here all processes share its cores, so two agents cannot
-be faster than one, and CPU time a page says what a page costs with a board and without. Then with a delay
-and so few robots that they bound the crawl, as a slow network would: here two agents have twice the robots.
-What they say to each other is measured by `traffic.py`.
+First at full speed (no delay): all processes share the machine's cores, so two agents cannot be faster
+than one, and CPU time per page is the cost with and without a coordinator. Then with a delay and few fetch
+workers, which limit the crawl like a slow network: here two agents have twice the workers. `traffic.py`
+measures their communication.
 
     .venv/bin/python benchmarks/agents.py [--rounds 3] [--pages 4000]
 """
@@ -29,17 +29,17 @@ COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 
 
 class Cost(msgspec.Struct):
-    """One crawl, by one way of doing it."""
+    """Cost of one crawl."""
 
     pages: int
     pages_per_second: float
-    cpu_ms: float  # a page, all agents
-    server_ms: float  # a page, the board's
+    cpu_ms: float  # per page, all agents
+    server_ms: float  # per page, the coordinator's
     rss_mb: float  # the largest agent
 
 
 def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
-    """By so many agents; 0 is a plain crawl."""
+    """Crawl with this number of agents; 0 is a plain crawl."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as name,
         fresh_meadow(**options, **NO_TRAPS) as ground,
@@ -73,7 +73,7 @@ def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
 
 
 def cpu_seconds(server: redis.Redis) -> float:
-    """What the server has used so far."""
+    """CPU seconds of the server so far."""
     info = server.info("cpu")
     return float(info["used_cpu_sys"] + info["used_cpu_user"])
 
@@ -106,7 +106,8 @@ def main(asked: list[str]) -> None:
             {"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40}, ["--delay", "0s"]
         ),
         "each agent has 4 robots, and an answer takes 100 ms": (
-            # Hosts of one size: else the end is one large host, which one robot visits at a time.
+            # Hosts of equal size: otherwise one large host, visited by one worker at a time, would dominate
+            # the end.
             {
                 "hosts": 200, "gamma": 0.0, "pages": max(200, size // 4), "page_kb": 10.0, "links": 40,
                 "latency": 0.1,

@@ -1,11 +1,10 @@
-"""What a page costs now beside an older commit: CPU time of all processes, in interleaved pairs.
+"""Cost of a page compared with an older commit: CPU time of all processes, in interleaved pairs.
 
-A busy machine makes every single figure worthless and leaves ratios of neighbours
-usable. So both crawl the same meadow in turns, the first of a pair alternating, and a
-pair gives one ratio. The table shows the median of the ratios and an interval that
-holds it in 95 of 100 cases whatever their distribution (by order statistics; nine
-pairs are needed for a useful one). With `--delay` it shows as well what share of the
-politeness ideal each reached.
+On a busy machine single figures are worthless, but ratios of neighbouring runs are usable. Both versions
+crawl the same synthetic web in turns, the first of a pair alternating, and a pair gives one ratio. The
+table shows the median of the ratios and a distribution-free 95 % confidence interval (by order statistics;
+nine pairs are needed for a useful one). With `--delay` it also shows the share of the politeness ideal
+that each reached.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Run(msgspec.Struct):
 
     @property
     def cost(self) -> float:
-        """CPU milliseconds a page."""
+        """CPU milliseconds per page."""
         return 1000 * self.cpu_seconds / self.pages
 
 
@@ -54,7 +53,7 @@ class Pair(msgspec.Struct):
 
 
 def crawl(source: Path, python: str, *, pages: int, delay: float, seconds: float) -> Run:
-    """One crawl by the fieldmouse in `source`: so many pages, or with a delay so many seconds."""
+    """Crawl once with the fieldmouse in `source`: a number of pages, or with a delay a number of seconds."""
     options = {"hosts": 500, "pages": 40_000, "gamma": 1.3} if delay else {"hosts": 1000, "pages": 100_000}
     limit = ["--time", f"{seconds + 6}s"] if delay else ["--pages", str(pages)]
     with tempfile.TemporaryDirectory(prefix="bench-") as name, fresh_meadow(**options, **NO_TRAPS) as ground:
@@ -86,9 +85,9 @@ def crawl(source: Path, python: str, *, pages: int, delay: float, seconds: float
 
 
 def interval(values: list[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Between which two of the values the median lies with that confidence, by the binomial law.
+    """Two of the values between which the median lies with that confidence, by the binomial law.
 
-    Below six values no two of them can promise 95 %; then it is all of them.
+    With fewer than six values no pair reaches 95 %; then the interval spans all of them.
     """
     ordered, n = sorted(values), len(values)
     reach = 0
@@ -120,7 +119,7 @@ def show(pairs: list[Pair], commit: str, delay: float) -> str:
 
 
 def unpack(commit: str, target: Path) -> Path:
-    """The source of an older commit, laid out below `target`."""
+    """Unpack the source of an older commit below `target`."""
     packed = subprocess.run(
         ["git", "-C", str(ROOT), "archive", commit, "src"], check=True, stdout=subprocess.PIPE
     ).stdout
@@ -130,13 +129,13 @@ def unpack(commit: str, target: Path) -> Path:
 
 
 def compiled(source: Path) -> Path:
-    """With bytecode beside it, as an installed package has: nobody pays for compiling at each start."""
+    """Compile to bytecode, as in an installed package, so that no run pays for compiling."""
     compileall.compile_dir(source, quiet=2)
     return source
 
 
 def copied(target: Path) -> Path:
-    """The source as it is now, apart from the working tree, which stays as it is."""
+    """Copy the current source, so that the working tree stays unchanged."""
     shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
     return compiled(target / "src")
 

@@ -1,14 +1,14 @@
-"""What the board of a crawl on many machines costs: bytes a URL, and the server's time for it.
+"""Cost of a cluster's coordinator: bytes per URL, and the server's time.
 
-A Redis server of our own, with its append-only file as in a real crawl. Time is processor time, the server's
-and ours apart, since the server is what all agents share. `used` is what the server holds (`used_memory`),
-less what an empty one holds; `resident` is what the system gave it for that.
+It uses a separate Redis server, with its append-only file as in a real crawl. Time is processor time, the
+server's and ours listed separately, since all agents share the server. `used` is the server's memory
+(`used_memory`) minus that of an empty one; `resident` is the memory the system gave it for that.
 
-Seen: offers in batches of 500, as agents make them, half of them seen before; then all that waits is thrown
-away, so that the seen keys alone remain (`restart.py` says what becomes of them when the server is started
-again). Waiting: pages of sites with power-law sizes link to other pages, most of them of the same site; rows
-are those of real links. Then all is leased and booked, the URLs kept.
-Agents: each joins, holds a host and an address, says that it lives, and hears of the others, of 64 at a time.
+Seen: offers in batches of 500, like those of agents, half of them seen before; then all waiting URLs are
+deleted, so that only the seen keys remain (`restart.py` measures them after a restart of the server).
+Waiting: pages of sites with power-law sizes link to other pages, most of them of the same site; rows are
+those of real requests. Then all are leased and acknowledged, and the URLs are kept. Agents: each joins,
+holds a host and an address, sends a heartbeat, and receives the adverts of the others, 64 at a time.
 
     .venv/bin/python benchmarks/board.py [--seen 10000000] [--waiting 300000]
 """
@@ -54,7 +54,7 @@ FREE = SiteBounds()
 
 @dataclass(frozen=True)
 class Cost:
-    """Processor time and memory at a moment."""
+    """Processor time and memory at one time."""
 
     server: float
     ours: float
@@ -66,7 +66,7 @@ class Cost:
     @classmethod
     def now(cls, client: redis.Redis) -> Cost:
         cpu, memory, net = client.info("cpu"), client.info("memory"), client.info("stats")
-        # The thread that serves, not the children that write its file anew.
+        # The serving thread, not the children that rewrite its file.
         server = cpu["used_cpu_user"] + cpu["used_cpu_sys"]
         return cls(
             server, time.process_time(), memory["used_memory"], memory["used_memory_rss"],
@@ -100,7 +100,7 @@ async def seen(client: redis.Redis, stops: list[int]) -> list[list[str]]:
         for host in hosts:
             client.unlink(f"fm:{{fieldmouse}}:q:{host}")
             client.hset(f"fm:{{fieldmouse}}:h:{host}", "n", 0)
-        await asyncio.sleep(0.5)  # the server frees what was unlinked behind our back
+        await asyncio.sleep(0.5)  # the server frees unlinked keys in the background
         kept = Cost.now(client)
         count = offered - begun
         rows.append(

@@ -1,4 +1,4 @@
-"""A Redis server of our own for a benchmark, in a directory that goes with it."""
+"""Redis server for a benchmark, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import redis
 
 
 class BoardProcess:
-    """A server of our own, with its append-only file."""
+    """Redis server process with an append-only file."""
 
     def __init__(self, directory: Path) -> None:
         program = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -28,7 +28,7 @@ class BoardProcess:
         self.start()
 
     def start(self) -> None:
-        """Returns when it has read its file."""
+        """Start the server; return when it has read its file."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         while True:
             try:
@@ -42,7 +42,7 @@ class BoardProcess:
         self._process.wait()
 
     def write_file_anew(self) -> int:
-        """As it does by itself now and then. Returns how many bytes its file has."""
+        """Rewrite the append-only file, as the server does now and then. Return its size in bytes."""
         self.client.bgrewriteaof()
         while True:
             time.sleep(0.1)

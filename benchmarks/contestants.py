@@ -1,4 +1,4 @@
-"""Who takes part: how each crawler is started, and whether it can be here."""
+"""Contestants: how each crawler is started, and whether it is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PYTHON = RIVALS / "bin" / "python"
 
 @dataclass(frozen=True)
 class Start:
-    """What a contestant is told: where to begin, how long, how gently, and where it may write."""
+    """Parameters of a contestant: seeds, duration, delay, and its directory."""
 
     seed: str
     seconds: float
@@ -28,10 +28,10 @@ class Start:
 
 @dataclass(frozen=True)
 class Contestant:
-    """One row of a table. `command` is asked only when `version` found the program."""
+    """One row of a table. `command` is called only if `version` found the program."""
 
     name: str
-    work: str  # what it does with a page
+    work: str  # its work on a page
     command: Callable[[Start], list[str]]
     version: Callable[[], str]  # "" when it is not installed
     is_ours: bool = False
@@ -51,7 +51,7 @@ def _script(name: str, *flags: str) -> Callable[[Start], list[str]]:
 
 
 def _wget(start: Start) -> list[str]:
-    # It keeps no page: files are written and deleted, since it reads the links out of the file.
+    # It keeps no pages: files are written and deleted, because it reads the links from the file.
     return [
         *"wget -q -r -l inf -H -e robots=off --delete-after --tries=1 -nv -P".split(),
         "files",
@@ -121,4 +121,4 @@ ALL = (
 )
 
 ABSENT = {"spider-rs": "not installable here: published as source, to be built with Rust"}
-"""Who was invited and cannot come."""
+"""Contestants that cannot take part."""

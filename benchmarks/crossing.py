@@ -1,8 +1,9 @@
-"""Which agent visits a host, by every rule: whole agents in four places, in virtual time.
+"""Comparison of balancing rules: whole agents in four places, in virtual time.
 
-The scenes are those of `fieldmouse lab run live-network` and `live-network-busy`, which play them on real
-processes. Here a crawl takes seconds, so that several seeds can be played; a seed gives the web, and not the
-course of a crawl, whose agents draw by lot. So each figure is a mean, with the least and the most.
+The scenes are those of `fieldmouse lab run live-network` and `live-network-busy`, which run on real
+processes. Here a crawl takes seconds, so several seeds can be played. A seed determines the web, but not
+the course of a crawl, because agents draw at random. Each figure is therefore a mean, with minimum and
+maximum.
 
     .venv/bin/python benchmarks/crossing.py --scene busy --seeds 751,752,753
 """
@@ -25,7 +26,7 @@ SCENES = {
     "close": Region(hosts=12, pages=1_200, near=0.05, far=0.1, delay=0.0, robots=1),
     "alike": Region(hosts=24, pages=1_200, near=0.1, far=0.1, delay=0.0, robots=1),
 }
-"""Nobody is busy; each has one robot; the same where distances are small; and where there are none."""
+"""Scenes: no agent is busy; one fetch worker each; the same with small distances; and without distances."""
 RULES = "priced,ipmicra,kalman,shortest-delay,two-choices,hash"
 
 

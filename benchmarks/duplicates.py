@@ -1,9 +1,9 @@
-"""How well `near_duplicate_of` tells: the marks of real pages against the exact Jaccard index of all pairs.
+"""Accuracy of `near_duplicate_of`: the marks of real pages against the exact Jaccard index of all pairs.
 
-Give it directories with HTML pages, such as unpacked documentation packages; each is a
-corpus of its own. Its pages are read as the crawler reads them and are offered in random
-order to the crawler's own table of marks. What that names is held against the truth,
-which is made the long way: the set of shingles of every page, compared with every other.
+The arguments are directories with HTML pages, such as unpacked documentation packages; each is a separate
+corpus. Its pages are read as the crawler reads them and are offered in random order to the crawler's table
+of marks. The result is compared with the truth, computed by brute force: the set of shingles of every
+page, compared with every other.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fieldmouse.indexer.sketch import reach, sketch
 from fieldmouse.url import Url
 from fieldmouse.web.labels import decoded
 
-ALIKE, ALMOST_THE_SAME = 0.6, 0.9  # what is promised of those named, and of which none should be missed
-_LEAST = 0.4  # pairs that share less are not even listed
+ALIKE, ALMOST_THE_SAME = 0.6, 0.9  # promised for named pages; none above it should be missed
+_LEAST = 0.4  # pairs that share less are not listed
 _BLOCK = 256
 
 
@@ -52,7 +52,7 @@ class Score(msgspec.Struct):
 
 
 def texts(directory: Path, most: int) -> list[str]:
-    """The text of each HTML page, as the crawler reads it."""
+    """Text of each HTML page, as the crawler reads it."""
     found = []
     for path in sorted(directory.rglob("*.htm*")):
         if path.is_symlink() or not path.is_file() or path.suffix not in (".html", ".htm"):
@@ -66,7 +66,7 @@ def texts(directory: Path, most: int) -> list[str]:
 
 
 def alike(pages: list[str]) -> dict[tuple[int, int], float]:
-    """The exact Jaccard index of every pair that shares enough."""
+    """Exact Jaccard index of every pair that shares enough."""
     rows: list[int] = []
     columns: list[int] = []
     number: dict[int, int] = {}
@@ -94,7 +94,7 @@ def alike(pages: list[str]) -> dict[tuple[int, int], float]:
 
 
 def score(pages: list[str], rng: random.Random) -> Score:
-    """Offer the pages in random order, and hold what is said of them against the truth."""
+    """Offer the pages in random order, and compare the result with the truth."""
     truth = alike(pages)
     marks = [sketch(text) for text in pages]
     partners = defaultdict(list)

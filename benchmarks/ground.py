@@ -1,9 +1,8 @@
-"""The ground all contestants run on: a meadow of their own each, and its log as the judge.
+"""Test bed of the contestants: a separate synthetic web for each, with its log as the judge.
 
-Every run gets a fresh meadow grown from the same seed, so nobody meets caches or
-once-only errors that another has used up. What was fetched is read from the
-server's log, not from what the crawler says of itself: a page counts once, when
-it is a page of the plan and was asked for.
+Every run gets a new meadow from the same seed, so no contestant meets caches or once-only errors that
+another has used up. The fetched pages are read from the server's log, not from the crawler's report: a
+page counts once, if it is a page of the plan and was requested.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from fieldmouse.lab.meadow.plan import MeadowPlan
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
-# Most rivals run without reading robots.txt, which is to their advantage; the traps that
-# it would have kept them out of (calendars without end, session ids) are left out instead.
+# Most rivals run without reading robots.txt, which is to their advantage; the traps that it excludes
+# (infinite calendars, session ids) are left out instead.
 NO_TRAPS: dict[str, Any] = {"traps": 0.0}
 
 
 @dataclass(frozen=True)
 class Ground:
-    """One meadow that runs."""
+    """One running meadow."""
 
     seeds: list[str]
     plan: MeadowPlan
@@ -47,23 +46,23 @@ class Ground:
         return self.seeds[0]
 
     def server_seconds(self) -> float:
-        """CPU the meadow has used so far."""
+        """CPU seconds of the meadow so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     def stop(self) -> None:
-        """End the meadow: afterwards its log is complete. May be called twice."""
+        """Stop the meadow, which completes its log. May be called twice."""
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait(30)
 
     def verdict(self, until: float = float("inf")) -> Verdict:
-        """What the server saw up to `until` (epoch seconds); stops the meadow first."""
+        """Requests that the server saw up to `until` (epoch seconds); stops the meadow first."""
         self.stop()
         return judge(self.plan, [a for a in read_arrivals(self.arrivals_file) if a.t <= until])
 
     def page_paths(self, hosts: int, each: int) -> dict[str, list[str]]:
-        """Paths of some pages of the largest hosts, by address: something for a load generator to ask for."""
+        """Paths of some pages of the largest hosts, by address, for a load generator."""
         return {
             site.address: [path_of(site, page) for page in range(min(each, site.original))]
             for site in self.plan.sites[:hosts]
@@ -101,7 +100,7 @@ def judge(plan: MeadowPlan, arrivals: list[Arrival]) -> Verdict:
 
 @contextmanager
 def fresh_meadow(**options: Any) -> Iterator[Ground]:
-    """A meadow with these `MeadowOptions`, on a port of the system's choice, for one contestant."""
+    """Start a meadow with these `MeadowOptions`, on a free port, for one contestant."""
     with tempfile.TemporaryDirectory(prefix="bench-meadow-") as name:
         log = Path(name) / "arrivals.jsonl"
         asked = {"port": 0, "follow_parent": True, **options}

@@ -1,10 +1,9 @@
-"""What a host costs: memory, time and the opening of a crawl, up to a million hosts with one URL each.
+"""Cost of a host: memory, time and the opening of a crawl, up to a million hosts with one URL each.
 
-Every host is found once, visited, and turns out to live at an address that has too many
-hosts already; so its URL waits offline, in a queue of its own, with all that is known of the
-host: what one wildcard domain can do to a crawl. A real frontier on disk, sealed as a
-crawl seals it. Memory is what the process holds more than before (RSS), its caches
-included; times are the processor's.
+Every host is found once, visited, and turns out to be at an address that already has too many hosts; its
+URL then waits offline, in a separate queue, with the state of the host. One wildcard domain can do this to
+a crawl. The frontier is a real one on disk, with checkpoints as in a crawl. Memory is the growth of the
+process (RSS), caches included; times are processor times.
 
     .venv/bin/python benchmarks/hosts.py [--hosts 1000000]
 """
@@ -31,7 +30,7 @@ NEVER = NOW + 1e8
 
 
 def resident() -> int:
-    """Bytes of memory this process holds."""
+    """Resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
@@ -53,7 +52,7 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
 
 
 def meet(frontier: Frontier, first: int, last: int) -> None:
-    """Find these hosts and visit each once; its address is crowded, so it must wait."""
+    """Find these hosts and visit each once; their address is crowded, so they must wait."""
     frontier.discover([Link(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)])
     while (errand := frontier.take(NOW)) is not None:
         state = msgspec.structs.replace(errand.state, address="192.0.2.1", address_ready_at=NEVER)

@@ -1,11 +1,10 @@
-"""What a known page costs the ledger: time of a row, bytes on disk and in memory, time of a call for polls.
+"""Cost of a known page in the page table: time per row, bytes on disk and in memory, time to select polls.
 
-A crawl of so many pages is written as its outcome log alone. The ledger is folded from it and sealed as a
-crawl seals it; then a twentieth of the pages is polled, and it is opened again. `due` is a call for one
-poll, longer than nine in ten: it looks all pages through for those that come due next; `us/link` is what each
-further poll takes. A plan (by `uniform`, which costs next to nothing) is left out. Memory is what
-the process holds more than before (RSS), of which what was not changed since the snapshot is the file's and
-can be dropped. Times are the processor's.
+A crawl is written as its outcome log alone. The page table is folded from it and sealed as in a crawl;
+then a twentieth of the pages is polled, and it is opened again. `due` is the 90th percentile of a call for
+one poll, which scans all pages for those due next; `us/link` is the time of each further poll. A plan (by
+`uniform`, which costs almost nothing) is left out. Memory is the growth of the process (RSS); the part
+unchanged since the snapshot belongs to the file and can be dropped. Times are processor times.
 
     .venv/bin/python benchmarks/ledger.py [--pages 1000000]
 """
@@ -33,7 +32,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def resident() -> int:
-    """Bytes of memory this process holds."""
+    """Resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 

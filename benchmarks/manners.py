@@ -1,8 +1,8 @@
-"""How polite a crawl was, as the server saw it, and how many pages a polite crawl could have had.
+"""Politeness of a crawl as the server saw it, and the number of pages a polite crawl could have fetched.
 
-A gap is the time between two requests to one host, or to one address, by their
-arrival. The delay is owed between any two of them, robots.txt and errors included.
-An overlap is a request that arrived while another to its address was being answered.
+A gap is the time between two requests to one host, or to one address, by their arrival. The delay is
+required between any two of them, robots.txt and errors included. An overlap is a request that arrived
+while another to its address was being answered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fieldmouse.lab.meadow.arrivals import Arrival
 
 
 class Manners(msgspec.Struct, frozen=True):
-    """What is to be said about the gaps between the requests of one crawl."""
+    """Statistics of the gaps between the requests of one crawl."""
 
     gaps: int  # between two requests to one host
     short: int  # of those, shorter than the delay
@@ -52,7 +52,7 @@ def manners(arrivals: Iterable[Arrival], delay: float) -> Manners:
 
 
 def ideal_pages(sizes: Sequence[int], seconds: float, delay: float) -> int:
-    """Pages that a crawler could fetch which knew every URL at once and never kept a host waiting.
+    """Pages that a crawler could fetch if it knew every URL at once and never kept a host waiting.
 
     >>> ideal_pages([1000, 10], seconds=60, delay=0.2)
     310

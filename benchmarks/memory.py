@@ -1,7 +1,7 @@
-"""Peak memory of a long crawl against a short one: it must not grow with what has been seen.
+"""Peak memory of a long crawl against a short one: it must not grow with the seen URLs.
 
-Two crawls of the same kind, one of ten times as many pages. Memory is the sum over
-the process tree, sampled from /proc; `told` is what the crawl itself says at its end.
+Two crawls of the same kind are compared, one with ten times as many pages. Memory is the sum over the
+process tree, sampled from /proc; `told` is the crawl's report at its end.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Pages fetched under politeness, against the best possible, and the manners of it, from the server's log.
+"""Pages fetched under politeness, against the ideal, and the politeness itself, from the server's log.
 
-500 hosts whose sizes follow a power law with gamma 1.3, and a delay of 0.2 seconds
-between two requests to one host. In SECONDS seconds a host gives at most
-SECONDS / 0.2 pages, and no more than it has; the sum over the hosts is the ideal. The
-clock starts with a crawler's first request.
+There are 500 hosts whose sizes follow a power law with gamma 1.3, and a delay of 0.2 seconds between two
+requests to one host. In SECONDS seconds a host gives at most SECONDS / 0.2 pages, limited by its size; the
+sum over the hosts is the ideal. The clock starts with a crawler's first request.
 
-With 40,000 pages and 60 seconds the ideal is 15,407 pages: 16 hosts are elephants
-that must be asked without a break and give a third of it, the other 484 are mice
-that can be finished.
+With 40,000 pages and 60 seconds the ideal is 15,407 pages: 16 hosts are elephants that must be requested
+without a break and give a third of it, the other 484 are mice that can be finished.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def crawl(who: Contestant, seconds: float, pages: int) -> Result:
         fresh_meadow(hosts=HOSTS, pages=pages, gamma=GAMMA, **NO_TRAPS) as ground,
     ):
         folder = Path(name)
-        longer = seconds + 6  # time to start up; what comes later than `seconds` does not count
+        longer = seconds + 6  # time to start up; requests after `seconds` do not count
         start = Start(ground.seed, longer, folder, DELAY)
         ran = race.run(who.command(start), seconds=longer + (20 if who.is_ours else 2), cwd=folder)
         ground.stop()
@@ -64,7 +62,7 @@ def crawl(who: Contestant, seconds: float, pages: int) -> Result:
             requests=seen.requests,
             hosts=seen.hosts,
             ideal=ideal_pages([site.size for site in ground.plan.sites], seconds, DELAY),
-            # Manners are judged to the very end: stopping is no excuse for haste.
+            # Politeness is judged to the very end, stopping included.
             manners=manners(arrivals, DELAY),
             cpu_seconds=ran.cpu_seconds,
             exit=ran.exit,

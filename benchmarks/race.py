@@ -1,8 +1,8 @@
-"""One contestant's run: started, watched, stopped in time, and what it cost.
+"""Run of one contestant, stopped in time, with its CPU and memory.
 
-CPU is what the kernel charged to the process and the children it waited for. Memory
-is the sum over the process tree, sampled from /proc: resident (shared pages count in
-each process that has them) and, less often, proportional (they count once).
+CPU is the time charged by the kernel to the process and its awaited children. Memory is the sum over the
+process tree, sampled from /proc: resident (shared pages count in each process that has them) and, less
+often, proportional (they count once).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GRACE = 20.0
 
 @dataclass(frozen=True)
 class Race:
-    """How a run went. Times are epoch seconds."""
+    """Result of a run. Times are epoch seconds."""
 
     started_at: float
     ended_at: float
@@ -41,7 +41,7 @@ class Race:
 
 
 def run(command: Sequence[str], *, seconds: float, cwd: Path, env: Mapping[str, str] | None = None) -> Race:
-    """Run `command` for at most `seconds`; then ask it to end, and after a while make it end."""
+    """Run `command` for at most `seconds`; then terminate it, and after a grace period kill it."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started_at = time.time()
         process = subprocess.Popen(
@@ -99,7 +99,7 @@ def _signal(group: int, number: int) -> None:
 
 
 class _Watch(threading.Thread):
-    """Looks at the memory of a process tree from time to time."""
+    """Sampler of the memory of a process tree."""
 
     def __init__(self, pid: int):
         super().__init__(daemon=True)
@@ -123,7 +123,7 @@ class _Watch(threading.Thread):
 
 
 def tree(root: int) -> list[int]:
-    """The process and its descendants, as far as they still live."""
+    """The process and its living descendants."""
     pids = [root]
     for pid in pids:
         for task in _read(f"/proc/{pid}/task", listing=True).split():
@@ -142,7 +142,7 @@ def _pss_mb(pid: int) -> float:
 
 
 def _read(path: str, listing: bool = False) -> str:
-    """A file of /proc, or the names in a directory; "" when the process has ended meanwhile."""
+    """A file of /proc, or the names in a directory; "" if the process has ended."""
     try:
         return " ".join(os.listdir(path)) if listing else Path(path).read_text()
     except (OSError, UnicodeDecodeError):

@@ -1,10 +1,10 @@
-"""What it costs to replace a page in the full-text index, beside what a first visit costs.
+"""Cost of replacing a page in the full-text index, compared with a first visit.
 
-One shard of so many pages, in generations of about a thousand, as `--generation` has it (in
-a real crawl they hold more, so there are fewer). Then pages chosen by chance come again, and
-every twentieth of them is gone. Reading, parsing and archiving are left out: the CPU time is
-that of index, log, table, clearing and checkpoints (one every 500 pages, as a busy crawl has
-them). The cost of a replaced page should not depend on how many pages there are.
+One shard is filled with pages, in generations of about a thousand, as `--generation` says (in a real crawl
+they hold more, so there are fewer). Then randomly chosen pages come again, and every twentieth of them is
+gone. Reading, parsing and archiving are left out: the CPU time is that of index, log, table, deletion and
+checkpoints (one every 500 pages, as in a busy crawl). The cost of a replaced page should not depend on the
+number of pages.
 
     .venv/bin/python benchmarks/replacing.py [--pages 10000 100000 1000000]
 """
@@ -30,14 +30,14 @@ BATCH = 500
 
 
 class Shelf:
-    """What a shard does with its index, and nothing else."""
+    """The part of a shard that maintains its index."""
 
     def __init__(self, home: Path, config: IndexerConfig):
         (home / "index").mkdir()
         self.index = TextIndex(home / "index", 0, config, ShardState())
         self.turnover = Turnover(home / "index", 0, ShardState())
         self.batch, self._chance = 1, random.Random(1)
-        self.idle = 0.0  # seconds of making texts
+        self.idle = 0.0  # seconds of generating texts
 
     def add(self, key: int, again: bool) -> None:
         begun = time.process_time()
@@ -60,7 +60,7 @@ class Shelf:
         self.batch += 1
 
     def take(self, keys: list[int], *, again: bool) -> float:
-        """Microseconds of CPU a page, the threads of the index included and the making of texts not."""
+        """Microseconds of CPU per page, with the threads of the index and without the generation of texts."""
         self.idle, begun = 0.0, time.process_time()
         for number, key in enumerate(keys, 1):
             self.add(key, again)

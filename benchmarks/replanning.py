@@ -1,8 +1,8 @@
 """Re-planning at scale: seconds and memory of one plan, from ten thousand pages to ten million.
 
-Beliefs as after twenty looks at pages with log-normal rates. A plan begins with the beliefs alone:
-learning the population, the value of a poll at every page, the prices. Each row is a process of its
-own, so that its peak of memory is its own.
+Beliefs are as after twenty polls of pages with log-normal rates. A plan starts from the beliefs alone:
+learning the population, the value of a poll of every page, the prices. Each row runs in a separate
+process, so that its peak memory is not shared.
 
     .venv/bin/python benchmarks/replanning.py [--pages 10000000] [--hosts]
 """
@@ -28,7 +28,7 @@ LOOKS = 20
 
 
 def beliefs(pages: int) -> Beliefs:
-    """As after some looks an hour apart, made block by block."""
+    """Beliefs after some polls an hour apart, made in blocks."""
     rng = np.random.default_rng(7)
     belief = change.begin(pages)
     for start in range(0, pages, BLOCK):

@@ -1,8 +1,8 @@
-"""What starting a large board's server again takes, and what it brings: seconds, and memory before and after.
+"""Restart of a large coordinator's server: seconds, and memory before and after.
 
-A Redis server of our own is filled with seen URLs as `board.py` does it, writes its append-only file anew, is
-killed, and started with that file; and so once more when further URLs have been offered to it and wait. Times
-are those of the clock and, for reading the file, of the server's processor.
+A separate Redis server is filled with seen URLs as in `board.py`, rewrites its append-only file, is
+killed, and is started with that file; then the same again after further URLs were offered and wait. Times
+are wall time and, for reading the file, the server's processor time.
 
     .venv/bin/python benchmarks/restart.py [--seen 10000000] [--waiting 1000000]
 """
@@ -26,7 +26,7 @@ HEAD = ["seen", "waiting", "used MB", "resident MB", "file MB", "used again", "r
 
 
 async def fill(client: redis.Redis, urls: int) -> int:
-    """Have so many links wait on a board that has a crawl; returns how many were new."""
+    """Offer requests until this number waits on a coordinator with a crawl; return the number of new ones."""
     board, batch, new = board_of(client), list[Offer](), 0
     for page in Web(urls).pages():
         batch += page
@@ -39,7 +39,7 @@ async def fill(client: redis.Redis, urls: int) -> int:
 
 
 def restarted(server: BoardProcess, urls: int, waiting: int) -> list[str]:
-    """How all lies in a server before it is killed, and when it has read its file."""
+    """Memory of a server before it is killed, and after it has read its file."""
     before, begun = Cost.now(server.client), time.monotonic()
     size = server.write_file_anew()
     written = time.monotonic() - begun

@@ -1,6 +1,6 @@
-"""All benchmarks, one after the other: `make bench`, or `python benchmarks/run.py [--quick] [NAME]...`.
+"""All benchmarks in sequence: `make bench`, or `python benchmarks/run.py [--quick] [NAME]...`.
 
-Each is also a script of its own with more options; see benchmarks/README.md.
+Each is also a separate script with more options; see benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUICK = {
     "replanning": ["--pages", "100000"],
     "memory": ["--quick"],
 }
-"""The benchmarks in their order, and what makes each of them short."""
+"""The benchmarks in order, with the arguments that make each of them short."""
 
 _SPEAKS_JSON = ("throughput", "politeness", "memory")
 
@@ -43,7 +43,7 @@ def main(words: list[str] | None = None) -> int:
         command = [sys.executable, str(HERE / f"{name}.py")]
         command += QUICK[name] if asked.quick else []
         command += ["--json"] if asked.json and name in _SPEAKS_JSON else []
-        # One process each, so that no benchmark weighs on the memory or the caches of the next.
+        # One process each, so that no benchmark affects the memory or the caches of the next.
         ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if ran.returncode:
             failed.append(name)

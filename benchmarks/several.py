@@ -1,10 +1,9 @@
-"""What it costs to read several crawls as one: time to go through all pages, and memory a URL.
+"""Cost of reading several crawls as one: time to go through all pages, and memory per URL.
 
-The books of crawls are written by hand, without an archive: so many rows in all, spread over so many
-directories, and every tenth URL known to two of them. Each count is read in a process of its own, once
-as one directory (the same rows in one log) and once as several; memory is what the process
-had at its peak beyond what it had before. A second question after the first
-pays only for reading pages: which copy is the newest is known by then.
+The logs of crawls are written by hand, without an archive: a number of rows in total, spread over several
+directories, and every tenth URL known to two of them. Each count is read in a separate process, once as
+one directory (the same rows in one log) and once as several; memory is the growth of the process at its
+peak. A second query only pays for reading pages, because the newest copies are then known.
 
     .venv/bin/python benchmarks/several.py [--rows 100000 1000000] [--crawls 4]
 """
@@ -47,7 +46,7 @@ def rows(count: int, first: int) -> Iterator[OutcomeRow]:
 
 
 def write(path: Path, parts: list[tuple[int, int]]) -> None:
-    """A crawl of stretches of rows, each given by how many and which comes first."""
+    """Write a crawl of ranges of rows, each given by its length and its first row."""
     home = CrawlDir.create(path, shards=1, settings=b"")
     journal, _ = open_journal(home)
     log = Log(home / "outcomes.log")
@@ -63,7 +62,7 @@ def write(path: Path, parts: list[tuple[int, int]]) -> None:
 
 
 def read(paths: list[Path]) -> None:
-    """In a process of its own: go through all pages, and say what that took."""
+    """Go through all pages in a separate process, and return the cost."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     room = ReadingRoom(paths[0]) if len(paths) == 1 else ReadingRooms(paths)
     begun = time.process_time()

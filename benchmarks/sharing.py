@@ -1,8 +1,9 @@
-"""Does a second machine help, and do agents share the work? Real agents by default settings.
+"""Gain from a second machine, and balance of work between agents, with real agents and default settings.
 
-A Redis server, a meadow, and agents that may use one core each (`taskset`), so that two agents have twice the
-CPU of one. First one agent crawls alone for a while, then as many as asked for, of which all but the first
-join late. Pages are those that agents tell in their adverts, from some time after the last agent joined on.
+There are a Redis server, a synthetic web, and agents limited to one core each (`taskset`), so that two
+agents have twice the CPU of one. First one agent crawls alone for a while, then the requested number, of
+which all but the first join late. Pages are those in the agents' adverts, from some time after the last
+agent joined.
 
     .venv/bin/python benchmarks/sharing.py [--agents 2] [--hosts 300] [--seconds 60] [--late 8] [--watch]
 """
@@ -34,7 +35,7 @@ Stored = dict[str, int]
 
 @contextmanager
 def agent(folder: Path, name: str, core: int, board: str, words: Sequence[str]) -> Iterator[None]:
-    """An agent that may use one core, until the block is left."""
+    """Run an agent on one core during the context."""
     command = [sys.executable, "-m", "fieldmouse", "agent", str(folder / name), "--coordinator", board]
     command += ["--allow-private", *words]
     if shutil.which("taskset") is not None:
@@ -62,7 +63,7 @@ def standing(board: str) -> dict[str, cluster.AgentStanding]:
 
 
 def crawl(asked: argparse.Namespace, agents: int, folder: Path) -> Stored:
-    """Pages that each agent stored in the time that is counted."""
+    """Pages that each agent stored in the measured time."""
     folder.mkdir()
     options = MeadowOptions(
         hosts=asked.hosts, pages=asked.pages, gamma=0.0, seed=asked.seed, port=0, listen="127.20.0.0/16",

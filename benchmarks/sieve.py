@@ -1,9 +1,8 @@
 """The sieve at scale: cost per URL and memory, from a million offers to a hundred million.
 
-Half of what is offered was seen before, at any time since the beginning. Offers
-come in batches, as they do when a fast crawl sifts at its leisure; the last column
-is a sift of 2,000 links, what a live crawl waits for. Processor time of the sieve,
-not the making of the keys.
+Half of the offers were seen before, at any time since the beginning. Offers come in large batches, as in a
+fast crawl; the last column is a sift of 2,000 links, for which a live crawl waits. Times are processor
+times of the sieve, without the making of the keys.
 
     .venv/bin/python benchmarks/sieve.py [--offers 100000000]
 """
@@ -25,7 +24,7 @@ BATCH = 1 << 19
 
 
 def keys_of(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """splitmix64: the key of the n-th URL, so that the past need not be kept."""
+    """splitmix64: the key of the n-th URL, so that earlier keys need not be stored."""
     mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

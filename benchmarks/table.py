@@ -28,5 +28,5 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def say(text: str) -> None:
-    """Talk goes to stderr, so that stdout holds the results only."""
+    """Print progress to stderr, so that stdout holds only the results."""
     print(text, file=sys.stderr, flush=True)

@@ -1,12 +1,11 @@
-"""Pages per second of a whole crawl, beside other crawlers, in one run on one machine.
+"""Pages per second of a whole crawl, compared with other crawlers, in one run on one machine.
 
-Each contestant crawls the same web from the same seed, alone, for the same time. The
-server counts: distinct pages asked for in the first SECONDS seconds after its first
-request. fieldmouse alone is timed until its process has ended, index committed and
-archive closed, and only pages that it has stored count.
+Each contestant crawls the same web from the same seed, alone, for the same time. The server counts the
+distinct pages requested in the first SECONDS seconds after its first request. Only fieldmouse is timed
+until its process has ended, index committed and archive closed, and only its stored pages count.
 
-wrk, a load generator in C, asks for pages without reading them: what the server can
-give to a client that costs nothing.
+wrk, a load generator in C, requests pages without reading them: the server's capacity for a client without
+cost.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def crawl(who: Contestant, seconds: float, pages: int) -> Result:
         fresh_meadow(hosts=1000, pages=pages, **NO_TRAPS) as ground,
     ):
         folder = Path(name)
-        # Rivals go on a little longer than they are judged, so that nobody's winding down is timed.
+        # Rivals run a little longer than they are judged, so that their shutdown is not timed.
         longer = seconds if who.is_ours else seconds + 6
         start = Start(ground.seed, longer, folder)
         ran = race.run(who.command(start), seconds=longer + 20 if who.is_ours else longer, cwd=folder)
@@ -96,7 +95,7 @@ def crawl(who: Contestant, seconds: float, pages: int) -> Result:
 
 
 def _told(stdout: bytes) -> int:
-    """How many pages a crawler says it has, if it ends with a JSON object that says so."""
+    """Number of pages in a crawler's final JSON object, if it prints one."""
     try:
         return int(json.loads(stdout.strip().rpartition(b"\n")[2] or stdout)["pages"])
     except (ValueError, KeyError, TypeError):
@@ -104,7 +103,7 @@ def _told(stdout: bytes) -> int:
 
 
 def load(seconds: float, pages: int) -> Result:
-    """What wrk reaches against the same meadow."""
+    """Load that wrk reaches against the same meadow."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as name,
         fresh_meadow(hosts=1000, pages=pages, **NO_TRAPS) as ground,
@@ -135,7 +134,7 @@ def load(seconds: float, pages: int) -> Result:
 
 
 def _lay_out(ground: Ground, folder: Path) -> None:
-    """The files that pages.lua reads."""
+    """Write the files that pages.lua reads."""
     wanted = ground.page_paths(_WRK_HOSTS, _WRK_PAGES)
     (folder / "hosts").write_text("".join(f"{address} {ground.plan.port}\n" for address in wanted))
     for address, paths in wanted.items():

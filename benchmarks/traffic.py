@@ -1,8 +1,8 @@
-"""What agents and their board say to each other: messages and bytes a page, of whole crawls of a meadow.
+"""Traffic between agents and their coordinator: messages and bytes per page, in whole crawls.
 
-Real agents (processes) on a Redis server of our own crawl the same meadow, alone and together, with much to
-do and with little: with few hosts and a long delay an agent asks in vain more often. Messages are calls of
-scripts, each with its answer. Processor time is the server's, with all it does besides.
+Real agents (processes) with a separate Redis server crawl the same synthetic web, alone and together, with
+much work and with little: with few hosts and a long delay an agent more often asks without result.
+Messages are script calls, each with its answer. Processor time is the server's in total.
 
     .venv/bin/python benchmarks/traffic.py [--pages 2000]
 """

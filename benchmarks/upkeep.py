@@ -1,9 +1,9 @@
-"""Memory of a whole refresh: of every process of `fieldmouse refresh`, from ten thousand pages to a million.
+"""Memory of a whole refresh: every process of `fieldmouse refresh`, from ten thousand pages to a million.
 
-A crawl of so many pages of a meadow is written as its outcome log alone, as `ledger.py` does it. Then it is
-refreshed: the ledger is made from the log, plans are made, and pages are polled for a while at a hundred a
-second. Each poll brings a page that is parsed, archived and indexed, since we hold no copy: the dearest kind.
-Memory is the sum over the process tree, sampled from /proc.
+A crawl of a synthetic web is written as its outcome log alone, as in `ledger.py`. Then it is refreshed:
+the page table is built from the log, plans are made, and pages are polled for a while at a hundred per
+second. Each poll fetches a page that is parsed, archived and indexed, since there is no copy yet: the most
+expensive kind. Memory is the sum over the process tree, sampled from /proc.
 
     .venv/bin/python benchmarks/upkeep.py [--pages 1000000] [--seconds 60]
 """
@@ -46,7 +46,7 @@ def stored(ground: Ground, at: float) -> Iterator[OutcomeRow]:
 
 
 def written(atlas: Path, ground: Ground) -> int:
-    """A crawl of one page that also knows all other pages of its meadow; returns how many."""
+    """Write a crawl of one page that also knows all other pages of its meadow; return their number."""
     words = ["crawl", str(atlas), "--seed", ground.seed, "--allow-private", "--pages", "1", "--depth", "3"]
     subprocess.run([*FIELDMOUSE, *words], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     home = CrawlDir.open(atlas)

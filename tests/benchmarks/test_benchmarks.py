@@ -147,7 +147,7 @@ def test_the_truth_about_duplicates_is_the_jaccard_index_of_their_shingles(pages
         assert found.get((i, j), 0.0) == pytest.approx(share if share >= 0.4 else 0.0)
 
 
-def test_marks_are_judged_by_what_they_say_of_pages_that_come_later():
+def test_marks_are_judged_by_their_predictions_for_later_pages():
     rng = random.Random(5)
     words = [f"word{n}" for n in range(4000)]
     original = [rng.choice(words) for _ in range(400)]

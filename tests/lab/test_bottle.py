@@ -14,7 +14,7 @@ naps = st.lists(st.floats(0.0, 1e6, allow_nan=False), max_size=20)
 
 
 @given(naps)
-def test_sleepers_wake_in_order_of_their_naps_and_exactly_on_time(seconds):
+def test_sleeping_tasks_wake_in_order_and_exactly_on_time(seconds):
     async def main(clock):
         start = clock.now()
         woken = []
@@ -46,7 +46,7 @@ def test_work_takes_no_time_and_timeouts_fire_at_theirs():
     assert bottle.run(main) == 300.0
 
 
-def test_work_for_a_thread_is_done_on_the_spot():
+def test_work_for_a_thread_runs_inline():
     def work(factor):
         return 6 * factor
 
@@ -60,14 +60,14 @@ def test_work_for_a_thread_is_done_on_the_spot():
     assert bottle.run(main) == 0.0
 
 
-def test_the_clock_starts_where_it_is_told():
+def test_the_clock_starts_at_the_given_epoch():
     async def main(clock):
         return clock.now()
 
     assert bottle.run(main, epoch=5.0) == 5.0
 
 
-def test_a_crowd_that_waits_for_nothing_is_named_instead_of_hanging():
+def test_a_deadlock_raises_instead_of_hanging():
     async def main(clock):
         await asyncio.Event().wait()
 
@@ -75,7 +75,7 @@ def test_a_crowd_that_waits_for_nothing_is_named_instead_of_hanging():
         bottle.run(main)
 
 
-def test_what_is_raised_inside_comes_out():
+def test_an_exception_in_virtual_time_is_raised_by_run():
     async def main(clock):
         await clock.sleep(1)
         raise KeyError("inside")
@@ -84,7 +84,7 @@ def test_what_is_raised_inside_comes_out():
         bottle.run(main)
 
 
-def test_two_runs_go_the_same_way():
+def test_two_runs_are_identical():
     async def main(clock):
         trace = []
 

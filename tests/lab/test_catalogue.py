@@ -33,7 +33,7 @@ def test_an_id_a_group_or_all_can_be_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("paper")
-def test_what_is_asked_for_twice_runs_once_and_in_the_order_of_the_paper() -> None:
+def test_an_experiment_named_twice_runs_once_in_catalogue_order() -> None:
     assert ids("tiny-grid", "lost", "tiny", "tiny-grid") == ["tiny-table", "tiny-grid", "tiny-lost"]
 
 
@@ -70,7 +70,7 @@ def test_a_paper_that_lacks_a_library_says_how_to_get_it(monkeypatch: pytest.Mon
     assert "fieldmouse[lab]" in missing.value.hint
 
 
-def test_every_experiment_of_ours_can_be_typed_and_is_told_in_one_line() -> None:
+def test_every_experiment_has_a_typeable_id_and_a_one_line_title() -> None:
     for experiment in catalogue.chosen():
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", experiment.id), experiment.id
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", experiment.group), experiment.id

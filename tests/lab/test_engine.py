@@ -54,7 +54,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def test_findings_come_in_the_order_asked_for_whoever_is_done_first() -> None:
+def test_findings_come_in_the_requested_order() -> None:
     second_was_heard = event()
     seen: list[str] = []
 
@@ -76,7 +76,7 @@ def test_findings_come_in_the_order_asked_for_whoever_is_done_first() -> None:
     assert found == [("first",), ("second",)]
 
 
-def test_one_that_runs_alone_has_no_company() -> None:
+def test_an_experiment_marked_alone_runs_alone() -> None:
     company = event()
 
     def shy(progress: Progress) -> Result:
@@ -119,7 +119,7 @@ def test_the_watcher_hears_how_far_an_experiment_is() -> None:
         ("tiny-unequipped", "the lab needs scipy", "fieldmouse[lab]"),
     ],
 )
-def test_trouble_in_the_other_process_becomes_a_sentence_here(name: str, message: str, advice: str) -> None:
+def test_an_error_in_the_process_is_raised_in_the_parent(name: str, message: str, advice: str) -> None:
     with pytest.raises(FieldmouseError, match=re.escape(message)) as trouble:
         list(engine.findings([tiny(name)]))
     assert advice in trouble.value.hint

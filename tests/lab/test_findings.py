@@ -39,7 +39,7 @@ def refuse(word: str) -> None:
 
 
 @given(st.lists(found, max_size=3))
-def test_what_was_kept_is_read_again(
+def test_saved_findings_can_be_read_back(
     tmp_path_factory: pytest.TempPathFactory, kept: list[LabFinding]
 ) -> None:
     path = tmp_path_factory.mktemp("kept") / "findings.json"
@@ -49,7 +49,7 @@ def test_what_was_kept_is_read_again(
 
 
 @given(found)
-def test_what_programs_read_has_every_row_and_only_numbers_that_json_knows(finding: LabFinding) -> None:
+def test_json_has_every_row_and_only_finite_numbers(finding: LabFinding) -> None:
     told = json.loads(json.dumps(findings.plain(finding)), parse_constant=refuse)
     assert [row["label"] for row in told["rows"]] == [row.label for row in finding.result.rows]
     together = json.loads(

@@ -33,7 +33,7 @@ def test_every_row_is_shown_once(labels: list[str]) -> None:
 
 
 @given(st.lists(labels, max_size=30))
-def test_a_cell_stands_where_its_label_says(labels: list[str]) -> None:
+def test_a_cell_is_placed_by_its_label(labels: list[str]) -> None:
     for block in grid.blocks(map(row, labels)):
         if isinstance(block, Grid):
             for (down, across), cell in block.cells.items():
@@ -51,7 +51,7 @@ def test_two_quantities_make_a_grid_as_printed() -> None:
     assert block.cells["9", "0.7"] is rows[2]
 
 
-def test_what_all_labels_share_is_said_once() -> None:
+def test_the_common_part_of_labels_is_shown_once() -> None:
     (block,) = grid.blocks([row(f"K 1000, delta {d}, gamma {g}") for d, g in product((1, 2), (3, 4))])
     assert isinstance(block, Grid)
     assert block.common == "K 1000"
@@ -73,7 +73,7 @@ def test_a_grid_too_wide_to_read_becomes_several() -> None:
     assert all(isinstance(block, Grid) and len(block.columns) <= grid.WIDEST for block in found)
 
 
-def test_a_hole_is_no_reason_against_a_grid_but_many_are() -> None:
+def test_a_grid_may_have_a_few_empty_cells_but_not_many() -> None:
     places = list(product((1, 2, 3), (4, 5, 6)))
     (one_hole,) = grid.blocks([row(f"delta {d}, gamma {g}") for d, g in places[:-1]])
     assert isinstance(one_hole, Grid)

@@ -53,7 +53,7 @@ def pages_of(meadow: Meadow) -> list[Url]:
     ]
 
 
-def test_a_meadow_of_which_nothing_new_is_asked_is_byte_for_byte_what_it_always_was():
+def test_a_meadow_with_default_options_is_byte_for_byte_unchanged():
     """Old measurements and other people's seeds stay comparable: this number is older than lively meadows."""
     meadow = Meadow(MeadowOptions(hosts=10, pages=120, sitemaps=0.5, page_kb=3.0, links=30))
     digest = hashlib.sha256()
@@ -71,12 +71,12 @@ def test_rates_are_log_normal_about_the_median_that_was_asked_for(sigma):
     assert statistics.pstdev(logs) == pytest.approx(sigma, rel=0.05)
 
 
-def test_a_spread_that_no_web_has_is_refused():
+def test_an_impossible_spread_is_refused():
     with pytest.raises(UsageError, match="cannot be spread by 9"):
         MeadowOptions(change_sigma=9.0)
 
 
-def test_the_versions_to_come_are_those_that_came_when_their_time_is_over():
+def test_predicted_versions_equal_later_versions():
     meadow = lively(change_sigma=1.5)
     for url in pages_of(meadow)[::20]:
         site = meadow.site(host_of(url))
@@ -122,7 +122,7 @@ def test_noise_differs_at_every_fetch_and_is_no_new_version():
 
 
 @given(st.integers(0, 500), st.floats(0, 1e5), st.floats(0, 3.0))
-def test_who_holds_an_old_version_is_never_told_that_it_is_the_newest(k, start, wait):
+def test_an_outdated_validator_never_gets_304(k, start, wait):
     at = BEGAN + start
     url = RESTLESS_PAGES[k % len(RESTLESS_PAGES)]
     held = asked(RESTLESS, url, at)
@@ -189,7 +189,7 @@ def test_every_line_of_the_log_of_changes_is_true_at_its_time_and_was_not_before
     assert min(kinds.values()) > 20
 
 
-def test_a_log_of_changes_leaves_nothing_out():
+def test_the_change_log_is_complete():
     meadow = lively(**LIVELY, change_sigma=1.0)
     end = BEGAN + 10 * HOUR
     told: dict[str, list[MeadowChange]] = {}
@@ -205,7 +205,7 @@ def test_a_log_of_changes_leaves_nothing_out():
             assert [change.t for change in mine] == meadow.changes(url, BEGAN, end)
 
 
-def test_a_sitemap_names_what_is_there_now_and_new_pages_are_linked_from_changed_ones():
+def test_a_sitemap_lists_present_pages_and_changed_pages_link_to_new_ones():
     meadow = lively(**LIVELY)
     end = BEGAN + 10 * HOUR
     there: dict[str, bool] = dict.fromkeys(pages_of(meadow), True)
@@ -262,7 +262,7 @@ def test_last_modified_is_true_on_honest_hosts_and_on_no_other():
     assert met >= {(lie, status) for lie in ("", "now", "never") for status in (200, 304)}
 
 
-def test_who_lies_about_dates_is_not_asked_whether_anything_changed_since_one():
+def test_hosts_with_false_dates_ignore_if_modified_since():
     liars, honest = lively(hosts=60, date_lies=1.0), lively(hosts=60)
     at = BEGAN + 5 * HOUR
     for url in pages_of(liars):

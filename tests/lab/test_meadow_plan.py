@@ -30,7 +30,7 @@ CHANGING = [fact.url for fact in MEADOW.truth()[:400] if MEADOW.rate(fact.url)]
 
 
 @given(st.integers(1, 300), st.integers(0, 5000), st.floats(0.0, 3.0))
-def test_sizes_add_up_and_fall_and_nobody_goes_without(hosts, more, gamma):
+def test_host_sizes_add_up_are_decreasing_and_positive(hosts, more, gamma):
     counts = sizes(hosts + more, hosts, gamma)
     assert sum(counts) == hosts + more
     assert min(counts) >= 1
@@ -80,9 +80,9 @@ def test_the_addresses_of_a_network_are_in_it_and_each_is_used_once(prefix, numb
 @pytest.mark.parametrize(
     ("network", "complaint"),
     [
-        ("clover", "is no network of IPv4 addresses"),
+        ("clover", "is not an IPv4 network"),
         ("127.20.0.5/16", "has host bits set"),
-        ("::1/128", "is no network of IPv4 addresses"),
+        ("::1/128", "is not an IPv4 network"),
         ("8.8.8.0/24", "is a public network"),
         ("127.20.0.0/24", "has 254 addresses for hosts, and 300 are needed"),
     ],
@@ -104,7 +104,7 @@ def test_hosts_are_spread_over_places_by_the_seed_alone():
     assert all(70 < four.count(place) < 130 for place in (1, 2, 3, 4))
 
 
-def test_every_page_has_a_path_of_its_own_that_leads_back_to_it_and_is_written_as_urls_are():
+def test_every_page_has_a_unique_normalised_path_that_parses_back():
     for site in MEADOW.plan.sites:
         paths = [path_of(site, page) for page in range(site.size)]
         assert len(set(paths)) == site.size
@@ -114,7 +114,7 @@ def test_every_page_has_a_path_of_its_own_that_leads_back_to_it_and_is_written_a
 
 
 @given(st.text("/abc-19.?=&html%", max_size=20))
-def test_a_path_out_of_nowhere_is_a_page_only_if_it_is_that_pages_path(tail):
+def test_an_arbitrary_path_is_a_page_only_if_it_is_that_pages_path(tail):
     site = MEADOW.plan.sites[0]
     place = find(site, "/" + tail)
     if place is not None and place.nook is None:

@@ -119,7 +119,7 @@ def test_head_is_get_without_the_body(meadow, twin):
     ],
     ids=["host closes", "client asks", "http 1.0"],
 )
-def test_the_connection_ends_when_it_should(meadow, twin, habits, request_headers, version):
+def test_the_connection_closes_when_it_should(meadow, twin, habits, request_headers, version):
     site = _site(twin, **habits)
     with Client(site.address, meadow.port) as client:
         status, headers, _ = client.ask("/", *request_headers, version=version)
@@ -128,7 +128,7 @@ def test_the_connection_ends_when_it_should(meadow, twin, habits, request_header
         assert client.reader.read() == b""
 
 
-def test_what_is_no_get_is_refused(meadow, twin):
+def test_other_methods_than_get_and_head_are_refused(meadow, twin):
     with Client(twin.plan.sites[0].address, meadow.port) as client:
         assert client.ask("/", "Content-Length: 0", method="POST")[0] == 405
     with Client(twin.plan.sites[0].address, meadow.port) as client:
@@ -161,7 +161,7 @@ def test_every_encoding_unpacks_to_the_same_page(meadow, twin, encoding, chunked
         assert plain[2].endswith(b"</html>\n")
 
 
-def test_who_holds_the_current_version_is_told_so(meadow, twin):
+def test_a_current_validator_gets_304(meadow, twin):
     site = _site(twin, validators=2, closing=False, chunked=False)
     with Client(site.address, meadow.port) as client:
         _, headers, _ = client.ask("/")
@@ -197,7 +197,7 @@ def test_arrivals_tell_every_request_and_which_of_them_overlapped():
     assert {a.host for a in arrivals} == {"x"}
 
 
-def test_hosts_live_where_they_are_told_to_and_nowhere_else():
+def test_hosts_listen_only_on_their_network():
     with running_meadow(hosts=3, pages=30, listen="127.20.0.0/16", **CALM) as running:
         assert running.seeds[0] == f"http://127.20.1.1:{running.port}/"
         assert all("//127.20." in url for url in running.truth())
@@ -207,7 +207,7 @@ def test_hosts_live_where_they_are_told_to_and_nowhere_else():
             client.ask("/")
 
 
-def test_a_visitor_is_told_apart_by_its_address_and_waits_longer_where_it_is_far():
+def test_a_distant_client_waits_longer():
     options = {"hosts": 4, "pages": 40, "places": 2, "near": 0.0, "far": 0.3, **CALM}
     sites = Meadow(MeadowOptions(**options)).plan.sites
     assert {site.place for site in sites} == {1, 2}
@@ -272,7 +272,7 @@ def _get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
-def test_an_open_trap_has_no_end():
+def test_an_open_trap_is_infinite():
     meadow = Meadow(MeadowOptions(hosts=20, pages=400, robots=1.0, traps=1.0, open_traps=True, **CALM))
     host = host_of(meadow.seeds[0])
     path = "/calendar/month-0.html"
@@ -285,7 +285,7 @@ def test_an_open_trap_has_no_end():
     assert "calendar" not in meadow.render(host, "/robots.txt", 0.0).body.decode()
 
 
-def test_wget_finds_its_way(meadow, twin, tmp_path):
+def test_wget_can_crawl_the_meadow(meadow, twin, tmp_path):
     wget = subprocess.run(["which", "wget"], capture_output=True, text=True, check=False).stdout.strip()
     if not wget:
         pytest.skip("wget is not installed")
@@ -314,7 +314,7 @@ def _fetch_all(options: MeadowOptions, urls: list[Url]) -> list[tuple[float, Res
     return bottle.run(main)
 
 
-def test_the_twin_without_sockets_gives_what_the_server_gives(meadow, twin):
+def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, twin):
     urls = [fact.url for fact in twin.truth()][::40]
     answers = _fetch_all(MeadowOptions(hosts=200, pages=2000, port=meadow.port, **CALM), urls)
     for url, (_, answer) in zip(urls, answers, strict=True):
@@ -330,7 +330,7 @@ def test_the_twin_without_sockets_gives_what_the_server_gives(meadow, twin):
         assert answer.body == body
 
 
-def test_the_twin_waits_in_virtual_time_and_gives_up_on_those_who_stall():
+def test_the_in_process_fetcher_waits_in_virtual_time_and_times_out_on_stalls():
     options = MeadowOptions(hosts=1, pages=200, latency=5.0, stalling=1.0, **CALM)
     urls = [fact.url for fact in Meadow(options).truth() if fact.allowed]
     stalling = {fact.url for fact in Meadow(options).truth() if fact.status == 0}
@@ -344,7 +344,7 @@ def test_the_twin_waits_in_virtual_time_and_gives_up_on_those_who_stall():
     assert waited / (len(urls) - len(stalling)) == pytest.approx(5.0, rel=0.5)
 
 
-def test_the_twin_knows_how_far_a_visitor_is():
+def test_the_in_process_fetcher_adds_the_delay_of_distance():
     options = MeadowOptions(hosts=20, pages=200, places=3, near=0.5, far=7.0, **CALM)
     meadow = Meadow(options)
 
@@ -372,7 +372,7 @@ def test_a_slow_host_drips_its_pages():
             assert client.receive()[0] == 404
 
 
-def test_who_hangs_up_before_saying_anything_is_no_trouble(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_disconnects_at_once_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
     at_once = struct.pack("ii", 1, 0)
     with running_meadow(hosts=1, pages=1, **CALM) as meadow:
         address = name_of(host_of(Url(meadow.seeds[0])))

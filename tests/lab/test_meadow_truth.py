@@ -185,7 +185,7 @@ class Oracle:
     ],
     ids=["varied", "several hosts an address", "one page", "as it comes"],
 )
-def test_an_obedient_crawl_finds_exactly_the_truth(options):
+def test_a_compliant_crawl_finds_exactly_the_ground_truth(options):
     options = {"page_kb": 4, "links": 30, **options}
     with running_meadow(**options) as meadow:
         truth = meadow.truth()

@@ -53,7 +53,7 @@ def test_prices_and_programme_agree_on_the_limit(reading: TripReading, agents: i
     assert least_load(other) * 0.995 <= load_by_prices(other) <= least_load(other) * (1 + 1e-9)
 
 
-def test_so_many_times_the_agents_do_so_many_times_as_much() -> None:
+def test_the_limit_is_proportional_to_the_number_of_agents() -> None:
     """Agents in turn in each partition: twenty-five networks of four, side by side, and nothing to gain."""
     four = limit(web(np.random.default_rng(2), times=10).service)
     hundred = limit(web(np.random.default_rng(2), times=10, agents=100).service)
@@ -85,7 +85,7 @@ def test_hashing_visits_each_host_as_often_as_its_agent_comes_round(reading: Tri
 
 @pytest.mark.parametrize("policy", RULES)
 @pytest.mark.parametrize("shock", list(Shock))
-def test_every_host_is_in_one_place_whatever_happens(policy: str, shock: Shock) -> None:
+def test_every_host_is_always_in_exactly_one_queue(policy: str, shock: Shock) -> None:
     setting = NetworkSetting(policy, shock=shock, seconds=21_000.0, transfer=0.7)
     game = NetworkGame(setting, ground_of(setting, 5), 5)
     game.advance(20_000.0, measuring=False)
@@ -150,14 +150,14 @@ def test_prices_find_their_way_whatever_the_unit_of_time(unit: float) -> None:
 
 
 @pytest.mark.parametrize("advert", [5.0, 300.0])
-def test_prices_bear_old_news(advert: float) -> None:
+def test_prices_tolerate_outdated_adverts(advert: float) -> None:
     """In 300 s a host is visited seven times."""
     found = run(NetworkSetting("priced", pricing=Pricing(advert=advert)), 105)
     assert found.fraction_of_limit >= 0.97
     assert found.moves_per_task < 0.15
 
 
-def test_a_hundred_agents_are_not_lost_among_each_other() -> None:
+def test_prices_work_with_a_hundred_agents() -> None:
     """Ten hosts for each agent, and more agents than a host is visited times at first."""
     setting = NetworkSetting("priced", times=10, agents=100, seconds=10_000.0)
     assert run(setting, 106).fraction_of_limit > 0.85
@@ -204,7 +204,7 @@ def told_at_the_command_line(capsys: pytest.CaptureFixture[str], *words: str) ->
     return found
 
 
-def test_the_command_tells_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_measurements(capsys: pytest.CaptureFixture[str]) -> None:
     found = told_at_the_command_line(capsys, "--policy", "two-choices", "--seconds", "4000", "--seed", "3")
     played = run(NetworkSetting("two-choices", seconds=4000.0), 3)
     assert found["throughput"] == played.throughput
@@ -231,7 +231,7 @@ def test_the_command_tells_what_was_measured(capsys: pytest.CaptureFixture[str])
         (("--seed", "-1"), "is negative"),
     ],
 )
-def test_what_cannot_be_played_gets_a_sentence(
+def test_invalid_network_settings_are_refused_with_a_message(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], complaint: str
 ) -> None:
     assert fieldmouse(["lab", "network", *words]) == 2

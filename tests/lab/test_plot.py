@@ -43,7 +43,7 @@ def test_panels_that_share_their_curves_share_a_legend() -> None:
     assert [word for word in said if word.startswith("gamma")] == [f"gamma {n}" for n in range(1, 9)]
 
 
-def test_panels_of_different_curves_have_legends_of_their_own() -> None:
+def test_panels_with_different_curves_have_separate_legends() -> None:
     panels = tuple(Panel("x", "y", (Series(name, [1, 2], [1, 2]),)) for name in ("mice", "voles"))
     said = words(plot.svg(Figure("two", "", panels)))
     assert said.count("mice") == said.count("voles") == 1

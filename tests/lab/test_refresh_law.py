@@ -36,7 +36,7 @@ def played(
 
 
 @given(PROBABILITIES, st.integers(1, 20), st.integers(0, 300))
-def test_chances_stay_chances(p: float, resolution: int, slots: int) -> None:
+def test_probabilities_stay_probabilities(p: float, resolution: int, slots: int) -> None:
     law = one(p, resolution)
     for chances in (law.at(slots), law.steady()):
         assert chances.sum() == pytest.approx(1.0)
@@ -44,7 +44,7 @@ def test_chances_stay_chances(p: float, resolution: int, slots: int) -> None:
 
 
 @given(PROBABILITIES, st.integers(1, 20))
-def test_what_lasts_for_ever_is_left_as_it_is_by_a_slot(p: float, resolution: int) -> None:
+def test_the_steady_state_is_invariant_under_a_slot(p: float, resolution: int) -> None:
     law = one(p, resolution)
     steady = law.steady()
     assert np.einsum("pi,pij->pj", steady, law.slot) == pytest.approx(steady, abs=1e-9)

@@ -56,7 +56,7 @@ def test_bursts_leave_the_mean_rate_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", [name for name in contestants() if name != "automaton"])
 @pytest.mark.parametrize("budget", [natural, tight])
-def test_everybody_spends_the_same_budget(name: str, budget) -> None:  # type: ignore[no-untyped-def]
+def test_all_policies_spend_the_same_budget(name: str, budget) -> None:  # type: ignore[no-untyped-def]
     pages = zipf()
     played = game(pages, name, seed=2, slots=300, budget=budget(pages))
     assert played.polls == pytest.approx(budget(pages), rel=0.03)
@@ -69,7 +69,7 @@ def test_a_budget_larger_than_all_pages_is_spent_on_all_pages() -> None:
 
 
 @pytest.mark.parametrize("population", POPULATIONS)
-def test_what_is_learned_is_near_the_optimum_and_far_above_the_automata(population: str) -> None:
+def test_the_learned_policy_is_near_the_optimum_and_far_above_the_automata(population: str) -> None:
     every = POPULATIONS[population](21)
     pages = PageSet(population, every.p[::3], every.sites[::3], every.capacity)
     fresh = {
@@ -82,7 +82,7 @@ def test_what_is_learned_is_near_the_optimum_and_far_above_the_automata(populati
     assert fresh["learned"] > fresh["automaton"] + 0.08
 
 
-def test_after_a_switch_what_is_learned_is_learned_anew() -> None:
+def test_the_learned_policy_relearns_after_a_switch() -> None:
     pages = POPULATIONS["heavy"](22)
     some = PageSet("some", pages.p[::4], pages.sites[::4], pages.capacity)
     fresh = {
@@ -92,7 +92,7 @@ def test_after_a_switch_what_is_learned_is_learned_anew() -> None:
     assert fresh["learned"] > fresh["automaton"]
 
 
-def test_at_a_tight_budget_what_is_learned_is_not_worse_than_uniform() -> None:
+def test_at_a_tight_budget_the_learned_policy_is_not_worse_than_uniform() -> None:
     pages = domains()
     learned, uniform = (
         game(pages, name, seed=23, slots=600, budget=tight(pages)).freshness
@@ -106,6 +106,6 @@ def test_a_rate_leaves_a_slot_without_a_change_as_often_as_its_chance_says() -> 
     assert -np.expm1(-rates_of(p)) == pytest.approx(p)
 
 
-def test_a_policy_that_is_not_played_is_told() -> None:
+def test_an_unknown_polling_policy_is_refused() -> None:
     with pytest.raises(UsageError, match="no polling policy `fresh`"):
         game(zipf(), "fresh", seed=1)

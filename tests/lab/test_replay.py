@@ -166,7 +166,7 @@ def played_again(run: RecordedRun, policy: str, path: Path) -> RecordedRun:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(POLICIES)), deeds)
-def test_the_policy_that_was_recorded_decides_the_same_again(
+def test_replay_under_the_recorded_policy_gives_the_same_decisions(
     policy: str, deeds: list[tuple[str, object]]
 ) -> None:
     """Everything that was written down, outside and answers, comes out again in the same order."""
@@ -202,7 +202,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
     return lived
 
 
-def test_a_long_life_has_everything_in_it_and_is_played_again(life: Life, tmp_path: Path) -> None:
+def test_a_long_run_with_all_events_can_be_replayed(life: Life, tmp_path: Path) -> None:
     (run,) = read_runs(life.path / "decisions.log")
     assert run.ended == "closed"
     acts = {act for act, _, _ in run.events()}
@@ -212,7 +212,7 @@ def test_a_long_life_has_everything_in_it_and_is_played_again(life: Life, tmp_pa
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_a_resume_finds_what_waits_from_before_and_is_played_again(policy: str, tmp_path: Path) -> None:
+def test_a_resumed_run_with_waiting_urls_can_be_replayed(policy: str, tmp_path: Path) -> None:
     life = Life(tmp_path, policy)
     many = ("find", [n % 7 for n in range(300)])
     life.live([many, *FULL_LIFE[:100], many, ("seal", True), *FULL_LIFE[1:]])
@@ -225,7 +225,7 @@ def test_a_resume_finds_what_waits_from_before_and_is_played_again(policy: str, 
     assert told(played_again(after, policy, tmp_path / "after.log")) == told(after)
 
 
-def test_urls_in_robots_hands_leave_room_for_others_in_a_replay_too(tmp_path: Path) -> None:
+def test_urls_in_flight_leave_room_for_others_in_a_replay(tmp_path: Path) -> None:
     """One host has more URLs than the front may hold, so how many are out decides what is drawn."""
     life = Life(tmp_path, "neutral", front=FrontRule(minimum=2, maximum=2))
     life.live(
@@ -237,7 +237,7 @@ def test_urls_in_robots_hands_leave_room_for_others_in_a_replay_too(tmp_path: Pa
     assert told(played_again(run, "neutral", tmp_path / "again.log")) == told(run)
 
 
-def test_what_is_measured_is_what_the_frontier_counted(life: Life) -> None:
+def test_replay_measures_equal_the_counts_of_the_frontier(life: Life) -> None:
     (run,) = read_runs(life.path / "decisions.log")
     course = Course()
     recorded(run, course)
@@ -331,7 +331,7 @@ def test_a_replay_compares_all_policies_and_knows_the_recorded_one_again(home: P
     assert 0 < neutral.elsewhere <= neutral.fare.visits
 
 
-def test_parameters_change_what_is_played(home: Path) -> None:
+def test_parameters_change_the_replay(home: Path) -> None:
     (deep,) = replay(home, ["index"], {"depth": 50}).played
     assert deep.parameters == {"depth": 50, "per_address": 2}
     assert not deep.same
@@ -353,7 +353,7 @@ def test_parameters_change_what_is_played(home: Path) -> None:
         ([], {}, 2, "there is no run 2", "it has 1"),
     ],
 )
-def test_what_cannot_be_played_is_said_in_a_sentence(
+def test_invalid_replays_are_refused_with_a_message(
     home: Path, names: list[str], parameters: dict[str, object], number: int | None, said: str, advice: str
 ) -> None:
     with pytest.raises(UsageError) as trouble:
@@ -405,7 +405,7 @@ def test_nothing_is_recorded_where_it_is_not_wanted(tmp_path: Path) -> None:
     assert isinstance(witness("1MiB"), DecisionLog)
 
 
-def test_a_policy_that_is_not_there_is_missed_before_a_directory_is_made(
+def test_an_unknown_policy_is_refused_before_a_directory_is_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["crawl", str(tmp_path / "c"), "--seed", "http://127.0.0.1:1/", "--policy", "no_such.mice:Mouse"]
@@ -424,7 +424,7 @@ def test_a_policy_that_is_not_there_is_missed_before_a_directory_is_made(
         (["--plot", "a.pdf"], 2, "neither .svg nor .png"),
     ],
 )
-def test_the_command_refuses_what_it_cannot_mean(
+def test_the_command_refuses_invalid_arguments(
     home: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert cli.run(["lab", "replay", str(home), *words]) == code

@@ -154,7 +154,7 @@ def test_a_page_where_all_is_as_printed_says_so() -> None:
 
 @settings(max_examples=40)
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12))
-def test_what_people_wrote_is_text_and_never_markup(words: str) -> None:
+def test_text_is_escaped_in_the_report(words: str) -> None:
     nasty = f"<mouse>{words}</mouse>&\"'"
     row = Row(nasty, 1.0, 2.0, None, Verdict.DIFFERENT, nasty)
     page = report.page([LabFinding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now")

@@ -16,7 +16,7 @@ TRIED = (
 )
 
 
-def test_our_own_trouble_costs_no_page(meadow_scene: Scene) -> None:
+def test_local_faults_lose_no_page(meadow_scene: Scene) -> None:
     chosen = [case for name, case in cases() if name in TRIED]
     assert len(chosen) == len(TRIED)
     with ThreadPoolExecutor(2) as pool:
@@ -24,7 +24,7 @@ def test_our_own_trouble_costs_no_page(meadow_scene: Scene) -> None:
     assert [verdict for verdict in judged if verdict.flaws] == []
 
 
-def test_what_is_damaged_is_spared_refused_or_named(meadow_scene: Scene) -> None:
+def test_damaged_data_is_tolerated_refused_or_reported(meadow_scene: Scene) -> None:
     rng = random.Random(8)
     whole = finished_crawl(meadow_scene)
     every = list(damages(whole, rng))

@@ -18,7 +18,7 @@ def _written(
     return Operation(number, act, inode, at, path, "", data)
 
 
-def test_an_image_has_what_was_synced_and_nothing_else_for_sure(tmp_path: Path) -> None:
+def test_an_image_guarantees_only_synced_data(tmp_path: Path) -> None:
     """A file synced in a directory that was not is a file without a name."""
     operations = [
         _written(1, Act.CREATE, "safe", inode=1),

@@ -22,7 +22,7 @@ def test_a_kill_at_a_chosen_moment_loses_nothing(meadow_scene: Scene) -> None:
     assert sum(kills for _, kills in judged) >= 6
 
 
-def test_a_kill_while_the_index_goes_back_bricks_no_crawl(meadow_scene: Scene) -> None:
+def test_a_kill_during_index_rollback_keeps_the_crawl_usable(meadow_scene: Scene) -> None:
     """The index is a checkpoint ahead of the journal; the resume that takes it back is killed in doing so."""
     # The index is made, committed empty, and then with the first pages: that comes on any machine.
     ahead = Moment(3, "after rename index/shard-0/*/meta.json")

@@ -32,7 +32,7 @@ def test_a_power_cut_in_a_refresh_loses_nothing(lively_scene: Scene) -> None:
     assert [verdict for verdict in judged if verdict.flaws] == []
 
 
-def test_a_damaged_ledger_is_named_and_made_again(lively_scene: Scene) -> None:
+def test_a_damaged_page_table_is_reported_and_rebuilt(lively_scene: Scene) -> None:
     rng = random.Random(5)
     whole = finished_crawl(lively_scene)
     ledger = [damage for damage in damages(whole, rng) if damage.name.startswith("ledger/")]

@@ -1,8 +1,7 @@
-"""The lab: where policies are tried before they are lived with.
+"""The lab: experiments with policies, outside of live crawls.
 
-Two instruments stand here first. The `meadow` is a synthetic web on loopback that
-knows the truth about itself: every URL, every change of every page, and who asked
-for what and when. The `bottle` is an event loop in virtual time, so that a crawl
-of an hour, with all its waiting, is over in a moment and goes the same way twice.
-Together they let the real crawler run unchanged against a world we hold the key to.
+It has two main instruments. The `meadow` is a synthetic web on loopback with a known ground truth: every
+URL, every change of every page, and every request it received. The `bottle` is an event loop in virtual
+time: a crawl of an hour, with all its waiting, takes a moment and is reproducible. Together they run the
+real crawler, unchanged, against a fully known web.
 """

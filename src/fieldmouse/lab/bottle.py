@@ -1,11 +1,9 @@
-"""An asyncio event loop in virtual time: when nothing is ready, the clock jumps to the next timer.
+"""Asyncio event loop in virtual time: when nothing is ready, the clock jumps to the next timer.
 
-Code inside the bottle waits, sleeps and times out as it always does, but an hour
-of politeness takes a moment and goes the same way on every run. Nothing outside
-can wake a bottle, so one in which nobody has anything left to wait for is stuck
-for good; that is a mistake of the code inside, and `Stuck` says so at once
-instead of hanging. Work handed to a thread is done on the spot and takes no time. Sockets and subprocesses
-do not belong inside: they live by the wall's clock.
+Code on this loop waits, sleeps and times out as usual, but an hour of politeness takes a moment, and every
+run is the same. No outside event can wake the loop, so a loop without timers is stuck; that is a bug in
+the code it runs, and `Stuck` is raised instead of hanging. Work for a thread runs inline and takes no
+virtual time. Sockets and subprocesses do not work here, because they follow the wall clock.
 """
 
 from __future__ import annotations
@@ -20,22 +18,22 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 EPOCH = 1_700_000_000.0
-"""What the clock in a bottle shows when it is opened, in epoch seconds."""
+"""Time at which the virtual clock starts, in epoch seconds."""
 
 
 class Stuck(RuntimeError):
-    """Everyone in the bottle waits, and no timer will ever go off."""
+    """All tasks wait, and no timer is set."""
 
 
 class _Jump(selectors.BaseSelector):
-    """A selector that never waits: asked to, it moves the loop's clock instead."""
+    """Selector that never waits: instead it advances the loop's clock."""
 
     def __init__(self) -> None:
         self._inner = selectors.DefaultSelector()
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        # The loop's own self-pipe (signals, threads) is still looked at, without waiting for it.
+        # The loop's self-pipe (signals, threads) is still polled, without waiting.
         events = self._inner.select(0)
         if events:
             return events
@@ -61,13 +59,13 @@ class _Jump(selectors.BaseSelector):
 
 
 class Bottle(asyncio.SelectorEventLoop):
-    """The loop itself; `run` is the usual way to make one."""
+    """Event loop in virtual time; usually created by `run`."""
 
     def __init__(self) -> None:
         self._jump = _Jump()
         super().__init__(self._jump)
-        # Timers within this much of now count as due. The loop's default is the wall clock's
-        # resolution; ours is exact but for rounding: a timer must not be missed by one ulp.
+        # Timers within this interval of now count as due. The loop's default is the wall clock's resolution;
+        # this clock is exact except for rounding, and a timer must not be missed by one ulp.
         self._clock_resolution = 1e-9
 
     def time(self) -> float:
@@ -76,14 +74,14 @@ class Bottle(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Args], T], *args: *Args
     ) -> asyncio.Future[T]:
-        """A thread would live by the wall's clock, so `asyncio.to_thread` comes down to this."""
+        """Run `func` inline, because a thread would follow the wall clock; `asyncio.to_thread` ends here."""
         done: asyncio.Future[T] = self.create_future()
         done.set_result(func(*args))
         return done
 
 
 class BottleClock:
-    """The `Clock` of a bottle: epoch seconds that only waiting moves."""
+    """`Clock` in virtual time: epoch seconds that advance only by waiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = EPOCH):
         self._loop = loop
@@ -97,7 +95,7 @@ class BottleClock:
 
 
 def run(main: Callable[[BottleClock], Awaitable[T]], *, epoch: float = EPOCH) -> T:
-    """Run `main(clock)` in a fresh bottle and give back what it returns.
+    """Run `main(clock)` on a new loop in virtual time and return its result.
 
     >>> async def nap(clock):
     ...     before = clock.now()

@@ -1,10 +1,9 @@
-"""What the lab can run: experiments by name, and the rows, figures and verdicts they bring home.
+"""Catalogue of the lab's experiments, with the types of their results: rows, figures and verdicts.
 
-An experiment is a value with a function. It knows what a paper printed, computes
-our own number, and says of each whether the two agree. It never prints: the
-command line and the report show its result. Papers and experiments of our own
-stand in modules of `fieldmouse.lab.papers`, each with a tuple `EXPERIMENTS`; a
-module is imported only when somebody asks what there is.
+An experiment is a value with a function. It holds the number a paper printed, computes our own, and judges
+whether the two agree. It never prints: the command line and the report show its result. The modules of
+`fieldmouse.lab.papers` each have a tuple `EXPERIMENTS`; a module is imported only when the catalogue is
+read.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ PAPERS: tuple[str, ...] = (
     "network",
     "live_network",
 )
-"""Modules with experiments, in the order in which they are listed."""
+"""Modules with experiments, in the order of listing."""
 
 
 class Verdict(StrEnum):
-    """What became of a printed number."""
+    """Judgement of a printed number."""
 
     SAME = "same"  # within the stated tolerance or the spread over seeds
-    MISPRINT = "misprint"  # the paper contradicts itself; the note says what is true
-    OUTLIER = "outlier"  # one run of chance, too far out to come from the model as described
-    OPEN = "open"  # what it depends on is not stated; it lies between our readings, which the note names
-    DIFFERENT = "different"  # we do not get it, and do not know why
-    NEW = "new"  # nothing was printed: ours alone
+    MISPRINT = "misprint"  # the paper contradicts itself; the note gives the correct value
+    OUTLIER = "outlier"  # one random run, too far out to come from the model as described
+    OPEN = "open"  # the paper omits a parameter; the number lies between our readings, which the note names
+    DIFFERENT = "different"  # we cannot reproduce it, for unknown reasons
+    NEW = "new"  # nothing was printed; only ours exists
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number: as printed (None: nothing was), ours, and how far ours moves from seed to seed."""
+    """One number: as printed (None if it was not), ours, and the spread of ours over seeds."""
 
     label: str
     printed: float | None
@@ -57,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A curve; one without a label is drawn in grey and stays out of the legend."""
+    """Curve; without a label it is drawn in grey and left out of the legend."""
 
     label: str
     x: Sequence[float]
@@ -79,7 +78,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Panels side by side; `name` is a file name without its ending."""
+    """Panels side by side; `name` is a file name without its extension."""
 
     name: str
     title: str
@@ -91,21 +90,20 @@ class Figure:
 class Result:
     rows: tuple[Row, ...] = ()
     figures: tuple[Figure, ...] = ()
-    remarks: tuple[str, ...] = ()  # sentences for the reader: conventions, what was found
+    remarks: tuple[str, ...] = ()  # sentences for the reader: conventions and findings
 
 
 Progress = Callable[[float, str], None]
-"""Told how much of an experiment is done, from 0 to 1, and what is being done."""
+"""Callback with the completed share of an experiment, from 0 to 1, and the current step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`id` is what `lab run` is given; `group` runs together with others of its name.
+    """One experiment. `lab run` takes its `id`, or its `group` to run the whole group.
 
-    `run` is called in a process of its own, which ends with it. An experiment that
-    measures time is `alone`: no other runs while it does. Experiments that name the
-    same work in `shares` run one after another in one process, so that what they
-    keep in a cache is computed once for all of them ("" shares with nobody).
+    `run` is called in a separate process, which ends with it. An experiment that measures time is `alone`:
+    no other experiment runs at the same time. Experiments with the same non-empty `shares` run one after
+    another in one process, so that cached work is computed once for all of them.
     """
 
     id: str
@@ -118,7 +116,7 @@ class Experiment:
 
 
 class NoSuchExperiment(UsageError):
-    """Asked to run what is not in the catalogue."""
+    """The experiment is not in the catalogue."""
 
 
 def experiments() -> dict[str, Experiment]:
@@ -136,9 +134,9 @@ def experiments() -> dict[str, Experiment]:
 
 
 def chosen(*names: str) -> list[Experiment]:
-    """The experiments of these ids and groups, each once and in the order of the catalogue.
+    """Experiments with these ids and groups, each once and in the order of the catalogue.
 
-    No name, or `all`, means everything. A name that is both is an id.
+    No name, or `all`, selects all experiments. A name that is both an id and a group means the id.
     """
     known = experiments()
     groups = {experiment.group for experiment in known.values()} - set(known)

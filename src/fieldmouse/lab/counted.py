@@ -1,8 +1,7 @@
-"""A front that is only counted: what a distributor moves when there is no crawl around it.
+"""Counting stand-ins for the parts around a distributor, for replays without a crawl.
 
-URLs are numbers without a content, hosts online are counts, and of a host nothing is
-known but where it lives. Enough for a replay, which asks who is online and not what
-is said there.
+URLs are numbers without content, hosts online are counts, and the only state of a host is its address.
+That is enough for a replay, which needs the hosts online but no content.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from fieldmouse.url import Host
 
 
 class _Alike(dict[int, bytes]):
-    """The same empty link under every number."""
+    """Mapping with the same empty request under every number."""
 
     def __missing__(self, number: int) -> bytes:
         return b""
 
 
 class Numbers:
-    """Numbers for URLs that are all alike; stands for the front log."""
+    """Numbers for indistinguishable URLs; replaces the front log."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -39,19 +38,19 @@ class Numbers:
 
 
 class Seats:
-    """Hosts online with how many URLs, who has rested longest first; stands for the workbench."""
+    """Hosts online with their URL counts, least recently visited first; replaces the workbench."""
 
     def __init__(self) -> None:
         self._online: OrderedDict[Host, int] = OrderedDict()
         self._urls = 0
-        self._out = 0  # in robots' hands
+        self._out = 0  # held by fetch workers
 
     @property
     def urls(self) -> int:
         return self._urls - self._out
 
     def note_out(self, urls: int) -> None:
-        """So many URLs are in robots' hands."""
+        """Set the number of URLs held by fetch workers."""
         self._out = urls
 
     def __len__(self) -> int:
@@ -71,7 +70,10 @@ class Seats:
         return [0] * count
 
     def visit(self, host: Host, urls: int) -> tuple[Host, int] | None:
-        """Whom a robot visits, `host` if it can, and how many URLs it uses; None if nobody is online."""
+        """Return the host that a fetch worker visits (`host` if online) and the number of URLs it uses.
+
+        None if no host is online.
+        """
         if host not in self._online:
             if not self._online:
                 return None
@@ -87,7 +89,7 @@ class Seats:
 
 
 class Homes(MemoryNumbers):
-    """Where hosts live; stands for the host table."""
+    """Addresses of hosts; replaces the host table."""
 
     def __init__(self) -> None:
         super().__init__()

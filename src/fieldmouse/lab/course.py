@@ -1,7 +1,7 @@
-"""How a policy fared: the course of a front, measured from what its witness is told.
+"""Course of a front under a policy, measured from the events its witness receives.
 
-The same counting serves a recorded crawl and a replay of it, so that no difference
-between the two can come from how they were measured.
+A recorded crawl and its replay are measured by the same code, so no difference between them comes from the
+measurement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fieldmouse.url import Host
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """A moment: seconds since the start, hosts online, the width asked for, URLs offline."""
+    """One point in time: seconds since the start, hosts online, requested front width, URLs offline."""
 
     seconds: float
     online: int
@@ -26,24 +26,24 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FrontMeasures(msgspec.Struct, frozen=True):
-    """What a policy did with a crawl's URLs and visits. Means are over time."""
+    """Measures of a policy on a crawl's URLs and visits. Means are over time."""
 
-    visits: int  # robots that used at least one URL
-    urls: int  # that they used
+    visits: int  # visits that used at least one URL
+    urls: int  # URLs used in these visits
     hosts_online: float
     front_width: float
-    filled: float  # mean share of the front's places that had a host
+    filled: float  # mean share of the front's slots that held a host
     draws: int  # URLs drawn from the source
-    appends: int  # of them, put offline
+    appends: int  # drawn URLs that went offline
     reads: int  # batches read back
-    backlog: int  # URLs offline in the end
+    backlog: int  # URLs offline at the end
     backlog_peak: int
     decisions: int
     course: tuple[Point, ...] = ()
 
 
 class Course(Nobody):
-    """A `Witness` that measures. Of the decisions, the first `compared` go into the `imprint`."""
+    """`Witness` that measures a front. The first `compared` decisions go into the checksum `imprint`."""
 
     def __init__(self, compared: int = 1 << 62) -> None:
         self._online: dict[Host, int] = {}
@@ -123,7 +123,7 @@ class Course(Nobody):
             yield Point(seconds, *self._points[3 * place : 3 * place + 3])
 
     def fare(self, most_points: int = 200) -> FrontMeasures:
-        """All in all; the course is thinned to so many points."""
+        """Return all measures; the course is thinned to at most `most_points` points."""
         online, width, filled = self._means()
         return FrontMeasures(
             self.visits, self.urls, online, width, filled, self.draws, self.appends, self.reads,
@@ -132,7 +132,7 @@ class Course(Nobody):
         )  # fmt: skip
 
     def _means(self) -> tuple[float, float, float]:
-        """Of hosts online, of the width, and of their ratio, each moment counting until the next."""
+        """Means of hosts online, of the width, and of their ratio, weighted by duration."""
         if not self._seconds:
             return float(len(self._online)), float(self._width), 0.0
         times = [*self._seconds[1:], self._seconds[-1] + 0.1]

@@ -1,8 +1,7 @@
-"""How many digits of a number are worth showing.
+"""Number of digits to show of a result.
 
-A printed number is shown as it was printed. Ours gets two digits more, so that one
-can see how the printed one was rounded; if it is a mean over seeds, it gets as many
-as its spread makes meaningful instead.
+A printed number is shown as printed. Ours gets two more digits, to show how the printed one was rounded; a
+mean over seeds gets as many digits as its spread justifies.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from decimal import Decimal
 from fieldmouse.lab.catalogue import Row
 
 SIGNIFICANT = 6
-"""Digits of a number about which nothing else is known."""
+"""Digits of a number without printed value or spread."""
 
 NOTHING = "–"
 
@@ -48,7 +47,7 @@ def ours(row: Row) -> str:
 
 
 def spread(row: Row) -> str:
-    """Two digits; empty for a number that chance has no part in.
+    """Format the spread with two digits; "" for a number without randomness.
 
     >>> from fieldmouse.lab.catalogue import Verdict
     >>> [spread(Row("", None, 1.0, moves, Verdict.NEW)) for moves in (0.0123, 4.9959e-05, 1e-16, None)]
@@ -61,7 +60,7 @@ def spread(row: Row) -> str:
 
 
 def _moves(row: Row) -> float | None:
-    """The spread, unless it is rounding in the last digits that a number can have."""
+    """The spread, unless it is only rounding in the last digits of a float."""
     moves, value = _known(row.spread), _known(row.ours)
     return moves if moves and moves > 1e-12 * abs(value or 0.0) else None
 
@@ -71,7 +70,7 @@ def _known(value: float | None) -> float | None:
 
 
 def _decimals(value: float | None) -> int:
-    """Digits after the point in the shortest way to write a number."""
+    """Digits after the point in the shortest notation of a number."""
     if value is None:
         return 0
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
@@ -80,12 +79,12 @@ def _decimals(value: float | None) -> int:
 
 
 def _meaningful(moves: float) -> int:
-    """Digits after the point that show two of the spread's."""
+    """Digits after the point that show two digits of the spread."""
     return min(12, max(0, 1 - math.floor(math.log10(abs(moves)))))
 
 
 def _whole(value: float) -> str:
-    """All digits of a number; far from 1 with its power of ten."""
+    """All digits of a number; in scientific notation if far from 1."""
     return _fixed(value, _decimals(value))
 
 

@@ -1,11 +1,9 @@
-"""Runs experiments in processes of their own, and hands over what they bring home.
+"""Runner of experiments in separate processes.
 
-A compiled kernel does not hear Ctrl-C, and an experiment may take minutes; a
-process can be ended at any moment. It also uses both cores, and leaves no memory
-behind. The processes are forked: the libraries are loaded once, and an experiment
-need not be something that can be pickled. Experiments that share work are a lot:
-one process does them one after another. Nothing is kept between runs: what is
-shown was computed now.
+A compiled kernel does not react to Ctrl-C, and an experiment may take minutes, but a process can be killed
+at any time. Processes also use both cores and free their memory. They are forked: the libraries are loaded
+once, and an experiment need not be picklable. Experiments that share work form a lot, which one process
+runs in sequence. Nothing is cached between runs: every result shown is newly computed.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ from fieldmouse.lab.extras import extras
 from fieldmouse.lab.findings import LabFinding
 
 TICK = 0.2
-"""Seconds after which a watcher hears from each experiment again, even if there is nothing new."""
+"""Seconds between two calls of the watcher for each experiment, even without progress."""
 
 GRACE = 3.0
-"""Seconds for an interrupted experiment to put its own things away, such as servers it started."""
+"""Seconds for an interrupted experiment to clean up, for example to stop its servers."""
 
 Watch = Callable[[str, float, str], None]
-"""Told an experiment's id, how much of it is done from 0 to 1, and what is being done."""
+"""Callback with an experiment's id, its completed share from 0 to 1, and the current step."""
 
 
 class ExperimentFailed(FieldmouseError):
@@ -65,7 +63,7 @@ Lot = tuple[Experiment, ...]
 
 @dataclass(slots=True)
 class _Running:
-    """A process, and those of its lot that it has not done yet, the present one first."""
+    """A process, and the unfinished experiments of its lot, the current one first."""
 
     ahead: deque[Experiment]
     process: ForkProcess
@@ -77,9 +75,9 @@ class _Running:
 def findings(
     experiments: Sequence[Experiment], *, jobs: int = 1, watch: Watch = lambda *_: None
 ) -> Generator[LabFinding, None, None]:
-    """Run the experiments, at most `jobs` at a time; their findings come in the order asked for.
+    """Run the experiments, at most `jobs` at a time, and yield their findings in the given order.
 
-    Close the generator (or leave it to the end) and no process is left behind.
+    No process is left once the generator is exhausted or closed.
     """
     waiting, running = deque(lots(experiments)), list[_Running]()
     done: dict[str, LabFinding] = {}
@@ -105,7 +103,7 @@ def findings(
 
 
 def lots(experiments: Sequence[Experiment]) -> list[Lot]:
-    """Those that share work together, in the order in which they were asked for."""
+    """Group experiments that share work, in the given order."""
     found: dict[str, Lot] = {}
     for one in experiments:
         key = f"shares {one.shares}" if one.shares else f"is {one.id}"
@@ -130,19 +128,19 @@ def _start(lot: Lot, others: list[_Running]) -> _Running:
 
 
 def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
-    """What happens in the new process."""
-    os.setsid()  # the terminal's Ctrl-C goes to our parent, who passes it on once
+    """Main function of the new process."""
+    os.setsid()  # the terminal's Ctrl-C goes to the parent, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for inlet in inherited:
-        inlet.close()  # else a parent that was killed would still seem to listen
+        inlet.close()  # otherwise the pipe of a killed parent would seem open
     told_at = 0.0
 
     def tell(message: _Note | _Done | _Trouble) -> None:
         try:
             outlet.send(message)
         except BrokenPipeError:
-            raise KeyboardInterrupt from None  # nobody listens any more: nobody to work for
+            raise KeyboardInterrupt from None  # the parent is gone, so the work is pointless
 
     def progress(share: float, doing: str) -> None:
         nonlocal told_at
@@ -163,13 +161,13 @@ def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
 
 
 def _heard_from(running: list[_Running]) -> list[_Running]:
-    """Those with something to say, waiting a tick for the first."""
+    """Processes with a message; waits up to a tick for the first."""
     ready = wait([one.inlet for one in running], TICK)
     return [one for one in running if one.inlet in ready]
 
 
 def _listen(one: _Running) -> LabFinding | None:
-    """Take one message; a finding if it was the last."""
+    """Receive one message; return a finding if it was an experiment's last."""
     try:
         message: _Note | _Done | _Trouble = one.inlet.recv()
     except EOFError:
@@ -197,7 +195,7 @@ def _listen(one: _Running) -> LabFinding | None:
 
 
 def _end(running: list[_Running]) -> None:
-    """Interrupt those that still work, wait a little, then end each with all that it started."""
+    """Interrupt the unfinished processes, wait for a grace period, then kill each process group."""
     unfinished = [one for one in running if one.ahead]
     with _undisturbed() if unfinished else nullcontext():
         for one in unfinished:
@@ -220,7 +218,7 @@ def _pid(one: _Running) -> int:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """While it lasts, SIGTERM is Ctrl-C: whoever ends us wants our processes ended too."""
+    """Treat SIGTERM like Ctrl-C in this context, so that our processes end with us."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -234,7 +232,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """While it lasts, a second Ctrl-C does nothing: it would leave behind what the first one ends."""
+    """Ignore a second Ctrl-C in this context: it would interrupt the cleanup after the first."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

@@ -1,12 +1,11 @@
-"""What the urn game does on average, without playing it.
+"""Exact means of the urn game, computed without playing it.
 
-Without an offline side the game is a closed network of queues (Buijsrogge 2014,
-section 4.1): K balls, one queue per host, every queue that is not empty served at
-the same rate, every ball served sent to host i with probability p_i. Its stationary
-law is a product form, prod p_i^q_i / G_K with G_k = [z^k] prod 1 / (1 - p_i z), for
-*any* p; the thesis solves the uniform case by a mean-field argument and leaves the
-others open. The game is the jump chain of that network, so there are two means:
-over time, where a state lasts 1 / (number of colours), and over steps.
+Without an offline side the game is a closed network of queues (Buijsrogge 2014, section 4.1): K balls, one
+queue per host, every non-empty queue served at the same rate, every served ball sent to host i with
+probability p_i. Its stationary law is a product form, prod p_i^q_i / G_K with G_k = [z^k] prod 1 / (1 -
+p_i z), for *any* p; the thesis solves the uniform case by a mean-field argument and leaves the others
+open. The game is the jump chain of that network, so there are two means: over time, where a state lasts 1
+/ (number of colours), and over steps.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ from fieldmouse.errors import UsageError
 Reals = npt.NDArray[np.float64]
 
 MOST_PLACES = 100_000
-"""The stationary means take time in proportion to the square of K."""
+"""Largest K; the stationary means take time proportional to the square of K."""
 
 
 def initial_mean(p: Reals, capacity: int) -> float:
-    """(3.1): colours among the first K balls."""
+    """(3.1): expected number of colours among the first K balls."""
     with np.errstate(divide="ignore"):
         return float(-np.expm1(capacity * np.log1p(-p)).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Stationary:
-    """Mean number of colours online, where time passes and where steps are counted."""
+    """Mean number of colours online, over time and over steps."""
 
     per_time: float
     per_step: float
 
 
 def stationary(p: Reals, capacity: int) -> Stationary:
-    """The exact means for any probabilities p.
+    """Exact means for any probabilities p.
 
-    A colour is present with probability p_i G_(K-1) / G_K and two of them with
-    p_i p_j G_(K-2) / G_K. Summed over i, that is the mean D of the number of colours
-    over time; over steps a state counts as often as it is left, so it is E[D^2] / E[D].
+    A colour is present with probability p_i G_(K-1) / G_K and two of them with p_i p_j G_(K-2) / G_K. The
+    sum over i is the mean of the number of colours D over time. Over steps a state counts once each time
+    it is left, so the mean is E[D^2] / E[D].
     """
     if capacity > MOST_PLACES:
         raise UsageError(
@@ -75,7 +74,7 @@ def _ratios(p: Reals, capacity: int) -> tuple[float, float]:
 
 
 def _power_sums(x: Reals, most: int) -> Reals:
-    """sum x^j for j = 1 to `most`, where 0 <= x <= 1; entries are left out once they no longer count."""
+    """sum x^j for j = 1 to `most`, where 0 <= x <= 1; entries are dropped once they are negligible."""
     values, counts = np.unique(x[x > 0.0], return_counts=True)
     values, weights = values[::-1].copy(), counts[::-1].astype(np.float64)
     raised = values.copy()
@@ -84,7 +83,8 @@ def _power_sums(x: Reals, most: int) -> Reals:
         sums[j] = raised @ weights
         raised *= values
         if j % 16 == 15:
-            # Sorted, the smallest last: together they add less than the last bit of the first, which stays 1.
+            # Sorted, smallest last: together the dropped ones add less than the last bit of the first, which
+            # stays 1.
             count = int(np.searchsorted(-raised, -1e-18 / len(x)))
             if count < len(raised):
                 raised, values, weights = raised[:count].copy(), values[:count].copy(), weights[:count].copy()
@@ -92,13 +92,13 @@ def _power_sums(x: Reals, most: int) -> Reals:
 
 
 def fewest_draws(p: Reals, distinct: float) -> float:
-    """The smallest number of draws per step with which any strategy can keep so many colours online.
+    """Smallest number of draws per step with which any strategy can keep `distinct` colours online.
 
-    A host leaves at most once in `distinct` steps on average, and no more often than it is
-    drawn, so 1 <= sum min(d p_i, 1 / distinct). Infinite if there are too few hosts.
+    On average a host leaves at most once in `distinct` steps, and at most as often as it is drawn, so 1 <=
+    sum min(d p_i, 1 / distinct). Infinite if there are too few hosts.
     """
     shares = np.sort(p[p > 0.0])[::-1]
-    # For each m: the m largest give all they can, the others all that is drawn of them.
+    # For each m: the m largest contribute their maximum, the others all their draws.
     rest = np.concatenate((np.cumsum(shares[::-1])[::-1], [0.0]))
     wanted = 1.0 - np.arange(len(shares) + 1) / distinct
     if wanted[-1] > 1e-12:
@@ -112,5 +112,5 @@ def mean_field(hosts: int, capacity: int) -> float:
 
 
 def mean_field_new(hosts: int, capacity: int) -> float:
-    """Theorem 4.2.1: P_new for uniform p, the chance that a draw is of a colour that is not online."""
+    """Theorem 4.2.1: P_new for uniform p, the probability that a drawn colour is not online."""
     return (hosts - 1) / (capacity + hosts - 1)

@@ -1,8 +1,7 @@
-"""What the lab needs beyond the bare crawler, and what is said when it is not there.
+"""Optional libraries of the lab, and the error for a missing one.
 
-scipy, numba and matplotlib are the extra `fieldmouse[lab]`: a crawl needs none of
-them. They are missed where they are first imported, deep inside an experiment, so
-whoever runs one does it within `extras()`.
+scipy, numba and matplotlib are the extra `fieldmouse[lab]`; a crawl does not need them. They are first
+imported deep inside an experiment, so experiments run within `extras()`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class MissingExtra(FieldmouseError):
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """Turn the lack of one of the lab's libraries into a sentence."""
+    """Convert the import error of a lab library to a `MissingExtra`."""
     try:
         yield
     except ModuleNotFoundError as missing:

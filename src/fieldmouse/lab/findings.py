@@ -1,8 +1,7 @@
-"""What experiments found, counted and written down.
+"""Findings of experiments, with their summary and file format.
 
-Findings can be kept in a file, figures included, so that a report can be made of
-runs of different days. The file is JSON: a number that is not finite becomes
-null there, since JSON has no word for it, and a gap in a curve when it is read again.
+Findings can be saved to a file, figures included, so that a report can combine runs of different days. The
+file is JSON: a number that is not finite becomes null, and a gap in a curve when read again.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.lab.catalogue import Experiment, Result, Row, Verdict
 
 FORMAT = 1
-"""Changes whenever what is written would be misread by an older fieldmouse."""
+"""File format; increased whenever an older fieldmouse would misread the file."""
 
 PLURALS = {Verdict.MISPRINT: "misprints", Verdict.OUTLIER: "outliers"}
 
 
 @dataclass(frozen=True, slots=True)
 class LabFinding:
-    """An experiment with what it brought home and how long that took."""
+    """An experiment with its result and its duration."""
 
     id: str
     group: str
@@ -42,7 +41,7 @@ class LabFinding:
 
 
 def tally(findings: Iterable[LabFinding]) -> Counter[Verdict]:
-    """How many numbers got which verdict."""
+    """Count the numbers per verdict."""
     return Counter(row.verdict for finding in findings for row in finding.result.rows)
 
 
@@ -64,7 +63,7 @@ def told(counts: Counter[Verdict]) -> str:
 
 
 def plain(finding: LabFinding) -> dict[str, Any]:
-    """What `lab run --json` prints of one experiment."""
+    """JSON value that `lab run --json` prints for one experiment."""
     return {
         "id": finding.id,
         "group": finding.group,
@@ -77,7 +76,7 @@ def plain(finding: LabFinding) -> dict[str, Any]:
 
 
 def plain_together(name: str, findings: Sequence[LabFinding]) -> dict[str, Any]:
-    """The same of several experiments, with all their rows once more in one list."""
+    """JSON value for several experiments, with all their rows repeated in one list."""
     rows = [_row(row, f"{finding.id}: {row.label}") for finding in findings for row in finding.result.rows]
     return {
         "id": name,
@@ -99,7 +98,7 @@ def _row(row: Row, label: str) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | None:
-    """numpy's numbers become Python's; what is not finite is no number."""
+    """Convert numpy's numbers to Python's, and numbers that are not finite to None."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -109,7 +108,7 @@ class _Kept(msgspec.Struct):
 
 
 def write(findings: Iterable[LabFinding]) -> bytes:
-    """Findings as a file to keep."""
+    """Encode findings as a file."""
     return msgspec.json.encode(_Kept(list(findings), FORMAT), enc_hook=_from_numpy)
 
 
@@ -118,7 +117,7 @@ def _from_numpy(value: Any) -> Any:
 
 
 def read(path: Path) -> list[LabFinding]:
-    """The findings kept in a file."""
+    """Read the findings saved in a file."""
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
     except OSError as trouble:
@@ -137,7 +136,7 @@ def read(path: Path) -> list[LabFinding]:
 
 
 def _with_gaps(finding: dict[str, Any]) -> dict[str, Any]:
-    """A null in a curve is a point without a place."""
+    """Replace null in curves by nan."""
     for figure in finding["result"]["figures"]:
         for panel in figure["panels"]:
             for series in panel["series"]:

@@ -1,4 +1,4 @@
-"""A fitted model beside its data, as a figure: distribution functions, and correlations of arrivals."""
+"""Figure of a fitted model and its data: distribution functions, and correlations of arrivals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fieldmouse.queueing.fit.goodness import FittedPart, Goodness
 
 
 def fit_figure(report: Goodness, name: str = "fit", title: str = "The crawl and its model") -> Figure:
-    """One panel with the distribution of each part, one with correlations for each mode that has any."""
+    """Build a figure with one panel for each part's distribution and one for each mode with correlations."""
     panels: list[Panel] = []
     for part in report.parts:
         if len(part.curve.times):

@@ -1,8 +1,8 @@
-"""A crawl of a meadow whose indexer is too slow for its robots, in virtual time, and how its buffer fared.
+"""Crawl of a synthetic web with a slow indexer, in virtual time, and the course of its buffer.
 
-The stages are the live ones but for the wire and the time that indexing takes, which
-is drawn from a known law (`slowlane`). What the agent's own gauge says is kept once
-a second, so that means over stretches of a crawl can be told with their intervals.
+All stages are the live ones, except for the network and the duration of indexing, which is drawn from a
+known distribution (`slowlane`). The gauge's totals are recorded once a second, so that means over parts of
+a crawl can be given with confidence intervals.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fieldmouse.url import Url
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """What robots, buffer and indexer are like. Times in seconds."""
+    """Parameters of fetch workers, buffer and indexer. Times in seconds."""
 
     service: PhaseType
     lifetime: float = math.inf  # mean; exponential, as if pages changed at random
@@ -73,7 +73,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class GovernedCourse:
-    """How a crawl went: readings and the gauge's totals, second by second, and the rules it followed."""
+    """Course of a crawl: readings and the gauge's totals for each second, and the rules it followed."""
 
     summary: Summary
     readings: Sequence[Reading]
@@ -81,21 +81,21 @@ class GovernedCourse:
     chapters: Sequence[Chapter]
 
     def between(self, start: float, end: float = math.inf) -> Totals:
-        """What happened from one second of the crawl to another."""
+        """Totals between two seconds of the crawl."""
         last = len(self.totals) - 1
         return self.totals[int(min(end, last))].since(self.totals[int(min(start, last))])
 
     def batches(self, start: float, seconds: float) -> list[Fare]:
-        """Means over stretches of a given length."""
+        """Means over consecutive intervals of the given length."""
         edges = np.arange(start, len(self.totals), seconds)
         return [Fare.measured(self.between(a, b)) for a, b in pairwise(edges)]
 
 
 def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object]) -> GovernedCourse:
-    """Crawl with these settings changed; the same seed goes the same way."""
+    """Crawl with these settings changed; the same seed gives the same crawl."""
     meadow = situation.meadow(seed)
     settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
-    # A crawl's secret decides in which order URLs leave the sieve; here that must follow from the seed.
+    # A crawl's secret decides the order in which URLs leave the sieve; here it must follow from the seed.
     home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
     times = _Drawn(situation.service, np.random.default_rng([seed, 1]))
     fading: Obsolescence = SameForAll()
@@ -123,7 +123,7 @@ def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object
 
 
 class _Drawn:
-    """Endless service times, drawn many at once."""
+    """Endless service times, drawn in blocks."""
 
     def __init__(self, law: PhaseType, chance: np.random.Generator):
         self._law, self._chance = law, chance

@@ -1,9 +1,8 @@
-"""Rows whose labels speak of the same quantities, laid out as the table they came from.
+"""Layout of rows with similar labels as a two-dimensional table.
 
-A row is one number with a flat label, "delta 5, gamma 0.9". Thirty of them are hard
-to read one below the other and easy to read with delta down and gamma across, as
-the paper printed them. Nothing is declared for it: labels that share their form
-make a grid by themselves, and those that do not stay a list.
+A row is one number with a flat label, "delta 5, gamma 0.9". Thirty of them are hard to read as a list and
+easy to read with delta down and gamma across, as the paper printed them. No declaration is needed:
+consecutive labels of the same form make a grid, and the others stay a list.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from itertools import groupby
 from fieldmouse.lab.catalogue import Row
 
 WIDEST = 12
-"""Columns of a grid that can still be read."""
+"""Largest readable number of columns."""
 
 DENSE = 0.5
-"""Share of the places of a grid that must be filled, or it is no grid."""
+"""Smallest share of filled cells in a grid; sparser rows stay a list."""
 
 Label = tuple[tuple[str, str], ...]
 """Names and values: "delta 5, one queue" is (("delta", "5"), ("", "one queue"))."""
@@ -27,7 +26,7 @@ Label = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """`down` and `across` name what varies; `common` says what all cells share."""
+    """`down` and `across` name the varying quantities; `common` is the part that all labels share."""
 
     common: str
     down: str
@@ -41,7 +40,7 @@ Block = Grid | tuple[Row, ...]
 
 
 def blocks(rows: Iterable[Row]) -> list[Block]:
-    """The rows in their order, with those that make a grid as one block and the others as lists between."""
+    """Split rows, in order, into grids and the lists between them."""
     found: list[Block] = []
     for form, run in groupby(rows, key=lambda row: tuple(name for name, _ in parts(row.label))):
         for block in _laid_out(list(run), len(form)):
@@ -82,7 +81,7 @@ def _laid_out(rows: list[Row], width: int) -> Iterator[Block]:
     places = [(label[down][1], _joined(label, rest)) for label in labels]
     columns = tuple(dict.fromkeys(column for _, column in places))
     if len(columns) > WIDEST and len(rest) > 1:
-        # Too wide for one: a grid for each value of the quantity that has the fewest.
+        # Too wide for one grid: make one for each value of the quantity with the fewest values.
         split = min(rest, key=lambda i: len(values[i]))
         for value in values[split]:
             chosen = [row for row, label in zip(rows, labels, strict=True) if label[split][1] == value]
@@ -103,7 +102,7 @@ def _laid_out(rows: list[Row], width: int) -> Iterator[Block]:
 
 
 def _longest(varied: Sequence[int], values: Mapping[int, list[str]]) -> int:
-    """What goes down: the first that varies, unless it has few values and the only other has many."""
+    """Quantity for the rows: the first that varies, unless the only other one has many more values."""
     first = varied[0]
     if len(varied) == 2 and len(values[varied[1]]) > max(WIDEST, len(values[first])):
         return varied[1]

@@ -1,9 +1,8 @@
-"""Figures as pictures: SVG for the report and for print, PNG for everything else.
+"""Drawing of figures: SVG for the report and for print, PNG for other uses.
 
-One look for all of them: a colour-blind-safe palette (Okabe and Ito), thin axes
-without a box, and a legend over the panels when they share it. Past seven curves
-the colours come again, dashed. Inside an HTML page the colours
-are variables of the page, so that a figure follows it into the dark.
+All figures have the same style: a colour-blind-safe palette (Okabe and Ito), thin axes without a box, and
+a legend above the panels if they share it. After seven curves the colours repeat, dashed. In an HTML page
+the colours are CSS variables, so that a figure follows the page's dark mode.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     colour: f"--series-{number}" for number, colour in enumerate(PALETTE, 1)
 }
-"""What a page calls the colours of a figure."""
+"""CSS variables of a page for the colours of a figure."""
 
 PANEL = (3.6, 2.7)
-"""Inches of one panel among others; a panel alone is larger."""
+"""Inches of one panel among several; a single panel is larger."""
 
 ALONE = (6.4, 3.8)
 
 LETTERS = 11
-"""Letters on an inch of a label; a longer one is folded."""
+"""Letters per inch of a label; longer labels are wrapped."""
 
 SMALL_LETTERS = 14
-"""Letters on an inch of a legend."""
+"""Letters per inch of a legend."""
 
 POINTS = 1000
-"""Points of a curve beyond which one sees no difference, and a file only grows; half of it among others."""
+"""Maximum number of points of a curve; more make no visible difference. Half of it with several panels."""
 
 LOOK: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -83,7 +82,7 @@ LOOK: dict[Any, Any] = {
 
 
 def prepare() -> None:
-    """Say now if nothing can be drawn here."""
+    """Raise now if matplotlib is missing."""
     with extras():
         import matplotlib.figure  # noqa: F401
 
@@ -97,18 +96,18 @@ def png(figure: Figure) -> bytes:
 
 
 def inline(figure: Figure) -> str:
-    """The figure as a part of an HTML page that has `VARIABLES` for its colours."""
+    """SVG for an HTML page that defines `VARIABLES` for its colours."""
     text = svg(figure).decode()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     text = re.sub(r'\bd="[^"]*"', _rounded, text)
-    # Names inside a figure must not meet those of the next one on the same page.
+    # Ids inside a figure must not collide with those of another figure on the same page.
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", text)
 
 
 def _rounded(path: re.Match[str]) -> str:
-    """A hundredth of a pixel is fine enough, and half the size."""
+    """Round to a hundredth of a pixel, which halves the size."""
     return re.sub(r"(\.\d\d)\d+", r"\1", path[0])
 
 
@@ -128,7 +127,7 @@ def _saved(figure: Figure, kind: str) -> bytes:
 
 
 def _anonymous(kind: str, figure: Figure) -> dict[str, Any]:
-    """The same figure makes the same file, whenever it is drawn."""
+    """Metadata without date, so that the same figure always gives the same file."""
     return (
         {"Date": None, "Creator": None, "Title": figure.title} if kind == "svg" else {"Title": figure.title}
     )
@@ -150,7 +149,7 @@ def _draw(figure: Figure, canvas: Canvas) -> None:
         ax.set_ylabel(fill(panel.y_label, int(height * LETTERS)))
         ax.set_title(fill(panel.title, int(width * LETTERS)))
         if not shared and _named(panel):
-            # Where curves are everywhere, words must stay readable on top of them.
+            # The legend must stay readable on top of curves.
             ax.legend(loc="best", frameon=True, framealpha=0.8, facecolor=PAPER, edgecolor="none")
     if shared and axes:
         handles, labels = axes[0].get_legend_handles_labels()
@@ -159,7 +158,7 @@ def _draw(figure: Figure, canvas: Canvas) -> None:
 
 
 def columns(panels: int) -> int:
-    """Panels side by side: at most three, and no row with a single one if it can be helped.
+    """Number of panels side by side: at most three, if possible without a row of one.
 
     >>> [columns(panels) for panels in range(1, 10)]
     [1, 2, 3, 2, 3, 3, 3, 3, 3]
@@ -168,7 +167,7 @@ def columns(panels: int) -> int:
 
 
 def _colours(figure: Figure) -> dict[str, int]:
-    """A label has the same look in every panel; what has no label is drawn in grey."""
+    """Colour number of each label, the same in every panel; series without a label are grey."""
     labels = dict.fromkeys(name for panel in figure.panels for name in _named(panel))
     return {label: number for number, label in enumerate(labels)}
 
@@ -178,7 +177,7 @@ def _named(panel: Panel) -> tuple[str, ...]:
 
 
 def _is_shared(figure: Figure) -> bool:
-    """Whether one legend can serve all panels."""
+    """Whether one legend fits all panels."""
     names = {_named(panel) for panel in figure.panels}
     return len(figure.panels) > 1 and len(names) == 1 and names != {()}
 
@@ -220,7 +219,7 @@ def _bar_width(x: Any) -> float:
 
 
 def thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
-    """A curve with at most about `points` points that looks the same: each stretch keeps its extremes.
+    """Thin a curve to about `points` points with the same look: each interval keeps its extremes.
 
     >>> x, y = thinned(np.arange(10_000.0), np.sin(np.arange(10_000.0)), points=100)
     >>> len(x) <= 102, bool(max(y) > 0.99), bool(min(y) < -0.99)
@@ -232,7 +231,7 @@ def thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
     length = -(-len(y) // stretches)
     padded = np.full(stretches * length, np.nan)
     padded[: len(y)] = y
-    gaps = np.isnan(padded)  # a stretch of nothing keeps one point of nothing, and so stays a gap
+    gaps = np.isnan(padded)  # an interval of only nan keeps one nan, and so stays a gap
     begins = np.arange(stretches) * length
     lowest = begins + np.where(gaps, np.inf, padded).reshape(stretches, length).argmin(axis=1)
     highest = begins + np.where(gaps, -np.inf, padded).reshape(stretches, length).argmax(axis=1)

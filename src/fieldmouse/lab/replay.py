@@ -1,15 +1,14 @@
-"""What another policy would have made of a crawl: its recorded decisions, played again.
+"""Replay of a crawl's recorded decisions under other policies.
 
-The recorded URLs join the source when they did, and robots come when they did, to a
-front as wide as it was. The policy being tried decides what goes online, through
-the distributor that live crawls use. Of a visit it keeps the pace, not the target:
-if the host visited then is online now, it is visited; else the host online that
-has rested longest is. So a replay says what a policy does with the front and the
-disk. It does not say how many pages it would have fetched: with few hosts online
-a live crawl would have waited for their delays, and found other links.
+The recorded URLs join the source at their recorded times, and fetch workers come at their recorded times,
+to a front of the recorded width. The tested policy decides which URLs go online, through the distributor
+that live crawls use. A recorded visit fixes the pace, not the host: if the recorded host is online, it is
+visited; otherwise the least recently visited host online is. A replay therefore shows how a policy uses
+the front and the disk. It does not show how many pages it would have fetched: with few hosts online a live
+crawl would have waited for their delays, and found other links.
 
-Played again under the policy it was recorded under, a record gives the same
-decisions, one for one; `tests/lab/test_replay.py` holds both to that.
+A replay under the recorded policy gives the same decisions, one for one; `tests/lab/test_replay.py` tests
+this.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ from fieldmouse.url import Host
 
 
 class NothingRecorded(FieldmouseError):
-    """The crawl has no decisions to play again."""
+    """The crawl recorded no decisions."""
 
 
 class Played(msgspec.Struct, frozen=True):
-    """A policy, the parameters it was given, and how it fared on the record."""
+    """A policy, its parameters, and its measures on the record."""
 
     policy: str
     parameters: dict[str, object]
     fare: FrontMeasures
-    elsewhere: int = 0  # visits that went to another host than recorded
-    same: bool = False  # its decisions are those recorded, one for one
+    elsewhere: int = 0  # visits to another host than recorded
+    same: bool = False  # its decisions equal those recorded, one for one
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """One run of a crawl, as it was and as it would have been."""
+    """One run of a crawl, as recorded and under other policies."""
 
     run: int  # counted from 1
     runs: int
     started_at: float
-    ended: str  # "closed"; "full" when the file was; "" when the crawl was killed
+    ended: str  # "closed"; "full" if the file was full; "" if the crawl was killed
     recorded: Played
     played: tuple[Played, ...]
 
@@ -64,10 +63,10 @@ class Replay(msgspec.Struct, frozen=True):
 def replay(
     directory: Path, names: Sequence[str], parameters: Mapping[str, object], *, number: int | None = None
 ) -> Replay:
-    """Play what the crawl in `directory` recorded through the policies named, or through all of ours.
+    """Replay the crawl recorded in `directory` under the named policies, or under all built-in ones.
 
-    A policy gets the parameters it would have in that crawl, and `parameters` on top.
-    `number` says which run, from 1; None means the longest.
+    A policy gets the parameters it would have in that crawl, overridden by `parameters`. `number` selects
+    the run, from 1; None means the longest.
     """
     home = CrawlDir.open(directory)
     runs = read_runs(home / "decisions.log")
@@ -87,7 +86,7 @@ def replay(
         lookup.strategy(name)
         usual = start.options if name == start.policy else policy_options(_settings(home), name)
         policies.append((name, {**usual, **parameters}))
-        lookup.policy(*policies[-1])  # what is wrong with one is better said before the first is played
+        lookup.policy(*policies[-1])  # check all parameters before the first replay
     before = Course()
     recorded(run, before)
     as_it_was = Played(start.policy, dict(start.options), before.fare(), same=True)
@@ -101,7 +100,7 @@ def replay(
 
 
 def figure(found: Replay) -> Figure:
-    """Hosts online and URLs offline over time, as recorded and under each policy played."""
+    """Hosts online and URLs offline over time, as recorded and under each policy."""
     lines = [("as recorded", found.recorded), *((one.policy, one) for one in found.played)]
 
     def panel(label: str, value: Callable[[Point], int]) -> Panel:
@@ -113,7 +112,7 @@ def figure(found: Replay) -> Figure:
                     name,
                     [at.seconds for at in one.fare.course],
                     [float(value(at)) for at in one.fare.course],
-                    # The recorded policy played again hides what was recorded, unless one sees through it.
+                    # Dashes, because the replay of the recorded policy would hide the recorded curve.
                     "dashes" if one.same and one is not found.recorded else "line",
                 )
                 for name, one in lines
@@ -130,7 +129,7 @@ def _settings(home: CrawlDir) -> Settings:
 
 
 def recorded(run: RecordedRun, witness: Witness) -> None:
-    """Tell the witness what was recorded, decisions included."""
+    """Send all recorded events to the witness, decisions included."""
     names, start = run.names, run.start
     source: deque[Host] = deque()
     drawn, width = "", 0
@@ -170,10 +169,10 @@ def recorded(run: RecordedRun, witness: Witness) -> None:
 
 
 def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
-    """Play the record through a policy; returns how many visits went to another host than recorded."""
+    """Replay a run under a policy; return the number of visits to another host than recorded."""
     names, start = run.names, run.start
     source, homes = _before(run)
-    listed = len(source) == start.unlisted  # else what arrived stands behind URLs that were never named
+    listed = len(source) == start.unlisted  # otherwise arrivals queue behind URLs that were never named
     front, seats, queues = Numbers(), Seats(), MemoryHostQueues()
 
     def draw() -> Item | None:
@@ -229,7 +228,7 @@ def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
 
 
 def _before(run: RecordedRun) -> tuple[deque[Host], Homes]:
-    """What the run found when it began, as far as it came to light: the source, and where hosts live."""
+    """State at the start of the run, as far as later events reveal it: the source, and addresses of hosts."""
     source: deque[Host] = deque()
     homes = Homes()
     for act, value, second in run.events():

@@ -1,7 +1,7 @@
-"""An indexer slowed on purpose: one page at a time, each for as long as a known law says.
+"""Artificially slow indexer: one page at a time, with service times from a known distribution.
 
-For crawls in the bottle that are compared with the queueing model. Pages are parsed,
-archived and indexed for real; only the time it takes is drawn instead of spent.
+It serves crawls in virtual time that are compared with the queueing model. Pages are really parsed,
+archived and indexed; only the duration is drawn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fieldmouse.records import Failed, Moved, Page, Unchanged
 
 
 class SlowLane(InlineLane):
-    """A shard that holds one page until its service is over."""
+    """Shard that holds one page until its service time has passed."""
 
     service: Callable[[], float]  # seconds for the next page, set by `slow_lane`
     _busy = False
@@ -34,14 +34,14 @@ class SlowLane(InlineLane):
 
     def _serve(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
         if self._shard is None:
-            return  # closed meanwhile; nobody waits for the answer
+            return  # closed in the meantime; the answer is not needed
         self._answers.append(self._shard.take(number, outcome))
         self._busy = False
         self._tell()
 
 
 def slow_lane(draw: Callable[[], float]) -> type[SlowLane]:
-    """A kind of lane whose services last as long as `draw` says, in seconds."""
+    """Return a lane class whose service times in seconds come from `draw`."""
 
     class Drawn(SlowLane):
         service = staticmethod(draw)

@@ -1,14 +1,12 @@
-"""One policy, one meadow, a fixed time: a whole crawl in the bottle, and how much of the ideal it fetched.
+"""Trial of one policy on one synthetic web: a whole crawl in virtual time, compared with the ideal.
 
-Every stage is the real one but for the wire and the worker processes, and the clock
-is virtual, so that a quarter of an hour takes seconds and goes the same way each
-time. The meadow is calm (nothing fails, nothing is forbidden): whatever a crawl
-misses, it misses for want of hosts to visit.
+Every stage is the real one except for the network and the worker processes, and the clock is virtual: a
+quarter of an hour takes seconds and is reproducible. The meadow is calm (no failures, no exclusions), so a
+crawl misses pages only for lack of hosts to visit.
 
-The ideal is the sum over hosts of min(size, time / delay): every host visited from
-the first moment on, whenever its delay allows. In a time of n delays a host can be
-asked n + 1 times, and the first goes to its robots.txt; so it can be reached, but
-not passed.
+The ideal is the sum over hosts of min(size, time / delay): every host is visited from the start, whenever
+its delay allows. In a time of n delays a host can be requested n + 1 times, and the first request is for
+its robots.txt. The ideal can therefore be reached, but not exceeded.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.options import CALM, MeadowOptions
 from fieldmouse.lab.meadow.paths import path_of
 from fieldmouse.lab.meadow.plan import sizes
 from fieldmouse.records import Reading, Summary
@@ -36,30 +34,36 @@ from fieldmouse.url import Url
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What all policies are given alike. Times are seconds."""
+    """Conditions that are the same for all policies. Times are seconds."""
 
     hosts: int = 500
     pages: int = 20_000
-    gamma: float = 1.5  # host i has a share of the pages proportional to i**-gamma
+    gamma: float = 1.5  # host i's share of the pages is proportional to i**-gamma
     front: int = 48  # hosts online at most
     delay: float = 10.0
     time: float = 1000.0
     latency: float = 0.2
-    listed: bool = True  # every URL is known from the start, in random order; else three seeds are
+    listed: bool = True  # every URL is known from the start, in random order; otherwise only three seeds
     seed: int = 1
 
     def meadow(self) -> Meadow:
         return Meadow(
             MeadowOptions(
-                hosts=self.hosts, pages=self.pages, gamma=self.gamma, seed=self.seed, latency=self.latency,
-                page_kb=1.0, links=5 if self.listed else 30, compression=False, duplicates=0.0, changing=0.0,
-                robots=0.0, sitemaps=0.0, private=0.0, nofollow=0.0, redirects=0.0, not_found=0.0,
-                server_error=0.0, broken=0.0, busy=0.0, traps=0.0,
+                hosts=self.hosts,
+                pages=self.pages,
+                gamma=self.gamma,
+                seed=self.seed,
+                latency=self.latency,
+                page_kb=1.0,
+                links=5 if self.listed else 30,
+                compression=False,
+                changing=0.0,
+                **CALM,
             )
-        )  # fmt: skip
+        )
 
     def ideal(self, time: float | None = None) -> float:
-        """Pages that could be fetched in all of the trial's time, or in the first `time` seconds of it."""
+        """Number of pages that could be fetched in the trial's time, or in its first `time` seconds."""
         most = (self.time if time is None else time) / self.delay
         return sum(min(size, most) for size in sizes(self.pages, self.hosts, self.gamma))
 
@@ -79,7 +83,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a trial went. `visits` are times of requests since the start, robots.txt included."""
+    """Result of a trial. `visits` are request times since the start, robots.txt included."""
 
     summary: Summary
     readings: Sequence[Reading]
@@ -89,7 +93,7 @@ class Ending:
 def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = None) -> Ending:
     """Crawl the trial's meadow under `policy` in a new crawl directory.
 
-    A calm meadow remembers nothing, so the same one may serve several crawls.
+    A calm meadow has no state, so several crawls may share it.
     """
     meadow = meadow or trial.meadow()
     starts = trial.starts(meadow)
@@ -99,7 +103,7 @@ def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = No
             "scope.mode": "web",
             "politeness.delay": f"{trial.delay}s",
             "network.allow_private": True,
-            "fetch.concurrency": max(128, 2 * trial.front),  # never too few: the front is what is tried
+            "fetch.concurrency": max(128, 2 * trial.front),  # always enough: the front is under test
             "frontier.policy": policy,
             "frontier.front_min": trial.front,
             "frontier.front_max": trial.front,
@@ -107,7 +111,7 @@ def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = No
             "storage.min_free": "0B",
         }
     )
-    # The secret of its hashes decides the order in which some URLs come: chance must follow from the seed.
+    # The secret of its hashes decides the order of some URLs; it must follow from the seed.
     told = render(settings).encode()
     home = CrawlDir.create(directory, shards=1, settings=told, key_seed=trial.seed)
     readings: list[Reading] = []

@@ -1,4 +1,7 @@
-"""`python -m fieldmouse.lab.meadow '{"hosts": 10, "pages": 100}'`: a meadow with its options as JSON."""
+"""Entry point that serves a meadow, a synthetic web, with options as JSON.
+
+python -m fieldmouse.lab.meadow '{"hosts": 10, "pages": 100}'
+"""
 
 import sys
 

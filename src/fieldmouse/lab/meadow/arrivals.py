@@ -1,4 +1,4 @@
-"""The log of requests as they arrive, from which politeness is judged on the server's side."""
+"""Log of requests as they arrive at the synthetic web; politeness is judged from it, on the server's side."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import msgspec
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """One request. `busy` counts the requests to the same address that were still being answered."""
+    """One request. `busy` counts the unfinished requests to the same address."""
 
     t: float  # epoch seconds
-    host: str  # as the Host header says
+    host: str  # from the Host header
     address: str
     path: str
     busy: int
     agent: str
-    client: str = ""  # the address it came from
+    client: str = ""  # the client's address
 
 
 class ArrivalLog:
-    """Arrivals on their way to a file, whole lines at a time: several processes may append to one file."""
+    """Appender of arrivals to a file. It writes whole lines, so several processes may append to one file."""
 
     def __init__(self, path: Path):
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -44,7 +44,7 @@ class ArrivalLog:
 
 
 def read_arrivals(path: Path) -> list[Arrival]:
-    """All arrivals so far, in order of time."""
+    """Return all arrivals so far, in order of time."""
     decode = msgspec.json.Decoder(Arrival).decode
     lines = path.read_bytes().split(b"\n")[:-1]
     return sorted((decode(line) for line in lines), key=lambda arrival: arrival.t)

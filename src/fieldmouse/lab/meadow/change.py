@@ -1,9 +1,8 @@
-"""When pages change: for each a Poisson process that anybody can look up at any time.
+"""Poisson process of changes for each page, computable for any time.
 
-The process is cut into windows of eight mean intervals, and each window's changes
-are drawn from a hash of page and window. So no history is kept, every process and
-every test sees the same changes, and "which version is it now" costs a few throws
-even years after the epoch.
+The process is cut into windows of eight mean intervals, and the changes of a window are drawn from a hash of
+page and window. No history is kept, every process and every test sees the same changes, and the version at a
+given time costs a few hashes even years after the epoch.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PER_WINDOW = 1 << 16
 
 
 class PageVersion(NamedTuple):
-    """What a page's content is at some time. A later version has a larger `number`; 0 never changed."""
+    """Version of a page at some time. A later version has a larger `number`; 0 means never changed."""
 
     number: int
     since: float
@@ -31,7 +30,7 @@ _UNCHANGED = PageVersion(0, 0.0)
 
 
 class Changes:
-    """The change processes of all pages of a meadow."""
+    """Change processes of all pages of a meadow."""
 
     def __init__(self, options: MeadowOptions):
         self._seed = options.seed
@@ -70,7 +69,7 @@ class Changes:
         return _UNCHANGED
 
     def between(self, site: Site, page: int, start: float, end: float) -> list[float]:
-        """The times in (start, end] at which the page changed."""
+        """Times in (start, end] at which the page changed."""
         page = original_of(site, page)
         rate = self.rate(site, page)
         if rate == 0.0:
@@ -81,7 +80,7 @@ class Changes:
         return [moment for moment in every if start < moment <= end]
 
     def after(self, site: Site, page: int, start: float) -> Iterator[PageVersion]:
-        """The versions that the page will have after `start`, without end unless it never changes."""
+        """Versions of the page after `start`; infinite unless the page never changes."""
         page = original_of(site, page)
         rate = self.rate(site, page)
         window = int(start // (_WINDOW / rate)) if rate else 0
@@ -92,7 +91,7 @@ class Changes:
             window += 1
 
     def tells_of_seconds(self, site: Site, page: int, version: PageVersion) -> bool:
-        """Whether a date in whole seconds tells this version from the one before."""
+        """Whether a date in whole seconds distinguishes this version from the one before."""
         return len(self.between(site, page, int(version.since) - 1e-6, version.since)) < 2
 
     def _moments(self, site: Site, page: int, rate: float, window: int) -> list[float]:

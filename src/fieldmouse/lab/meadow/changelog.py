@@ -1,7 +1,7 @@
-"""The log of changes as they happen: what a crawler that keeps a meadow fresh is measured by.
+"""Log of page changes in the synthetic web, the reference for measuring a crawler's freshness.
 
-The pages' next changes stand in a heap, so that a second in which nothing happens costs
-nothing. Of several processes that serve a meadow one writes.
+A heap holds the next change of each page, so a second without changes costs nothing. If several processes
+serve a meadow, only one writes the log.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class MeadowChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def changes_after(meadow: Meadow, start: float) -> Iterator[MeadowChange]:
-    """All that happens to the pages of a meadow after `start`, in order of time; without end.
+    """Yield all changes to the pages of a meadow after `start`, in order of time, without end.
 
-    A page that is away changes unseen; one that has moved changes at its new place.
+    Changes of a page that is away are not yielded; a moved page changes at its new URL.
     """
     heap: list[tuple[float, int, int, Iterator[MeadowChange], MeadowChange]] = []
     for site in meadow.plan.sites:
@@ -57,14 +57,14 @@ def changes_after(meadow: Meadow, start: float) -> Iterator[MeadowChange]:
 
 
 def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[MeadowChange]:
-    """What happens to one page."""
+    """Yield the changes of one page."""
     changes, fates = meadow.desk.changes, meadow.desk.fates
     here = Url(site.origin + path_of(site, page))
     home = Url(site.origin + nook_path(Nook.HOME, page))
     turns = [turn for turn in fates.turns(site, page) if turn.at > start]
     story = fates.story_from(site, page)
     revision, where = changes.version(site, page, start).number, fates.where(site, page, start)
-    for version in _with_an_end(changes.after(site, page, start)):
+    for version in _with_end(changes.after(site, page, start)):
         while turns and turns[0].at < version.since:
             turn = turns.pop(0)
             where = turn.where
@@ -82,14 +82,14 @@ def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[Mea
             yield MeadowChange(version.since, Url(site.origin + nook_path(Nook.STORY, page)), 0, "new")
 
 
-def _with_an_end(versions: Iterator[PageVersion]) -> Iterator[PageVersion]:
-    """A page that never changes may still come or go: its last version is at the end of time."""
+def _with_end(versions: Iterator[PageVersion]) -> Iterator[PageVersion]:
+    """Append a version at infinite time, because a page that never changes may still vanish or move."""
     yield from versions
     yield _NEVER
 
 
 class ChangeLog:
-    """The changes from `start` on, written to a file as time goes by."""
+    """Writer of all changes from `start` on; they are written when their time comes."""
 
     def __init__(self, meadow: Meadow, path: Path, start: float):
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -97,7 +97,7 @@ class ChangeLog:
         self._next = next(self._coming, None)
 
     def advance(self, now: float) -> None:
-        """Write all that has happened by now."""
+        """Write all changes up to `now`."""
         lines = []
         encode = msgspec.json.encode
         while self._next is not None and self._next.t <= now:

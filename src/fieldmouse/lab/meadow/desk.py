@@ -1,8 +1,8 @@
-"""What a host answers to one request: the one place where socket server and in-process twin agree.
+"""Response of a host to one request, shared by the socket server and the fetcher without sockets.
 
-The answer is computed from the plan, with two small memories, neither of which outlives
-the process: who has failed or been busy once already (shared with processes forked
-later, so that once is once), and the last pages put together.
+The response is computed from the plan, with two small memories that end with the process: hosts and pages
+that have already failed or been busy once (shared with processes forked later, so that once means once), and
+the most recently rendered pages.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _REDIRECTS = (301, 302, 307, 308)
 
 
 class Ask(NamedTuple):
-    """The parts of a request that a host looks at; header values as sent, "" when absent."""
+    """Parts of a request that a host reads. Header values are as sent, "" when absent."""
 
     path: str
     accept_encoding: str = ""
     if_none_match: str = ""
     if_modified_since: str = ""
-    client: str = "127.0.0.1"  # the address it comes from
+    client: str = "127.0.0.1"  # the client's address
 
 
 class MeadowAnswer(NamedTuple):
     status: int
-    headers: bytes  # lines ending in CRLF; framing is the server's affair
+    headers: bytes  # lines ending in CRLF; the server adds the framing
     body: bytes
     delay: float = 0.0  # seconds before the first byte
-    drip: float = 0.0  # seconds over which the body comes
-    stall: bool = False  # no answer, ever
+    drip: float = 0.0  # seconds over which the body is sent
+    stall: bool = False  # never answer
 
 
 class MeadowDesk:
-    """Answers requests for all hosts of a meadow."""
+    """Request handler for all hosts of a meadow."""
 
     def __init__(self, plan: MeadowPlan):
         self.plan = plan
@@ -63,7 +63,7 @@ class MeadowDesk:
         self._chance = random.Random(plan.options.seed)
         self._happened = mmap.mmap(
             -1, plan.options.pages + plan.options.hosts
-        )  # a byte a page, a byte a host
+        )  # a byte per page, then a byte per host
         self._recent: dict[tuple[int, int, int, str, bool], MeadowAnswer] = {}
 
     def answer(self, site: Site, ask: Ask, now: float) -> MeadowAnswer:
@@ -119,36 +119,34 @@ class MeadowDesk:
         if shown != page:
             dice = dice_of(site, shown)
         version = self.changes.version_by(site, shown, self.changes.rate_by(dice), now)
-        restless = noise(self.plan.options, site, shown, now)
-        validators = b"" if restless else _validators(site, page, version, now)
-        if validators and self._is_known(site, shown, validators, ask, version):
+        noise_markup = noise(self.plan.options, site, shown, now)
+        validators = b"" if noise_markup else _validators(site, page, version, now)
+        if validators and self._is_unchanged(site, shown, validators, ask, version):
             return MeadowAnswer(304, validators, b"")
         encoding = site.habits.encoding
         if encoding and encoding not in ask.accept_encoding:
             encoding = "gzip" if "gzip" in ask.accept_encoding else ""
         key = (site.number, page, version.number, encoding, moved)
-        passing = bool(restless) or site.habits.date_lie == "now"
-        answer = None if passing else self._recent.get(key)
+        uncacheable = bool(noise_markup) or site.habits.date_lie == "now"
+        answer = None if uncacheable else self._recent.get(key)
         if answer is None:
             headers = _HTML + validators
             if signs.is_nofollow(site, shown, dice) and not dice[6] & 1:
                 headers += b"X-Robots-Tag: nofollow\r\n"
             story = self.fates.any and self.fates.has_story(site, shown, now)
-            pieces = self.press.pieces(
-                site, shown, dice, version, noise=restless, has_story=story, moved=moved
-            )
+            pieces = self.press.pieces(site, shown, dice, version, noise_markup, story, moved)
             answer = self._encoded(headers, pieces, encoding)
-            if passing:
+            if uncacheable:
                 return answer
             if len(self._recent) >= _RECENT:
                 self._recent.clear()
             self._recent[key] = answer
         return answer
 
-    def _first_time(self, place: int) -> bool:
-        if self._happened[place]:
+    def _first_time(self, index: int) -> bool:
+        if self._happened[index]:
             return False
-        self._happened[place] = 1
+        self._happened[index] = 1
         return True
 
     def _encoded(self, headers: bytes, pieces: list[Piece], encoding: str) -> MeadowAnswer:
@@ -162,7 +160,7 @@ class MeadowDesk:
             return MeadowAnswer(200, headers + b"Vary: Accept-Encoding\r\n", plain_of(pieces))
         return MeadowAnswer(200, headers + _ENCODED[encoding], body)
 
-    def _is_known(self, site: Site, page: int, validators: bytes, ask: Ask, version: PageVersion) -> bool:
+    def _is_unchanged(self, site: Site, page: int, validators: bytes, ask: Ask, version: PageVersion) -> bool:
         if ask.if_none_match:
             _, _, etag = validators.partition(b"ETag: ")
             return bool(etag) and etag.strip().decode() in ask.if_none_match
@@ -171,9 +169,10 @@ class MeadowDesk:
                 held = parsedate_to_datetime(ask.if_modified_since).timestamp()
             except ValueError:
                 return False
-            known = int(version.since or 1e9) <= held
-            # Of two changes within a second the date tells only one: who asks by it gets the page.
-            return known and (not version.since or self.changes.tells_of_seconds(site, page, version))
+            unchanged = int(version.since or 1e9) <= held
+            # The date cannot distinguish two changes within a second: a conditional request by date then gets
+            # the page.
+            return unchanged and (not version.since or self.changes.tells_of_seconds(site, page, version))
         return False
 
     def _nook(self, site: Site, nook: Nook, number: int, ask: Ask, now: float) -> MeadowAnswer:

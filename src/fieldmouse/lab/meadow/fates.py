@@ -1,9 +1,8 @@
-"""Pages that come, go and move: what happens to the few pages to which more happens than changes.
+"""Lifetimes of pages: the few pages that appear, vanish or move.
 
-As with changes, nothing is remembered: a page's fate follows from the seed, and when it
-comes about is counted from the time at which the meadow began. Before that
-time the meadow is what its truth says. Only leaves vanish or move, so that what is left
-stays within reach.
+Like changes, lifetimes are not stored: they follow from the seed, and times count from the start of the
+meadow. Before that time the meadow matches its ground truth. Only leaves vanish or move, so the other pages
+stay reachable.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from fieldmouse.lab.meadow.plan import FANOUT, Site
 
 
 class Whereabout(Enum):
-    """Where a page is at some time."""
+    """Location of a page at some time."""
 
     HERE = "here"
-    AWAY = "away"  # 404, for a while
-    GONE = "gone"  # 410, for good
-    MOVED = "moved"  # 301, for good
+    AWAY = "away"  # 404, temporarily
+    GONE = "gone"  # 410, permanently
+    MOVED = "moved"  # 301, permanently
 
 
 class Turn(NamedTuple):
-    """From some time on a page is elsewhere."""
+    """Change of a page's location at time `at`."""
 
     at: float
     where: Whereabout
 
 
 class Fates:
-    """What becomes of the pages of a meadow. `any` is False where nothing ever comes or goes."""
+    """Lifetimes of the pages of a meadow. `any` is False if no page ever appears, vanishes or moves."""
 
     def __init__(self, options: MeadowOptions, changes: Changes):
         self._seed, self._began, self._staying = options.seed, options.began, options.staying
@@ -45,7 +44,7 @@ class Fates:
         self.any = bool(self._vanishing or self._moving or self._appearing)
 
     def turns(self, site: Site, page: int) -> list[Turn]:
-        """What happens to the page, in order of time."""
+        """Location changes of the page, in order of time."""
         if not self.any or page * FANOUT + 1 < site.linked or page == 0 or original_of(site, page) != page:
             return []
         dice = throw(self._seed, "fate", site.number, page)
@@ -62,13 +61,13 @@ class Fates:
         return passed[-1] if passed else Whereabout.HERE
 
     def story_from(self, site: Site, page: int) -> float | None:
-        """From when on the page links to a new one: its first change of all. None if it never does."""
+        """Time of the first change, from which the page links to a new page. None if it never does."""
         if not self._appearing or original_of(site, page) != page or self.turns(site, page):
             return None
         if throw(self._seed, "story", site.number, page)[0] >= self._appearing:
             return None
         if self._signs.is_nofollow(site, page, dice_of(site, page)):
-            return None  # nobody would find it
+            return None  # a crawler would not find it
         first = next(self._changes.after(site, page, self._began), None)
         return first.since if first else None
 

@@ -1,7 +1,6 @@
-"""The meadow without sockets: a `Fetcher` that answers in the clock's time, as the server would.
+"""In-process `Fetcher` for the synthetic web, without sockets and in the clock's time.
 
-For crawls in the bottle. Content, errors, delays and the arrival log are the
-server's own; only the wire is missing.
+It serves crawls in virtual time. Content, errors, delays and the arrival log are those of the server.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from fieldmouse.url import Host, path_of
 
 
 class MeadowFetcher:
-    """Fetches from a `Meadow` in the same process. `arrivals` grows with every request."""
+    """Fetcher that reads from a `Meadow` in the same process. `arrivals` grows with every request."""
 
     def __init__(
         self,
@@ -30,8 +29,8 @@ class MeadowFetcher:
         self._meadow = meadow
         self._clock = clock
         self._user_agent = user_agent
-        self._patience = patience  # seconds after which an answer that does not come is given up
-        self._source = source  # the address that we speak from
+        self._patience = patience  # timeout in seconds
+        self._source = source  # the client address the meadow sees
         self._answering: dict[str, int] = {}
 
     async def fetch(
@@ -74,7 +73,7 @@ class MeadowFetcher:
         )
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def _request(self, link: Link, authority: str, path: str) -> bytes:
         lines = [f"GET {path} HTTP/1.1", f"Host: {authority}", f"User-Agent: {self._user_agent}"]

@@ -1,4 +1,4 @@
-"""State that scripts leave in pages: it gives them their size and is neither text nor links."""
+"""Filler for pages: script state that adds size but neither text nor links."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from fieldmouse.lab.meadow.piece import Piece, ready
 from fieldmouse.lab.meadow.words import FLAT
 
 _SMALLEST = 512
-_CLASSES = 8  # each twice as large as the one before
+_CLASSES = 8  # each twice as large as the previous one
 _VARIANTS = 8
 
 
 class Fillers:
-    """Ready pieces in sizes that double, so that any gap is filled with few of them."""
+    """Precompressed fillers in doubling sizes, so that any gap needs few of them."""
 
     def __init__(self, seed: int):
         self._classes = [
@@ -21,7 +21,7 @@ class Fillers:
         ]
 
     def take(self, missing: int, choice: int) -> list[Piece]:
-        """Pieces of about `missing` bytes together, none if that is less than the smallest."""
+        """Return pieces of about `missing` bytes in total; none if that is less than the smallest piece."""
         taken = []
         while missing >= _SMALLEST:
             size = min((missing // _SMALLEST).bit_length(), _CLASSES) - 1

@@ -1,4 +1,4 @@
-"""A meadow as one object: what tests and the lab hold in their hands."""
+"""The meadow as one object, for tests and the lab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmouse.url import Host, Url, host_of, path_of
 
 
 class Meadow:
-    """The synthetic web that follows from `options`; `port` is part of its URLs."""
+    """Synthetic web defined by `options`; `port` is part of its URLs."""
 
     def __init__(self, options: MeadowOptions, port: int | None = None):
         self.options = options
@@ -21,7 +21,7 @@ class Meadow:
 
     @property
     def seeds(self) -> list[Url]:
-        """A few root pages; each of them reaches everything."""
+        """A few root pages; each of them reaches all pages."""
         return [Url(f"{site.origin}/") for site in self.plan.sites[: max(1, min(10, self.options.seeds))]]
 
     def truth(self) -> list[Fact]:
@@ -31,31 +31,32 @@ class Meadow:
         return self.plan.by_authority.get(host.removeprefix("http://"))
 
     def address(self, host: Host) -> str | None:
-        """Where the host lives; None if there is no such host."""
+        """Address of the host; None if there is no such host."""
         site = self.site(host)
         return site.address if site else None
 
     def render(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowAnswer:
-        """What the host answers to a request for `path` at that time."""
+        """Response of the host to a request for `path` at that time."""
         site = self.site(host)
         if site is None:
             return MeadowAnswer(404, b"", b"")
         return self.desk.answer(site, Ask(path, accept_encoding), at)
 
     def version(self, url: Url, at: float) -> PageVersion | None:
-        """Which content the page has at that time; None if it is no page of the meadow."""
-        found = self._page(url)
-        return self.desk.changes.version(*found, at) if found else None
+        """Version of the page at that time; None if the URL is not a page of the meadow."""
+        page = self._page(url)
+        return self.desk.changes.version(*page, at) if page else None
 
     def rate(self, url: Url) -> float:
-        """Changes per second of a page; 0 for what never changes and for what is no page."""
-        found = self._page(url)
-        return self.desk.changes.rate(*found) if found else 0.0
+        """Changes per second of a page; 0 if it never changes or is not a page of the meadow."""
+        page = self._page(url)
+        return self.desk.changes.rate(*page) if page else 0.0
 
     def changes(self, url: Url, start: float, end: float) -> list[float]:
-        """When the page changed in (start, end]; how it came or went is not among it."""
-        found = self._page(url)
-        return self.desk.changes.between(*found, start, end) if found else []
+        """Times in (start, end] at which the page's content changed; appearing, vanishing and moving do not
+        count."""
+        page = self._page(url)
+        return self.desk.changes.between(*page, start, end) if page else []
 
     def _page(self, url: Url) -> tuple[Site, int] | None:
         site = self.site(host_of(url))

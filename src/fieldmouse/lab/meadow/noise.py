@@ -1,7 +1,7 @@
-"""What differs on a page at every fetch and is no change: counters, times of day, tokens.
+"""Noise on pages that differs at every fetch but is not a change: counters, times of day, tokens.
 
-It is a function of the time of the request, so that several processes and the twin without
-sockets say the same. Pages with noise are made for whoever asks, so they have no validators.
+It is a function of the time of the request, so several processes and the fetcher without sockets agree. Pages
+with noise are generated per request and have no validators.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fieldmouse.lab.meadow.plan import Site
 
 
 def noise(options: MeadowOptions, site: Site, page: int, at: float) -> str:
-    """The page's noise as markup; "" on a page without."""
+    """Markup with the page's noise; "" on a page without noise."""
     if not options.noise:
         return ""
     dice = throw(options.seed, "noise", site.number, page)

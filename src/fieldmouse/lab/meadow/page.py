@@ -1,10 +1,9 @@
-"""What a page looks like: markup, text and about a hundred links, mostly out of ready pieces.
+"""Rendering of pages: markup, text and about a hundred links, mostly from precompressed pieces.
 
-Head, menu and footer are the same on all pages of a host. Paragraphs come from a
-pool by topic. Links come partly in blocks that several pages of a host share, as
-side bars do, and partly one by one, in all the forms that people write them in.
-The links that hold the meadow together (a page's children, a root's hosts) are
-always the page's own.
+Head, menu and footer are the same on all pages of a host. Paragraphs come from a pool by topic. Some links
+come in blocks that several pages of a host share, like side bars; others are individual, in all the forms
+that people write. The links that keep the meadow connected (a page's children, a root's hosts) are always
+individual.
 """
 
 from __future__ import annotations
@@ -12,27 +11,21 @@ from __future__ import annotations
 from fieldmouse.lab.meadow.change import PageVersion
 from fieldmouse.lab.meadow.dice import MASK, MULTIPLIER, lognormal, throw, throw_at
 from fieldmouse.lab.meadow.filler import Fillers
-from fieldmouse.lab.meadow.paths import (
-    Nook,
-    Signs,
-    children,
-    nook_path,
-    path_of,
-)
+from fieldmouse.lab.meadow.paths import Nook, Signs, children, nook_path, path_of
 from fieldmouse.lab.meadow.piece import Piece, fresh, ready, stored
 from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.shell import Shell
 from fieldmouse.lab.meadow.words import NAMES, TOPIC_WORDS, paragraphs
 
 _BLOCK = 16  # links in a shared block
-_SINGLES = 16  # links of a page's own, beside those that hold the meadow together
+_SINGLES = 16  # individual links, beside those that keep the meadow connected
 _FOREIGN_BLOCKS = 1024
 _ITEM = '<li class="item"><a class="entry link" href="%s">%s</a></li>\n'
 _BUNDLES = 64  # of paragraphs, for each topic
 
 
 class Press:
-    """Renders pages. One per process; its caches grow with the hosts visited, within bounds."""
+    """Page renderer, one per process. Its caches grow with the number of visited hosts, within bounds."""
 
     def __init__(self, plan: MeadowPlan):
         options = plan.options
@@ -48,17 +41,24 @@ class Press:
         self._blocks: dict[tuple[int, int], Piece] = {}
         self._hrefs: list[list[str]] = [
             [] for _ in plan.sites
-        ]  # absolute, by host and page; "" if not made yet
+        ]  # absolute, by host and page; "" until first used
         self._sizes = lognormal(0.45)
         self._counts = lognormal(0.35)
         self._popular = plan.popular
         self._anchors = _anchors(options.seed)
 
     def pieces(
-        self, site: Site, page: int, dice: list[int], version: PageVersion, *,
-        noise: str = "", has_story: bool = False, moved: bool = False,
-    ) -> list[Piece]:  # fmt: skip
-        """An original page as pieces; `dice` are its own. `moved`: as it is in its new place."""
+        self,
+        site: Site,
+        page: int,
+        dice: list[int],
+        version: PageVersion,
+        noise: str,
+        story: bool,
+        moved: bool,
+    ) -> list[Piece]:
+        """Render an original page as pieces. `dice` are the page's random numbers; with `moved` the page is
+        at its new URL."""
         shell = self._shells.get(site.number)
         if shell is None:
             shell = self._shells[site.number] = Shell(self.plan, site)
@@ -68,7 +68,7 @@ class Press:
         title = f"{first.capitalize()} and {second}: {NAMES[topic]} {site.number}-{page}"
         wanted = int(self._links * self._counts[dice[10] & 1023]) - shell.links
         own = self._own_links(site, page, dice, wanted)
-        if has_story:
+        if story:
             own.append(self._item(nook_path(Nook.STORY, page), page))
         home = site.origin + nook_path(Nook.HOME, page) if moved else self._href(site, page)
         pieces = [
@@ -99,17 +99,17 @@ class Press:
         return pieces
 
     def _latest(self, site: Site, page: int, topic: int, version: PageVersion) -> str:
-        """The paragraph that a change rewrites; none where changes are no more than a number."""
+        """The paragraph that a change rewrites; "" if a change only alters the revision number."""
         if not self._rewriting:
             return ""
         texts, words = self._paragraphs[topic], TOPIC_WORDS[topic]
         face, *faces = throw(self.plan.options.seed, "latest", site.number, page, version.number)
-        # A text may come again by chance; with the words behind it no two versions are alike.
+        # A text may recur by chance; the words after it make every version different.
         last = " ".join(words[other % len(words)] for other in faces[:10])
         return f"<p>{texts[face % len(texts)]} Of late {last}.</p>\n"
 
     def _own_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
-        """The links that only this page has, as list items."""
+        """Links that only this page has, as list items."""
         anchors, popular = self._anchors, self._popular
         items = [
             self._item(self._written(site, child, child + page), child) for child in children(site, page)
@@ -134,8 +134,8 @@ class Press:
         for face in faces[half:singles]:
             other = popular[face & 4095]
             at = (face >> 12) % other.linked
-            known = hrefs[other.number]
-            items.append(_ITEM % ((known and known[at]) or self._href(other, at), anchors[face >> 9 & 1023]))
+            made = hrefs[other.number]
+            items.append(_ITEM % ((made and made[at]) or self._href(other, at), anchors[face >> 9 & 1023]))
         return items
 
     def _item(self, href: str, number: int) -> str:
@@ -151,14 +151,14 @@ class Press:
         return self._item(nook_path(nook, page), page)
 
     def _meta(self, site: Site, page: int, dice: list[int]) -> str:
-        # Half of the pages that say nofollow say so in a header instead; see `desk`.
+        # Half of the nofollow pages say so in a header instead; see `desk`.
         words = ["nofollow"] if self.signs.is_nofollow(site, page, dice) and dice[6] & 1 else []
         if dice[7] < self.signs.noindex:
             words.append("noindex")
         return f'<meta name="robots" content="{",".join(words)}">\n' if words else ""
 
     def _block(self, site: Site, number: int, own: bool) -> Piece:
-        """One of a limited number of shared link lists: of this host's pages, or of everybody's."""
+        """One of a limited number of shared link lists: of this host's pages, or of all hosts' pages."""
         if own and site.linked > 4:
             key = (site.number, number % (1 + min(63, site.size // _BLOCK)))
         else:
@@ -180,7 +180,7 @@ class Press:
         return fresh('<aside><ul class="side">\n' + "".join(items) + "</ul></aside>\n")
 
     def _href(self, site: Site, page: int) -> str:
-        """The absolute URL of a page as it stands in an attribute; made once, for many links."""
+        """Absolute URL of a page, escaped for an attribute; cached, because many links use it."""
         hrefs = self._hrefs[site.number]
         if not hrefs:
             hrefs += [""] * site.size
@@ -190,7 +190,7 @@ class Press:
         return href
 
     def _written(self, site: Site, page: int, form: int) -> str:
-        """A link to a page of the same host, in one of the ways people write them."""
+        """Link to a page of the same host, in one of the forms people write."""
         href = self._href(site, page)
         start = site.cut
         if page & 63 == 9 and form & 8:
@@ -204,13 +204,13 @@ class Press:
             return f"{href[start:]}#part-{page % 7}"
         if form == 5:
             return href[5:]
-        if form == 6 or page & 31:  # what nobody writes on purpose is rare
+        if form == 6 or page & 31:  # unusual forms are rare
             return href
         return f"HTTP{href[4:start]}/./x/..{href[start:]}#top"
 
 
 def _bundles(texts: list[str], topic: int) -> list[Piece]:
-    """Articles for pages of one topic: two to five of its paragraphs each."""
+    """Articles for pages of one topic, with two to five of its paragraphs each."""
     made = []
     for k in range(_BUNDLES):
         r = throw("bundle", topic, k)

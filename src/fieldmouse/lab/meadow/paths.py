@@ -1,11 +1,10 @@
-"""Where things are on a host: the path of each page, and what a path means.
+"""Paths on a host: the path of each page, and the meaning of each path.
 
-Both directions are computed, nothing is stored: a path carries the number of the
-page it belongs to. All pages lie one directory deep, so a relative link such as
-`../news/x.html` means the same on each of them, the root included.
+Both directions are computed, nothing is stored: a path contains the number of its page. All pages lie one
+directory deep, so a relative link such as `../news/x.html` means the same on each of them, the root included.
 
-Besides its pages a host has places that pages link to now and then; each has
-the number of the page that links to it (`Nook`).
+Besides its pages a host has special paths that some pages link to (`Nook`). Each carries the number of the
+page that links to it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fieldmouse.lab.meadow.words import FLAT
 
 
 class Nook(Enum):
-    """A place that is not a page of the plan, by what one meets there."""
+    """Kind of a special path, which is not a page of the plan."""
 
     GONE = auto()  # 404
     GO = auto()  # a redirect to a page, or to ONWARD
@@ -34,12 +33,12 @@ class Nook(Enum):
     MEMBERS = auto()  # reached from a page that says nofollow only
     CALENDAR = auto()  # a trap: there is always a next month
     SESSION = auto()  # a trap: every visit has a new session id
-    STORY = auto()  # a page that appears when the page that links to it changes
-    HOME = auto()  # where a page that moved is now
+    STORY = auto()  # a page that appears when the page linking to it changes
+    HOME = auto()  # the new location of a moved page
 
 
 class PathMeaning(NamedTuple):
-    """What a path means: a page (`nook` is None) or a nook, and the number it carries."""
+    """Meaning of a path: a page (`nook` is None) or a special path, and the number in it."""
 
     nook: Nook | None
     number: int
@@ -67,12 +66,12 @@ def nook_path(nook: Nook, number: int) -> str:
 
 
 def path_of(site: Site, page: int) -> str:
-    """The path of a page, as it stands in a URL."""
+    """Path of a page, as it appears in a URL."""
     if page == 0:
         return "/"
     section = section_of(site, page)
     word = FLAT[(page * site.twist >> 3) % len(FLAT)]
-    if section == "private":  # excluded, but for what begins like this
+    if section == "private":  # excluded, except for paths with this prefix
         return f"/private/open-{word}-{page}.html"
     if page % 16 == 8:
         return f"/{section}/show?topic={word}&id=-{page}"
@@ -82,7 +81,7 @@ def path_of(site: Site, page: int) -> str:
 
 
 def section_of(site: Site, page: int) -> str:
-    # A copy lies in its original's directory, else relative links on it would lead elsewhere.
+    # A copy lies in its original's directory; otherwise its relative links would point elsewhere.
     page = original_of(site, page)
     if page % 97 == 5 and site.habits.keeps_private:
         return "private"
@@ -97,12 +96,12 @@ def original_of(site: Site, page: int) -> int:
 
 
 def find(site: Site, path: str) -> PathMeaning | None:
-    """What is at `path`, or None if nothing is."""
+    """Return the meaning of `path`, or None if nothing is there."""
     if path == "/":
         return PathMeaning(None, 0)
     if "?sid=" in path:
-        place = find(site, path.partition("?sid=")[0])
-        return PathMeaning(Nook.SESSION, place.number) if place and place.nook is None else None
+        meaning = find(site, path.partition("?sid=")[0])
+        return PathMeaning(Nook.SESSION, meaning.number) if meaning and meaning.nook is None else None
     _, dash, tail = path.rpartition("-")
     number = tail.partition(".")[0]
     if not dash or not number.isdecimal() or len(number) > 12:
@@ -120,7 +119,7 @@ _BY_START = {start: nook for nook, (start, _) in _FORMS.items()}
 
 
 class Signs:
-    """Which nooks a page links to, and what is odd about the page itself: thresholds for its throw."""
+    """Thresholds for a page's random numbers: the special paths it links to, and its own peculiarities."""
 
     def __init__(self, options: MeadowOptions):
         self.gone = below(options.not_found)
@@ -133,7 +132,7 @@ class Signs:
         self.changing = below(options.changing)
 
     def nooks(self, site: Site, page: int, dice: list[int]) -> Iterator[Nook]:
-        """The nooks that an original page links to."""
+        """Special paths that an original page links to."""
         if self.is_nofollow(site, page, dice):
             yield Nook.MEMBERS
             return
@@ -156,7 +155,7 @@ class Signs:
             yield Nook.CALENDAR
 
     def is_nofollow(self, site: Site, page: int, dice: list[int]) -> bool:
-        """Whether the whole page says nofollow; only pages that nothing else hangs on do."""
+        """Whether the whole page says nofollow; only leaf pages do."""
         return dice[6] < self.nofollow and page > 0 and page * FANOUT + 1 >= site.linked
 
     def stalls(self, site: Site, page: int, dice: list[int]) -> bool:
@@ -171,7 +170,7 @@ def dice_of(site: Site, page: int) -> list[int]:
 
 
 def children(site: Site, page: int) -> range:
-    """The pages that an original page introduces on its own host."""
+    """Pages of the same host that an original page links to first."""
     first = page * FANOUT + 1
     return range(min(first, site.linked), min(first + FANOUT, site.linked))
 

@@ -1,8 +1,7 @@
-"""A piece of a page that is compressed once and used many times.
+"""Piece of a page, compressed once and used many times.
 
-Deflate streams that end on a byte boundary can be laid end to end. So a page of
-30 KB is put together from pieces that lie ready in both forms, and only what is
-the page's own is compressed when it is asked for.
+Deflate streams that end on a byte boundary can be concatenated. A page of 30 KB therefore consists of pieces
+that are stored in both forms, and only the page's individual parts are compressed on request.
 """
 
 from __future__ import annotations
@@ -21,31 +20,32 @@ _TRAILER = struct.Struct("<II")
 
 class Piece(NamedTuple):
     plain: bytes
-    deflated: bytes  # raw, without a last block, ending on a byte boundary; refers to nothing before itself
+    # raw, without a last block, ending on a byte boundary, without references to earlier data
+    deflated: bytes
 
 
 def ready(text: str) -> Piece:
-    """A piece for all hosts: compressed well, since it is done once."""
+    """Make a piece for all hosts; compressed well, because it is made once."""
     plain = text.encode()
     deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
     return Piece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
 
 
 def fresh(text: str) -> Piece:
-    """A piece for one page or one host: compressed fast, since somebody is waiting."""
+    """Make a piece for one page or one host; compressed fast, because a client is waiting."""
     plain = text.encode()
     deflater = isal_zlib.compressobj(0, isal_zlib.DEFLATED, -15)
     return Piece(plain, deflater.compress(plain) + deflater.flush(isal_zlib.Z_FULL_FLUSH))
 
 
 def stored(text: str) -> Piece:
-    """A piece so short that compressing it costs more than it saves; at most 64 KB."""
+    """Make a piece too short to be worth compressing; at most 64 KB."""
     plain = text.encode()
     return Piece(plain, _STORED.pack(0, len(plain), len(plain) ^ 0xFFFF) + plain)
 
 
 def gzipped(pieces: list[Piece]) -> bytes:
-    """The gzip member of all pieces laid end to end.
+    """Gzip member of all pieces concatenated.
 
     >>> import gzip
     >>> gzip.decompress(gzipped([ready("field"), fresh("mou"), stored("se")]))

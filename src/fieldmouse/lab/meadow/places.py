@@ -1,8 +1,8 @@
-"""Where hosts and their visitors are: the addresses that hosts live on, and how far a visitor is from them.
+"""Addresses of hosts, and places that determine the distance between hosts and clients.
 
-A network of private addresses holds all hosts. With several *places*, each host is in one of them by lot, and
-a visitor in the one that the last number of its address says: 127.9.0.1 in the first, 127.9.0.2 in the next.
-So agents that speak from addresses of their own are near to some hosts and far from others, on one machine.
+All hosts have addresses in one private network. With several *places*, each host is in a random one, and the
+last number of a client's address gives its place: 127.9.0.1 is in the first, 127.9.0.2 in the second. Agents
+with different source addresses are thus near to some hosts and far from others, on one machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.0/8"
 
 
 class HostAddresses:
-    """The addresses of a network that hosts live on, in order; none ends in 0 or 255.
+    """Host addresses of a network, in order; none ends in 0 or 255.
 
     >>> addresses = HostAddresses(LOOPBACK)
     >>> addresses[0], addresses[254], addresses[254 * 255]
@@ -31,10 +31,10 @@ class HostAddresses:
     def __init__(self, network: str):
         try:
             self._network = IPv4Network(network)
-        except ValueError as trouble:
+        except ValueError as error:
             raise UsageError(
-                f"`{network}` is no network of IPv4 addresses: {trouble}", "say `--listen 127.20.0.0/16`"
-            ) from trouble
+                f"`{network}` is not an IPv4 network: {error}", "say `--listen 127.20.0.0/16`"
+            ) from error
         if not self._network.is_private:
             raise UsageError(
                 f"`{network}` is a public network, which a meadow must not pretend to be",
@@ -42,7 +42,7 @@ class HostAddresses:
             )
         self._first, self._mask = int(self._network.network_address), int(self._network.netmask)
         size = self._network.num_addresses
-        # Above a /24, the first 256 addresses stay free, for others on this machine.
+        # In networks larger than a /24 the first 256 addresses stay free for other programs.
         self._rows = size // 256 - 1 if size > 256 else 1
         self._skipped = 256 if size > 256 else 0
         self._in_row = min(254, max(size - 2, 1))
@@ -66,12 +66,12 @@ class HostAddresses:
 
 
 def place_of_host(seed: int, number: int, places: int) -> int:
-    """The place of the host of that number, from 1 on."""
+    """Place of host `number`, from 1 on."""
     return throw(seed, "place", number)[0] % places + 1
 
 
 def place_of_visitor(address: str, places: int) -> int:
-    """The place of who speaks from that address.
+    """Place of the client with that address.
 
     >>> [place_of_visitor(f"127.9.0.{last}", 2) for last in (1, 2, 3)]
     [1, 2, 1]

@@ -1,11 +1,10 @@
-"""Who lives in the meadow: hosts, their sizes, names, addresses and habits.
+"""Hosts of the synthetic web: sizes, names, addresses and habits.
 
-All of it is a pure function of the options, computed once at the start and small: a
-host is one object, its pages are numbers. Host number 0 is the largest and the first
-seed. Every host has its root page, numbered 0, and `size - 1` others, in three
-ranges: the first `original` pages are reached by links and have their own body;
-the next, up to `linked`, are reached by links and copy another page's body; the
-last, up to `size`, are named by the sitemap only.
+All of it is a pure function of the options, computed once at the start and small: a host is one object, its
+pages are numbers. Host number 0 is the largest and the first seed. Every host has its root page, numbered 0,
+and `size - 1` others, in three ranges: the first `original` pages are linked and have their own body; the
+next, up to `linked`, are linked and copy another page's body; the last, up to `size`, are only in the
+sitemap.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.places import HostAddresses, place_of_host
 
 FANOUT = 20
-"""Pages that a page introduces on its own host: few levels, so a large host never runs out of known URLs."""
+"""Pages that a page links to first on its host: few levels, so a large host never runs out of known URLs."""
 
 HOST_FANOUT = 75
-"""Hosts that a root page introduces: 5,000 hosts are two hops from the seed."""
+"""Hosts that a root page links to first: 5,000 hosts are two hops from the seed."""
 
 SECTIONS = "news blog guide notes field atlas letters archive garden weather journal library".split()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteHabits:
-    """How a host behaves: what it says in robots.txt and how it speaks HTTP."""
+    """Behaviour of a host: its robots.txt rules and its HTTP peculiarities."""
 
     has_robots: bool
     keeps_private: bool  # robots.txt excludes /private/ and files by wildcard
-    names_mice: bool  # robots.txt has a group for fieldmouse that excludes more than others are
+    names_mice: bool  # robots.txt has a group for fieldmouse with an extra exclusion
     has_trap: bool
     crawl_delay: float  # 0: none
     has_sitemap: bool
@@ -44,17 +43,18 @@ class SiteHabits:
     encoding: str  # "gzip", "br", "zstd" or "" for plain
     chunked: bool
     closing: bool  # closes the connection after each answer
-    validators: int  # 2: ETag and Last-Modified, 1: Last-Modified, 0: neither
+    validators: int  # closes the connection after each response
     date_lie: str  # Last-Modified is the time of the request ("now"), never moves ("never"), or is true ("")
     busy: bool
     slow: bool
     stalling: bool
-    latency: float  # this host's mean
+    # Last-Modified is the time of the request ("now"), never changes ("never"), or is true ("")
+    latency: float
 
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """One host of the meadow. `number` is its place in the order of size."""
+    """One host of the meadow. `number` is its rank by size."""
 
     number: int
     size: int
@@ -62,14 +62,14 @@ class Site:
     linked: int
     authority: str  # as in URLs and the Host header
     address: str
-    place: int  # from 1 on; all are in the first unless there are more
+    place: int  # from 1 on; 1 for all hosts if there is only one place
     salt: bytes
     twist: int  # odd, to scatter words and copies over page numbers
     sections: list[str]
     habits: SiteHabits
-    cut: int  # where the path begins in the host's URLs
-    first: int  # pages of the hosts before it
-    links_to_sites: range  # the hosts that its root page introduces
+    cut: int  # index in the host's URLs at which the path begins
+    first: int  # number of pages of all earlier hosts
+    links_to_sites: range  # the hosts that its root page links to first
 
     @property
     def origin(self) -> str:
@@ -85,7 +85,8 @@ def sizes(pages: int, hosts: int, gamma: float) -> list[int]:
     [2, 1, 1, 1]
     """
     shape = np.arange(1, hosts + 1, dtype=np.float64) ** -gamma
-    low, high = 0.0, pages / float(shape[-1])  # the shape's scale: the largest that does not exceed `pages`
+    # bounds of the shape's scale: the largest scale that does not exceed `pages`
+    low, high = 0.0, pages / float(shape[-1])
     for _ in range(200):
         scale = (low + high) / 2
         if np.maximum(1, np.floor(scale * shape)).sum() <= pages:
@@ -94,7 +95,8 @@ def sizes(pages: int, hosts: int, gamma: float) -> list[int]:
             high = scale
     counts = np.maximum(1, np.floor(low * shape)).astype(np.int64)
     short = pages - int(counts.sum())
-    # What rounding left over goes to those who are closest to one more, the largest first among equals.
+    # The remainder of rounding goes to the hosts that are closest to one more page, largest first among
+    # equals.
     order = np.argsort(counts - low * shape, kind="stable")
     for k in range(short):
         counts[order[k % hosts]] += 1
@@ -102,7 +104,7 @@ def sizes(pages: int, hosts: int, gamma: float) -> list[int]:
 
 
 class MeadowPlan:
-    """All hosts, and how to find one by its name or its address."""
+    """All hosts, with lookup by name and by address."""
 
     def __init__(self, options: MeadowOptions, port: int):
         self.options = options
@@ -126,7 +128,7 @@ class MeadowPlan:
         name = f"h{number}.a{address_number}.meadow.test" if options.has_names else address
         hidden = int(size * options.sitemap_only + 0.5) if habits.has_sitemap else 0
         copies = int(size * options.duplicates + 0.5) if size - hidden > 4 else 0
-        # Copies must be leaves of the tree of links, and the root is always an original.
+        # Copies must be leaves of the link tree, and the root is always an original.
         copies = min(copies, (size - hidden) // 2)
         hidden = min(hidden, size - 1)
         first = number * HOST_FANOUT + 1
@@ -151,14 +153,14 @@ class MeadowPlan:
 
     @cached_property
     def popular(self) -> list[Site]:
-        """Four thousand throws for a host, the larger the likelier: index it with a throw."""
+        """4,096 random hosts, weighted by size: index it with a random number."""
         bounds = np.cumsum([site.size for site in self.sites])
         rng = np.random.default_rng(self.options.seed)
         picks = np.searchsorted(bounds, rng.integers(0, int(bounds[-1]), 4096), side="right")
         return [self.sites[int(k)] for k in picks]
 
     def resolve_map(self) -> list[str]:
-        """Where the names live, as the crawler's `--resolve` reads it; empty when hosts are addresses."""
+        """Addresses of the host names in the format of `--resolve`; empty when hosts are address literals."""
         if not self.options.has_names:
             return []
         count = self.options.addresses
@@ -169,7 +171,8 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
     r = throw(options.seed, "habits", number)
     has_robots = r[0] < below(options.robots)
     trap = has_robots and r[1] < below(options.traps)
-    # The largest hosts speak gzip, the cheapest to serve: else one throw would decide how fast the meadow is.
+    # The largest hosts use gzip, the cheapest to serve; otherwise one random number would decide the meadow's
+    # speed.
     tongue = 0 if not options.compression else 19 if number < 8 and options.hosts > 8 else r[2] % 20
     return SiteHabits(
         has_robots=has_robots,

@@ -1,4 +1,4 @@
-"""A meadow as a process of its own, for experiments on real sockets."""
+"""A meadow (synthetic web) in a subprocess, for experiments on real sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 
 
 class MeadowReady(msgspec.Struct):
-    """What it says when it serves."""
+    """First line of output of the process, once it serves."""
 
     seeds: list[str]
     port: int
@@ -22,9 +22,9 @@ class MeadowReady(msgspec.Struct):
 
 @contextmanager
 def serving(options: MeadowOptions) -> Iterator[MeadowReady]:
-    """All that it writes is there when this is over."""
-    told = msgspec.json.encode(options, enc_hook=str).decode()
-    command = [sys.executable, "-m", "fieldmouse.lab.meadow", told]
+    """Serve a meadow during the context. All its files are complete when the context ends."""
+    text = msgspec.json.encode(options, enc_hook=str).decode()
+    command = [sys.executable, "-m", "fieldmouse.lab.meadow", text]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:

@@ -1,4 +1,4 @@
-"""The meadow as a process: sockets, signals, the line that says it is ready, and more processes if asked."""
+"""Server process of the synthetic web: sockets, signals, the ready line, and additional processes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BACKLOG = 4096
 
 
 def serve(options: MeadowOptions) -> int:
-    """Serve until SIGTERM or SIGINT; prints one JSON line to stdout when ready. Returns the exit code."""
+    """Serve until SIGTERM or SIGINT; print one JSON line to stdout when ready. Return the exit code."""
     addresses = HostAddresses(options.listen)
     if not addresses.on_loopback:
         for number in range(options.addresses):
-            _live_at(addresses[number])
+            _check_local(addresses[number])
     first = _listen(options.port, addresses)
     port = first.getsockname()[1]
     listeners = [first, *(_listen(port, addresses) for _ in range(options.processes - 1))]
@@ -50,10 +50,11 @@ def serve(options: MeadowOptions) -> int:
         "resolve": meadow.plan.resolve_map(),
     }
     changes = ChangeLog(meadow, options.changes, options.began) if options.changes else None
-    # The plan stays for ever: the collector need not look through it again, nor unshare it in children.
+    # The plan lives until exit: freezing it spares the collector the scan and keeps its pages shared with
+    # children.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)  # answers leave no cycles behind
+    gc.set_threshold(50_000, 20, 100)  # responses leave no cycles
     parent = os.getpid()
     children = []
     for listener in listeners[1:]:
@@ -75,8 +76,8 @@ def serve(options: MeadowOptions) -> int:
     return 0
 
 
-def _live_at(address: str) -> None:
-    """An address outside of loopback must be one of this machine's."""
+def _check_local(address: str) -> None:
+    """Check that an address outside of loopback belongs to this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
         try:
             trial.bind((address, 0))
@@ -88,8 +89,9 @@ def _live_at(address: str) -> None:
 
 
 def _listen(port: int, addresses: HostAddresses) -> socket.socket:
-    """One socket for all addresses. Only loopback reaches it, if they are loopback's and the system lets us
-    say so; the protocol hangs up on everybody who calls another address."""
+    """Open one socket for all addresses. If these are loopback addresses and the system permits it, the
+    socket is bound to
+    loopback; the protocol closes connections to any other address."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -110,7 +112,7 @@ def _listen(port: int, addresses: HostAddresses) -> socket.socket:
 def _run(
     meadow: Meadow, listener: socket.socket, parent: int, ready: bytes = b"", changes: ChangeLog | None = None
 ) -> None:
-    """Serve on one listener until told to stop, or until `parent` (if not 0) is no longer our parent."""
+    """Serve on one listener until a signal, or until `parent` (if not 0) is no longer our parent."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(meadow, listener, parent, ready, changes))
 

@@ -1,9 +1,8 @@
-"""HTTP/1.1 as the meadow speaks it: keep-alive, pipelining, HEAD, chunks, and answers that take their time.
+"""HTTP/1.1 server of the synthetic web: keep-alive, pipelining, HEAD, chunks, delayed and slow responses.
 
-One protocol object per connection. A request head is split by hand, since only
-well-meaning clients come here and every microsecond spent is taken from the crawler
-on the same machine. While an answer is delayed, dripping or held back by a full
-socket, later requests of the connection wait in the buffer.
+There is one protocol object per connection. A request head is split by hand: clients here are well-behaved,
+and every microsecond is taken from the crawler on the same machine. While a response is delayed, dripping or
+held back by a full socket, later requests of the connection wait in the buffer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _DRIPS = 20
 
 
 class Grounds:
-    """What all connections of one process share."""
+    """State shared by all connections of one process."""
 
     def __init__(self, desk: MeadowDesk, log: ArrivalLog | None, loop: asyncio.AbstractEventLoop):
         self.desk = desk
@@ -38,7 +37,7 @@ class Grounds:
         self.tick()
 
     def tick(self) -> None:
-        """Once a second: what need not be done for each request."""
+        """Do the work that is done once a second instead of per request."""
         self.date = b"Server: meadow\r\nDate: %s\r\n" % formatdate(usegmt=True).encode()
         if self.log:
             self.log.flush()
@@ -50,7 +49,7 @@ class Conversation(asyncio.Protocol):
     def __init__(self, grounds: Grounds):
         self._grounds = grounds
         self._buffer = b""
-        self._held = False  # an answer is on its way, or the socket is full
+        self._held = False  # a response is under way, or the socket is full
         self._owes = False  # counted in `answering`
         self._timer: asyncio.TimerHandle | None = None
 
@@ -58,7 +57,8 @@ class Conversation(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._address: str = transport.get_extra_info("sockname")[0]
         peer = transport.get_extra_info("peername")
-        self._client: str = peer[0] if peer else ""  # it has hung up already, and will ask for nothing
+        # without a peer the client has already disconnected and sends no request
+        self._client: str = peer[0] if peer else ""
         if not peer or self._address not in self._grounds.desk.plan.addresses:
             self._transport.abort()
 
@@ -129,7 +129,7 @@ class Conversation(asyncio.Protocol):
             self._client,
         )
         answer = grounds.desk.answer(site, ask, grounds.stands_at or time.time())
-        # HTTP/1.0 knows no chunks; there the length is given instead.
+        # HTTP/1.0 has no chunks; the length is sent instead.
         chunked = site.habits.chunked and protocol == "HTTP/1.1"
         keep = keep and not site.habits.closing
         if answer.stall:
@@ -218,7 +218,7 @@ class Conversation(asyncio.Protocol):
 
 
 def _chunks(body: bytes) -> bytes:
-    """The body in a few chunks, as a server with a small buffer would send it.
+    """Split the body into a few chunks, like a server with a small buffer.
 
     >>> _chunks(b"mouse")
     b'5\\r\\nmouse\\r\\n0\\r\\n\\r\\n'

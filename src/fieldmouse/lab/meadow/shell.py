@@ -1,4 +1,4 @@
-"""What all pages of a host have in common: style and script, menu, footer."""
+"""Parts shared by all pages of a host: style, script, menu and footer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEA
 
 
 class Shell:
-    """The pieces around a page, compressed once for a host."""
+    """Pieces around a page, compressed once per host."""
 
     def __init__(self, plan: MeadowPlan, site: Site):
         options = plan.options
@@ -40,7 +40,7 @@ class Shell:
             f'<map name="parts"><area shape="rect" coords="0,0,1,1" href="{middle}" alt="middle"></map>\n'
             '<!-- <a href="/gone/commented-out.html">an old link</a> -->\n<div id="content">\n'
         )
-        # The first host is named by every page, so whoever starts anywhere finds everything.
+        # Every page links to the first host, so a crawl finds all pages from any start.
         self.footer = fresh(
             "</article></main></div>\n<footer><p>Made of clover. "
             '<a href="mailto:mouse@meadow.test">Write to us</a>, '

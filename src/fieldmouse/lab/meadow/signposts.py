@@ -1,8 +1,8 @@
-"""What hosts tell crawlers: robots.txt and sitemaps.
+"""Robots.txt and sitemaps of the synthetic web's hosts.
 
-Groups for `*` and for fieldmouse say the same, except that fieldmouse is kept out of
-one directory more; the truth is told for fieldmouse. Pages under /private/open-
-are allowed by the longer match.
+The groups for `*` and for fieldmouse have the same rules, except that fieldmouse is excluded from one more
+directory; the ground truth is that for fieldmouse. Pages under /private/open- are allowed by the longer
+match.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PER_SITEMAP = 1000
 
 
 def exclusion(site: Site, options: MeadowOptions) -> str | None:
-    """The text of the host's robots.txt; None if it has none."""
+    """Text of the host's robots.txt; None if it has none."""
     habits = site.habits
     if not habits.has_robots:
         return None
@@ -30,7 +30,7 @@ def exclusion(site: Site, options: MeadowOptions) -> str | None:
         rules += ["Disallow: /private/", "Allow: /private/open-", "disallow: /files/*.pdf$"]
     if habits.has_trap and not options.open_traps:
         rules += ["Disallow: /*?sid= # sessions", "Disallow: /calendar/"]
-    # A group needs a rule: a Crawl-delay alone would not part it from the next one.
+    # A group needs a rule: a Crawl-delay alone would not separate it from the next one.
     rules = rules or ["Disallow:"]
     if habits.crawl_delay:
         rules.append(f"Crawl-delay: {habits.crawl_delay:g}")
@@ -43,7 +43,7 @@ def exclusion(site: Site, options: MeadowOptions) -> str | None:
 
 
 def sitemap_paths(site: Site) -> list[str]:
-    """The host's sitemap documents; if there are several, the first is the index of the others."""
+    """Paths of the host's sitemap documents; if there are several, the first is the index of the others."""
     habits = site.habits
     if not habits.has_sitemap:
         return []
@@ -56,7 +56,7 @@ def sitemap_paths(site: Site) -> list[str]:
 def sitemap(
     site: Site, path: str, options: MeadowOptions, changes: Changes, fates: Fates, at: float
 ) -> bytes | None:
-    """The sitemap document at `path`, or None if there is none."""
+    """Sitemap document at `path`, or None if there is none."""
     paths = sitemap_paths(site)
     if path not in paths:
         return None
@@ -76,7 +76,7 @@ def sitemap(
 
 
 def _places(site: Site, page: int, fates: Fates, at: float) -> list[str]:
-    """Where the page is now, and the story that came with it."""
+    """Current path of the page, and of the new page it links to."""
     if not fates.any:
         return [path_of(site, page)]
     story = [nook_path(Nook.STORY, page)] if fates.has_story(site, page, at) else []
@@ -87,7 +87,7 @@ def _places(site: Site, page: int, fates: Fates, at: float) -> list[str]:
 
 
 class _Lastmod:
-    """When a host says that its pages changed: the truth, or one of the two common lies."""
+    """Lastmod dates of a host: the truth, or one of the two common lies."""
 
     def __init__(self, site: Site, options: MeadowOptions, changes: Changes):
         self._lies = lies(site, options)
@@ -101,7 +101,7 @@ class _Lastmod:
 
 
 def lies(site: Site, options: MeadowOptions) -> bool:
-    """Whether the host's lastmod is not to be believed."""
+    """Whether the host's lastmod is wrong."""
     return throw(options.seed, "lastmod", site.number)[0] < below(options.sitemap_lies)
 
 

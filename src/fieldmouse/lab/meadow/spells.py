@@ -1,7 +1,7 @@
-"""Bad spells: a meadow whose network or nameserver is gone for a while, in the clock's time.
+"""Faults: periods in which the network or the nameserver of a synthetic web fails, in the clock's time.
 
-The trouble is on our side of the wire: hosts see nothing of it, and requests that cannot
-leave do not arrive. `dead` hosts are in trouble for good, on theirs.
+The fault is on our side of the wire: hosts see nothing of it, and requests that cannot be sent do not arrive.
+`dead` hosts fail permanently, on their side.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fieldmouse.web.dns import DnsAnswer
 
 
 class Ill(Enum):
-    """What goes wrong."""
+    """Kind of fault."""
 
     NO_NETWORK = errno.ENETUNREACH
     NO_ROUTE = errno.EHOSTUNREACH
@@ -35,7 +35,7 @@ class Ill(Enum):
 
 
 class Spell(msgspec.Struct, frozen=True):
-    """From `began` until `ended`, in epoch seconds, one thing goes wrong."""
+    """One fault from `began` until `ended`, in epoch seconds."""
 
     began: float
     ended: float
@@ -51,7 +51,7 @@ def _now(spells: Sequence[Spell], now: float, dns: bool) -> Ill | None:
 
 
 class SpellFetcher(MeadowFetcher):
-    """The meadow's fetcher through bad spells. `tries` counts the requests that did not leave."""
+    """Meadow fetcher with faults. `tries` records the requests that were not sent."""
 
     def __init__(
         self, meadow: Meadow, clock: Clock, spells: Sequence[Spell] = (), *, dead: Collection[Host] = ()
@@ -61,7 +61,7 @@ class SpellFetcher(MeadowFetcher):
         self._spells, self._dead = spells, frozenset(dead)
 
     def bury(self, host: Host) -> None:
-        """It refuses connections from now on."""
+        """Make the host refuse connections from now on."""
         self._dead |= {host}
 
     async def fetch(
@@ -80,19 +80,19 @@ class SpellFetcher(MeadowFetcher):
         )
         if cut is None or cut.ill is Ill.NO_DESCRIPTORS:
             return answer
-        # It began while we waited for the answer, which never came.
+        # The fault began while we waited for the response, which therefore never came.
         await self._clock.sleep(max(0.0, began + self._patience - self._clock.now()))
         return Failed(link, Reason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s")
 
     async def _fail(self, link: Link, ill: Ill) -> Failed:
         await self._clock.sleep(10.0 if ill is Ill.SILENT else 0.001)
         detail = os.strerror(ill.value).lower()
-        number = 0 if ill is Ill.SILENT else ill.value  # it is we who give up waiting for a connection
+        number = 0 if ill is Ill.SILENT else ill.value  # the connection attempt times out on our side
         return Failed(link, Reason.NO_CONNECTION, self._clock.now(), detail, errno=number)
 
 
 class SpellDns:
-    """The nameserver of a meadow with names, through bad spells. `mute` names get no answer, ever."""
+    """Nameserver of a meadow with names, with faults. Names in `mute` never get an answer."""
 
     def __init__(
         self, meadow: Meadow, clock: Clock, spells: Sequence[Spell] = (), *, mute: Collection[str] = ()
@@ -118,4 +118,4 @@ class SpellDns:
         return DnsAnswer((address,), 60.0)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

@@ -1,9 +1,8 @@
-"""What an obedient crawler finds in the meadow: every URL, its status, and whether it may be fetched.
+"""Ground truth of the synthetic web: the URLs a compliant crawler finds, with status and permission.
 
-Told from the plan, without rendering a page: a URL is listed if a page that may be
-read names it. URLs are written as `fieldmouse.url.resolve` would write them. A
-URL that fails at first is listed with the status it has in the end; 0 means that
-no answer ever comes. With `open_traps` the meadow has no end, and the traps are
+It is derived from the plan without rendering pages: a URL is listed if an allowed page links to it. URLs
+are written as `fieldmouse.url.resolve` writes them. A URL that fails at first is listed with its final
+status; 0 means that no response ever comes. With `open_traps` the meadow is infinite, and the traps are
 left out.
 """
 
@@ -22,7 +21,7 @@ from fieldmouse.url import Url
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One line of the truth. `allowed` is by robots.txt and by nofollow, for fieldmouse."""
+    """One line of the ground truth. `allowed` considers robots.txt and nofollow, for fieldmouse."""
 
     url: Url
     status: int

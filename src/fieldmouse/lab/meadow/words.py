@@ -1,8 +1,8 @@
-"""The words that meadow pages are made of, by topic, with the frequencies of a language.
+"""Vocabulary of the synthetic web's pages, by topic, with natural word frequencies.
 
-Text is drawn by Zipf's law from common words and from a topic's own, so that a
-search for a topic's word finds the pages about it and ranks them. Paragraphs are
-made once for the whole meadow; pages choose among them.
+Text is drawn by Zipf's law from common words and from the words of a topic, so that a search for a topic's
+word finds and ranks the pages about it. Paragraphs are made once for the whole meadow; pages choose among
+them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NAMES = tuple(TOPICS)
 TOPIC_WORDS = tuple(tuple(words.split()) for words in TOPICS.values())
 FLAT = tuple(word for words in TOPIC_WORDS for word in words)
 PER_TOPIC = 32
-"""Paragraphs made for each topic."""
+"""Number of paragraphs per topic."""
 
 _ONSETS = "b br c cl d dr f fl g gr h j k l m n p pl qu r s st t tr v w".split()
 _RHYMES = "a al an ar el en er ib il in ind ir ol on or os ul um un ur".split()
@@ -75,7 +75,7 @@ def paragraphs(seed: int) -> list[list[str]]:
     tail = rare_words(3000)
     made = []
     for own in TOPIC_WORDS:
-        # Common words by Zipf's law over 60 %, the topic's over 20 %, the tail over the rest.
+        # Common words by Zipf's law get 60 %, the topic's words 20 %, the tail the rest.
         vocabulary = np.array([*COMMON, *own, *tail])
         weights = np.concatenate([0.6 * _zipf(len(COMMON)), 0.2 * _zipf(len(own)), 0.2 * _zipf(len(tail))])
         lengths = rng.integers(60, 131, PER_TOPIC)

@@ -1,7 +1,8 @@
-"""The crawl of `places` in virtual time: whole agents, with a board in memory and the meadow's own fetcher.
+"""Trial of agents in several places, in virtual time.
 
-It takes seconds where real processes take minutes. A seed gives the web, and not the course of the crawl:
-agents draw by lot.
+Whole agents run with an in-memory coordinator and the synthetic web's fetcher. A trial takes seconds where
+real processes take minutes. A seed determines the web, but not the course of the crawl, because agents
+draw at random.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from fieldmouse.url import Url
 
 
 def crossed(path: Path, land: Region, policy: str, seed: int) -> tuple[Crossing, list[bytes]]:
-    """One crawl into `path`, by an agent in every place; and what was learned of each host."""
+    """Crawl once into `path`, with an agent in every place; return the result and the learned data of each
+    host."""
     meadow = Meadow(msgspec.structs.replace(land.options(seed, path), arrivals=None))
     settings = Settings().override(
         {

@@ -1,4 +1,4 @@
-"""A network over time: what the thesis plots, averaged over many webs."""
+"""Course of a network over time, averaged over many webs, as the thesis plots it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ PIECES = 150
 class NetworkCourse:
     """Runs on several webs (rows) in pieces of time (columns)."""
 
-    ends: Reals  # of the pieces, in seconds
-    visits: Reals  # a second
+    ends: Reals  # end of each piece, in seconds
+    visits: Reals  # per second
     unfair: Reals  # standard deviation of process times, seconds
     exchanges: Reals  # of whole runs
 
     @property
     def rate(self) -> Reals:
-        """Visits a second over the last half, of each run."""
+        """Visits per second over the last half of each run."""
         return np.asarray(self.visits[:, PIECES // 2 :].mean(axis=1))
 
     @property
     def fairness(self) -> Reals:
-        """Over the last half, of each run."""
+        """Fairness over the last half of each run."""
         return np.asarray(self.unfair[:, PIECES // 2 :].mean(axis=1))
 
 
 def course(
     setting: NetworkSetting, seeds: Sequence[int], done: Callable[[int], None] = lambda runs: None
 ) -> NetworkCourse:
-    """Play `setting` once for each seed; `done` is told how many runs are."""
+    """Play `setting` once for each seed; `done` receives the number of finished runs."""
     ends = np.linspace(0.0, setting.seconds, PIECES + 1)[1:]
     measured = np.zeros((len(seeds), PIECES + 1, len(Measured)))
     for row, seed in enumerate(seeds):

@@ -1,9 +1,9 @@
-"""The simulated web: where hosts and agents are, and how long a visit takes.
+"""Simulated web: locations of hosts and agents, and durations of visits.
 
-Two readings of the thesis's round-trip time (its equation 7.2). As printed, the logarithm of a
-distance of 1 is 0, so that the next partition is as near as one's own (`literal`). The thesis's own
-figure plots it from a distance of 1 on; with distances one larger, and half a second of work with
-each visit, the printed throughput of consistent hashing comes out (`calibrated`).
+The thesis's round-trip time (its equation 7.2) has two readings. As printed, the logarithm of a distance
+of 1 is 0, so the next partition is as near as the agent's partition (`literal`). The thesis's figure plots
+it from a distance of 1 on; with distances one larger, and half a second of work per visit, the result is
+the printed throughput of consistent hashing (`calibrated`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from fieldmouse.policy.balance.kalman import Reals
 
 PARTITIONS = 4
 SHARES = (6, 13, 25, 56)
-"""Hosts of a hundred in each partition."""
+"""Percentage of hosts in each partition."""
 CONFUSION = 7.0
-"""The thesis's k: how much distance costs."""
+"""The thesis's k: the cost of distance."""
 LEAVES = 20
-"""Subnets that hold hosts, for IPMicra."""
+"""Number of subnets with hosts, for IPMicra."""
 REGIONS = 6
 
 
 class TripReading(StrEnum):
-    """How the printed formula is read."""
+    """Reading of the printed formula."""
 
     LITERAL = "literal"
     CALIBRATED = "calibrated"
 
 
 OVERHEAD = {TripReading.LITERAL: 0.0, TripReading.CALIBRATED: 0.5}
-"""Seconds that an agent works with each visit besides the round trip."""
+"""Seconds of an agent's work per visit besides the round trip."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,14 +50,17 @@ class Web:
 
     @property
     def service(self) -> Reals:
-        """Mean seconds that a visit keeps its agent."""
+        """Mean seconds for which a visit occupies its agent."""
         return self.trip + self.overhead
 
 
 def web(
     rng: Generator, *, times: int = 1, agents: int = 4, reading: TripReading = TripReading.LITERAL
 ) -> Web:
-    """The thesis's hosts, each `times` over, dealt to the partitions by lot; agents stand in turn in each."""
+    """Make the thesis's hosts, each `times` over, and assign them to the partitions at random.
+
+    Agents are assigned to the partitions in turn.
+    """
     order = rng.permutation(100 * times)
     means = np.tile(np.array(MEANS) / 1000, times)[order]
     spreads = np.tile(np.array(SPREADS) / 1000, times)[order]
@@ -67,6 +70,6 @@ def web(
         apart += 1.0
     far = np.log(np.maximum(apart, 1.0))
     trip = means[:, None] * (1 + CONFUSION / PARTITIONS * far)
-    # Hosts are in the order of their partitions: five in a row share one, or two that are neighbours.
+    # Hosts are ordered by partition: the hosts of a subnet are in the same or in neighbouring partitions.
     subnet = np.arange(100 * times, dtype=np.int64) * LEAVES // (100 * times)
     return Web(trip, spreads, OVERHEAD[reading], subnet)

@@ -1,4 +1,4 @@
-"""The arrays of a simulated network, and what its numbers mean: what the kernel works on."""
+"""Arrays of a simulated network, on which the kernel works, and the meaning of their entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class BalanceRule(IntEnum):
-    """Who decides, as the kernel knows it."""
+    """Balancing rule, as a number for the kernel."""
 
     KALMAN = 0
     RING = 1
@@ -25,7 +25,7 @@ class BalanceRule(IntEnum):
 
 
 class Knobs(NamedTuple):
-    """What does not change while the simulation runs."""
+    """Parameters that are constant during the simulation."""
 
     rule: int
     overhead: float
@@ -39,71 +39,71 @@ class Knobs(NamedTuple):
     loyal: float
     heed: float
     others: int
-    unmet: float  # variance of the logarithm of a stranger's trip, at first
-    more: float  # visits that a host is expected to get, besides as many as it had
+    unmet: float  # initial variance of the logarithm of an unknown host's trip
+    more: float  # visits a host is expected to get in addition to its past number of visits
     share_most: float  # see `policy.balance.sharing.Sharing`
     share_even: float
     share_slope: float
     share_few: float
     share_busy: float
     share_fuller: float
-    threshold: float  # nearness: a visit that takes longer speaks against the agent
-    patience: int  # nearness: after so many of them the subnet is given away
-    lease: float  # seconds until the hosts of an agent that died are taken over
-    transfer: float  # seconds that a host is on its way from one agent to another
+    threshold: float  # nearness: a longer visit counts as a complaint against the agent
+    patience: int  # nearness: number of complaints after which the subnet is reassigned
+    lease: float  # seconds until the hosts of a dead agent are taken over
+    transfer: float  # seconds that a host takes from one agent to another
     delay: float  # seconds between two visits of a host
-    drift: float  # standard deviation of the logarithm of a round trip that wanders; 0: none wanders
-    memory: float  # seconds in which it wanders
+    drift: float  # standard deviation of the logarithm of a drifting round trip; 0: no drift
+    memory: float  # time constant of the drift in seconds
 
 
 class NetworkTables(NamedTuple):
-    """One row a host or an agent; the kernel changes all but the first three."""
+    """One row per host or agent; the kernel changes all but the first three arrays."""
 
     trip: Reals  # host, agent: mean seconds
     spread: Reals  # host
     subnet: Ints  # host
-    owner: Ints  # ring: the host's agent now
+    owner: Ints  # ring: the current agent of the host
     region: Ints  # nearness: the region of each subnet
-    keeper: Ints  # nearness: the agent of each subnet, -1 if nobody yet
-    complaints: Ints  # nearness: of each subnet
-    wander: Reals  # host, agent: the logarithm by which trips differ now
-    learned: Ints  # host: visits that were learned from
+    keeper: Ints  # nearness: the agent of each subnet, -1 if none yet
+    complaints: Ints  # nearness: number per subnet
+    wander: Reals  # host, agent: logarithm of the current drift factor of trips
+    learned: Ints  # host: visits learned from
     usual: Reals  # host: its usual round trip
-    mean: Reals  # host, agent: what is believed; below 0 if nobody knows
+    mean: Reals  # host, agent: believed mean; below 0 if unknown
     variance: Reals
-    stamp: Reals  # host: when it was put into the queue it is in
-    at: Ints  # host: whose queue
-    visits: Ints  # host: in the span that is measured
-    ready: Reals  # heap of hosts on their way: when they arrive
-    waiting: Ints  # ... and which
+    stamp: Reals  # host: time at which it joined its queue
+    at: Ints  # host: agent whose queue it is in
+    visits: Ints  # host: visits in the measured span
+    ready: Reals  # heap of hosts in transit: their arrival times
+    waiting: Ints  # ... and their numbers
     queue: Ints  # agent, place
     head: Ints  # agent
     length: Ints  # agent
-    serving: Ints  # agent: the host it visits, -1 for none
-    until: Reals  # agent: when that ends
+    serving: Ints  # agent: the host being visited, -1 for none
+    until: Reals  # agent: end of that visit
     took: Reals  # agent: the round trip of that visit
     process: Reals  # agent: queue time and round trip of that visit
-    slow: Reals  # agent: how many times longer its trips take
+    slow: Reals  # agent: factor by which its trips are slower
     alive: Flags  # agent
-    told: Reals  # agent: its backlog as advertised last
-    backlog: Reals  # ... and with what came since, as others know it
+    told: Reals  # agent: its backlog as last advertised
+    backlog: Reals  # ... plus later arrivals, as others know it
     price: Reals  # agent
-    speed: Reals  # agent: as it advertises it
-    hosts: Reals  # agent: hosts in its queue, with it, or on their way to it
-    load: Reals  # agent: its utilisation, as it advertises it
-    outlook: Reals  # agent, and nobody: what first visits taught
+    speed: Reals  # agent: as advertised
+    hosts: Reals  # agent: hosts in its queue, in service, or in transit to it
+    load: Reals  # agent: its utilisation, as advertised
+    outlook: Reals  # agent, and a last row for no agent: statistics of first visits
     pace: Reals  # agent: mean seconds of its visits
     measured: Reals  # see `Measured`
-    worked: Reals  # agent: process times of its visits in the span, added up
+    worked: Reals  # agent: sum of process times of its visits in the span
     served: Ints  # agent: visits in the span
-    expected: Reals  # agent: room for beliefs
-    drawn: Reals  # ... for numbers drawn
+    expected: Reals  # agent: scratch space for beliefs
+    drawn: Reals  # ... for random numbers
     share: Reals  # ... for share prices
-    places: Ints  # ... and for places of agents that are compared
+    places: Ints  # ... and for the agents to compare
 
 
 class Measured(IntEnum):
-    """Places in `NetworkTables.measured`."""
+    """Indices in `NetworkTables.measured`."""
 
     NOW = 0
     HEAP = 1

@@ -1,4 +1,4 @@
-"""The simulation: agents that serve hosts one after another, and say of each who visits it next."""
+"""Compiled simulation of agents that serve hosts one at a time and choose each host's next visitor."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fieldmouse.lab.network.floor import Knobs, NetworkTables
 from fieldmouse.policy.balance import delays, kalman, nearness, outlook, pace, priced, sharing
 from fieldmouse.policy.balance.priced import NOTHING, WELL_KNOWN
 
-# `BalanceRule` and `Measured`, as the compiler wants them
+# `BalanceRule` and `Measured` as constants for the compiler
 _KALMAN, _RING, _NEARNESS, _SHORTEST, _TWO, _PRICED = 0, 1, 2, 3, 4, 5
 _NOW, _HEAP, _VISITS, _EXCHANGES, _UNFAIR, _SPAN, _ADVERT_AT, _DRIFT_AT = 0, 1, 2, 3, 4, 5, 6, 7
 _SHORTEST_TRIP = 0.001
 _DRIFT_EVERY = 100.0
 
-# The rules are plain Python, for live agents; here they are compiled.
+# The rules are plain Python for live agents; here they are compiled.
 shortest_delay, better_of_two = compiled(delays.shortest_delay), compiled(delays.better_of_two)
 learn, least_drawn = compiled(kalman.learn), compiled(kalman.least_drawn)
 cheapest, reprice = compiled(priced.cheapest), compiled(priced.reprice)
@@ -30,7 +30,7 @@ expected_trip, usual_of_all = compiled(outlook.expected_trip), compiled(outlook.
 
 @compiled
 def advance(rng: Generator, t: NetworkTables, k: Knobs, until: float, measuring: bool) -> None:
-    """Play until then; `measuring` says whether the time counts."""
+    """Simulate until `until`; `measuring` includes the time in the measurements."""
     agents = len(t.until)
     while True:
         agent, at = -1, until
@@ -62,7 +62,7 @@ def advance(rng: Generator, t: NetworkTables, k: Knobs, until: float, measuring:
 
 @compiled
 def _measure(t: NetworkTables, seconds: float) -> None:
-    """Fairness as the thesis has it: how far apart the process times of the visits under way are."""
+    """Measure fairness as in the thesis: the spread of the process times of the current visits."""
     count, total, squares = 0, 0.0, 0.0
     for agent in range(len(t.until)):
         if t.alive[agent]:
@@ -102,16 +102,17 @@ def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, 
 
 @compiled
 def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
-    """What the visit teaches."""
+    """Learn from a finished visit."""
     if k.rule == _KALMAN:
         learn(t.mean[host], t.variance[host], agent, t.process[agent], k.observation, k.transition)
         return
-    took = t.took[agent] + k.overhead  # what counts is how long the agent is kept
-    if t.variance[host, agent] < k.observation * WELL_KNOWN:  # who knows the host: is it we who are slow?
+    took = t.took[agent] + k.overhead  # the measure is the time for which the agent is occupied
+    # the host is well known, so a difference is due to our speed
+    if t.variance[host, agent] < k.observation * WELL_KNOWN:
         expected = t.mean[host, agent]
         t.speed[agent] = speed_after(t.speed[agent], took, expected, k.least * expected)
     trip = max(took / t.speed[agent], NOTHING)
-    if t.mean[host, agent] < 0.0:  # nobody knows it from there
+    if t.mean[host, agent] < 0.0:  # first visit from this agent
         if t.learned[host] > 0:
             surprised(t.outlook[agent], usual_of_all(t.mean[host])[0], np.log(trip))
         t.mean[host, agent] = trip
@@ -123,7 +124,7 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
 
 @compiled
 def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> int:
-    """Who visits `host` next; `here` is the agent that has it, or -1."""
+    """Choose the agent that visits `host` next; `here` is the agent that has it, or -1."""
     agents = len(t.until)
     mean, variance = t.mean[host], t.variance[host]
     if k.rule == _RING:
@@ -134,7 +135,7 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
             t.complaints[subnet] += 1
         keeper = t.keeper[subnet]
         if keeper < 0 or not t.alive[keeper] or t.complaints[subnet] >= k.patience:
-            for agent in range(agents):  # a ping measures the way, and not what the server does
+            for agent in range(agents):  # a ping measures the distance, not the server's work
                 t.drawn[agent] = t.trip[host, agent] * t.slow[agent] * np.exp(t.wander[host, agent])
             told = keeper < 0
             t.keeper[subnet] = delegate(subnet, t.region, t.keeper, t.drawn, t.alive, k.threshold, told)
@@ -160,7 +161,8 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
     many = _consider(rng, t, k, here)
     for turn in range(many):
         t.drawn[turn] = rng.standard_normal()
-    looker = t.outlook[here] if here >= 0 else t.outlook[agents]  # who is nobody was never surprised
+    # without an agent there are no surprises to learn from
+    looker = t.outlook[here] if here >= 0 else t.outlook[agents]
     usual, tried = usual_of_all(mean)
     unmet, spread = expected_trip(looker, usual, k.unmet)
     _share(t, k, many)
@@ -192,7 +194,8 @@ def _share(t: NetworkTables, k: Knobs, many: int) -> None:
 
 @compiled
 def _consider(rng: Generator, t: NetworkTables, k: Knobs, here: int) -> int:
-    """Put the agents that are compared into `places`: all if they are few, else some by lot. How many?"""
+    """Put the agents to compare into `places`: all if they are few, otherwise a random sample. Return their
+    number."""
     agents = len(t.until)
     if agents <= k.others + 1:
         for agent in range(agents):
@@ -222,7 +225,7 @@ def _enqueue(rng: Generator, t: NetworkTables, k: Knobs, host: int, agent: int, 
     t.at[host], t.stamp[host] = agent, now
     t.queue[agent, (t.head[agent] + t.length[agent]) % places] = host
     t.length[agent] += 1
-    # What is sent is known at once, so that nobody sends more than the next advert allows for.
+    # Transfers are known at once, so agents do not send more than the next advertisement allows for.
     t.backlog[agent] += t.pace[agent] / len(t.until)
     if t.alive[agent] and t.serving[agent] < 0:
         _serve(rng, t, k, agent, now)
@@ -250,7 +253,7 @@ def _advertise(t: NetworkTables, k: Knobs) -> None:
 
 @compiled
 def _drift(rng: Generator, t: NetworkTables, k: Knobs) -> None:
-    """Round trips wander: an Ornstein-Uhlenbeck process for each host and agent."""
+    """Let round trips drift: an Ornstein-Uhlenbeck process for each host and agent."""
     t.measured[_DRIFT_AT] += _DRIFT_EVERY
     kept = np.exp(-_DRIFT_EVERY / k.memory)
     fresh = k.drift * np.sqrt(1 - kept * kept)
@@ -261,7 +264,7 @@ def _drift(rng: Generator, t: NetworkTables, k: Knobs) -> None:
 
 @compiled
 def orphans(rng: Generator, t: NetworkTables, k: Knobs, agent: int) -> None:
-    """The lease of an agent that died has run out: its hosts are somebody else's now."""
+    """Reassign the hosts of a dead agent whose lease has expired."""
     now = t.measured[_NOW]
     if t.serving[agent] >= 0:
         host = t.serving[agent]
@@ -284,7 +287,7 @@ def _take_over(rng: Generator, t: NetworkTables, k: Knobs, agent: int, host: int
 
 @compiled
 def begin(rng: Generator, t: NetworkTables, k: Knobs) -> None:
-    """Deal all hosts to agents, as the rule has it when nothing is known."""
+    """Assign all hosts to agents by the rule, without prior knowledge."""
     for host in range(t.trip.shape[0]):
         chosen = choose(rng, t, k, host, -1)
         t.hosts[chosen] += 1

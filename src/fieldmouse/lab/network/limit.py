@@ -1,11 +1,11 @@
-"""The best that anybody could do: every host visited equally often, by whoever does it cheapest over all.
+"""Upper bound of the throughput when every host is visited equally often.
 
-A linear programme: visits of each host are divided among agents so that the busiest agent has as little to
-do as possible. Hosts that are alike are one host, so many times, and so are agents: of the thesis's
-web there are at most 400 different hosts and few different agents, however large it is.
+A linear programme divides the visits of each host among agents so that the load of the busiest agent is
+minimal. Equal hosts are merged into one with a multiplicity, and so are equal agents: the thesis's web has
+at most 400 different hosts and few different agents at any size.
 
-It is a limit for who visits all hosts equally often. Who visits slow hosts a little less often than fast
-ones may have a harmonic throughput some per cent above it.
+The bound holds for policies that visit all hosts equally often. A policy that visits slow hosts a little
+less often than fast ones may have a harmonic throughput some per cent above it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fieldmouse.policy.balance.kalman import Reals
 
 
 def least_load(service: Reals) -> float:
-    """Seconds of the busiest agent while each host is visited once, divided as well as can be."""
+    """Minimal seconds of the busiest agent while each host is visited once."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, hstack
 
@@ -25,7 +25,7 @@ def least_load(service: Reals) -> float:
     hosts, agents = kinds.shape
     number = hosts * agents
     columns = np.arange(number)
-    # What a kind of agent does of the visits of a kind of host; the load is that of one of these agents.
+    # Work of one kind of agent for the visits of one kind of host; the load is that of one of these agents.
     work = (kinds * hosts_alike[:, None] / agents_alike).ravel()
     loads = csr_array((work, (columns % agents, columns)), shape=(agents, number))
     whole = csr_array((np.ones(number), (columns // agents, columns)), shape=(hosts, number))
@@ -42,5 +42,5 @@ def least_load(service: Reals) -> float:
 
 
 def limit(service: Reals) -> float:
-    """Visits a second of the whole network when all hosts are visited equally often."""
+    """Visits per second of the whole network when all hosts are visited equally often."""
     return len(service) / least_load(service)

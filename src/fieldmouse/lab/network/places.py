@@ -1,7 +1,7 @@
-"""A crawl by agents in several places, on real processes: who visits which host, and how fast it goes.
+"""Trial of agents in several places on real processes: visits per host and place, and the speed of the crawl.
 
-A Redis server, a meadow whose answers take longer from one place to another, and an agent in each place, all
-on loopback. What happened is read from the requests that arrived at the meadow.
+It starts a Redis server, a synthetic web whose responses take longer between places, and an agent in each
+place, all on loopback. The result is read from the requests that arrived at the meadow.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from fieldmouse.lab.meadow.plan import MeadowPlan
 from fieldmouse.lab.meadow.process import serving
 
 VISITORS = "127.9.0"
-"""Agents speak from here; the last number says the place."""
+"""Source addresses of agents; the last number is the place."""
 _HOSTS = "127.20.0.0/16"
-_WAIT = 60.0  # seconds for a server to be there
+_WAIT = 60.0  # seconds for a server to start
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """How far hosts are from agents, and what bounds the crawl."""
+    """Distances between hosts and agents, and the limits of the crawl."""
 
     hosts: int = 24
     pages: int = 2_400
@@ -39,10 +39,10 @@ class Region:
     near: float = 0.005
     far: float = 0.5
     delay: float = 0.2
-    robots: int = 100  # of each agent
+    robots: int = 100  # per agent
 
     def options(self, seed: int, folder: Path) -> MeadowOptions:
-        """All hosts are of one size, so that none is left for the end; nothing goes wrong."""
+        """Options with hosts of equal size, so that none is left for the end, and without errors."""
         return MeadowOptions(
             hosts=self.hosts, pages=self.pages, gamma=0.0, seed=seed, port=0, listen=_HOSTS,
             places=self.places, near=self.near, far=self.far, page_kb=2.0, links=20, busy=0.0, traps=0.0,
@@ -55,21 +55,21 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What the server saw of a crawl under one policy."""
+    """Requests of a crawl under one policy, as the server saw them."""
 
-    times: Sequence[float]  # of each request, from the first on
-    near: Sequence[bool]  # whether it came from the host's own place
-    moves: int  # requests from another place than the one before to that host
+    times: Sequence[float]  # of each request, since the first
+    near: Sequence[bool]  # whether it came from the host's place
+    moves: int  # requests from another place than the previous request to that host
     hosts: int
 
     @property
     def pace(self) -> float:
-        """Requests a second over the middle eight tenths of them: starting and ending are left out."""
+        """Requests per second over the middle 80 %, without start and end."""
         first, last = len(self.times) // 10, 9 * len(self.times) // 10
         return (last - first) / (self.times[last] - self.times[first])
 
     def near_share(self, since: float = 0.5) -> float:
-        """How many of the later requests came from near by."""
+        """Share of nearby requests among the requests after the fraction `since`."""
         late = self.near[int(since * len(self.near)) :]
         return sum(late) / len(late)
 
@@ -97,7 +97,7 @@ def cross(land: Region, policy: str, folder: Path, seed: int) -> Crossing:
 
 
 def crossing(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> Crossing:
-    """Read the crawl from what the meadow logged."""
+    """Compute the result from the arrivals at the meadow."""
     places = [place_of_visitor(arrival.client, plan.options.places) for arrival in arrivals]
     near = [
         plan.by_address[arrival.address].place == place

@@ -1,4 +1,4 @@
-"""One run of a network, from the deal of the hosts to its figures."""
+"""One run of a simulated network, from the assignment of hosts to its figures."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fieldmouse.policy.balance.ring import Ring
 from fieldmouse.policy.balance.sharing import SHARING, Sharing
 
 FROM, TO = 20_000.0, 40_000.0
-"""Seconds in which a shock lasts."""
+"""Seconds at which a shock starts and ends."""
 SLOWER = 5.0
 STRUCK = 3
-"""The agent that a shock strikes: the fourth."""
+"""The agent that a shock hits: the fourth."""
 LEASE = 15.0
 
 RULES = {
@@ -37,7 +37,7 @@ RULES = {
 
 
 class Shock(StrEnum):
-    """What happens to the network on its way."""
+    """Disturbance of the network during a run."""
 
     NONE = "none"
     SLOW = "slow"
@@ -48,10 +48,10 @@ class Shock(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NetworkSetting:
-    """All that a run depends on, but for its seed."""
+    """Parameters of a run, except for its seed."""
 
     policy: str = "priced"
-    times: int = 1  # the thesis's hosts, so many times: 1 is Small, 10 is Large
+    times: int = 1  # copies of the thesis's hosts: 1 is Small, 10 is Large
     agents: int = 4
     reading: TripReading = TripReading.LITERAL
     seconds: float = 150_000.0
@@ -62,12 +62,12 @@ class NetworkSetting:
     delay: float = 0.0
     pricing: Pricing = field(default_factory=Pricing)
     sharing: Sharing = SHARING
-    complaints: int = 0  # after which IPMicra offers a subnet anew; 0: as the thesis has it
-    work: float | None = None  # seconds that an agent works with each visit; None: as the reading has it
+    complaints: int = 0  # number after which IPMicra reassigns a subnet; 0: as in the thesis
+    work: float | None = None  # seconds of an agent's work per visit; None: as in the reading
 
     @property
     def span(self) -> tuple[float, float]:
-        """What is measured: the shock while it lasts, else the last half."""
+        """Measured span: the duration of the shock, otherwise the last half."""
         if self.shock in (Shock.SLOW, Shock.DIE):
             return FROM, min(TO, self.seconds)
         if self.shock is Shock.JOIN:
@@ -77,9 +77,9 @@ class NetworkSetting:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFigures:
-    """What came of it, over the span."""
+    """Results of a run over the measured span."""
 
-    throughput: float  # visits a second
+    throughput: float  # visits per second
     harmonic_throughput: float  # hosts over the mean time between two visits of a host
     limit: float
     fairness: float  # mean over time of the standard deviation of process times, in seconds
@@ -93,7 +93,7 @@ class NetworkFigures:
 
 
 def run(setting: NetworkSetting, seed: int) -> NetworkFigures:
-    """Play it. The same seed deals the same web to every policy."""
+    """Play one run. The same seed gives the same web to every policy."""
     game = NetworkGame(setting, ground_of(setting, seed), seed)
     start, end = setting.span
     if setting.shock is Shock.NONE or setting.shock is Shock.DRIFT:
@@ -107,14 +107,14 @@ def run(setting: NetworkSetting, seed: int) -> NetworkFigures:
 
 
 def ground_of(setting: NetworkSetting, seed: int) -> Web:
-    """The web that a seed deals."""
+    """The web of a seed."""
     agents = setting.agents + (setting.shock is Shock.JOIN)
     ground = web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
     return replace(ground, overhead=_work(setting))
 
 
 class NetworkGame:
-    """A network at some time."""
+    """State of a simulated network."""
 
     def __init__(self, setting: NetworkSetting, ground: Web, seed: int):
         self._setting, self._web, self._rng = setting, ground, default_rng([seed, 2])
@@ -125,14 +125,14 @@ class NetworkGame:
         advance(self._rng, self._tables, self._knobs, until, measuring)
 
     def strike(self) -> None:
-        """The shock comes."""
+        """Apply the shock."""
         tables, shock = self._tables, self._setting.shock
         if shock is Shock.SLOW:
             tables.slow[STRUCK] = SLOWER
         elif shock is Shock.DIE:
             tables.alive[STRUCK] = False
             tables.owner[:] = _owners(tables.alive, len(tables.owner))
-            # What it was at is lost; the rest waits until its lease has run out.
+            # Its current visit is lost; the rest waits until its lease expires.
             tables.until[STRUCK] = np.inf
             self.advance(FROM + LEASE, measuring=True)
             orphans(self._rng, tables, self._knobs, STRUCK)
@@ -142,15 +142,13 @@ class NetworkGame:
 
     @property
     def tables(self) -> NetworkTables:
-        """Where everybody is; to read only."""
+        """Arrays of the simulation; read only."""
         return self._tables
 
     def figures(self) -> NetworkFigures:
         tables, measured = self._tables, self._tables.measured
         span = measured[Measured.SPAN]
-        visits = np.maximum(
-            tables.visits, 0.5
-        )  # of one that was never visited the cycle is longer than the span
+        visits = np.maximum(tables.visits, 0.5)  # the cycle of an unvisited host is longer than the span
         mean = tables.worked[tables.alive] / np.maximum(tables.served[tables.alive], 1)
         return NetworkFigures(
             throughput=float(measured[Measured.VISITS] / span),
@@ -163,7 +161,7 @@ class NetworkGame:
         )
 
     def _service(self) -> Reals:
-        """What a visit costs in the span, on the mean: the limit is that of the shocked system."""
+        """Mean cost of a visit in the span: the limit is that of the system under shock."""
         tables = self._tables
         service = self._web.trip * tables.slow + self._web.overhead
         return np.ascontiguousarray(service[:, tables.alive])

@@ -1,1 +1,1 @@
-"""Polling played in slots: pages that change by chance, and policies that decide which to look at again."""
+"""Simulation of polling in slots: pages that change at random, and policies that choose which to poll."""

@@ -1,8 +1,8 @@
-"""Policies against each other, at the same budget on the same fate of the same pages.
+"""Contest of polling policies with the same budget on the same pages and changes.
 
-Each gets what it needs: automata are planned anew after every slot and polled at random, as printed (and also
-evenly, which they did not ask for), the multiplicative rule comes with the factors of Nutch and with those of
-StormCrawler, and the oracle is told the true rates, also after a switch.
+Each policy gets its best conditions: automata are replanned after every slot and polled at random, as
+printed (and also evenly, which the paper does not ask for), the multiplicative rule has the factors of
+Nutch and those of StormCrawler, and the oracle knows the true rates, also after a switch.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ POPULATIONS: Mapping[str, Callable[[int], PageSet]] = {
     "zipf": lambda seed: zipf(),
     "heavy": lambda seed: heavy(np.random.default_rng([seed, 0])),
 }
-"""Pages by name, of a seed."""
+"""Page sets by name, as functions of a seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """How a policy is played.
+    """Settings with which a policy is played.
 
-    is_free: at the natural budget it takes what it wants, if its spacing is its own, since that is
-    what the budget is.
+    is_free: with its default spacing the policy has no limit at the natural budget, because that budget is
+    its consumption.
     """
 
     chosen: Chooses
@@ -52,7 +52,7 @@ class Contestant:
 
 
 def rates_of(p: Reals) -> Reals:
-    """Changes a slot of a process that leaves a slot without any with the chance 1 - p."""
+    """Changes per slot of a process whose probability of a slot without change is 1 - p."""
     return -np.log1p(-np.minimum(p, 1 - 1e-15))
 
 
@@ -73,13 +73,13 @@ def contestants(states: int = NATURAL_STATES) -> dict[str, Contestant]:
 
 
 def natural(pages: PageSet) -> float:
-    """Polls a slot that 16-state automata use where no node is ever full, exactly."""
+    """Exact number of polls per slot that 16-state automata use if no node is ever full."""
     law = FreeLaw.of(pages.p, NATURAL_STATES)
     return law.spell(law.steady()).polls
 
 
 def tight(pages: PageSet, states: int = NATURAL_STATES) -> float:
-    """A tenth more than automata use at least: those all in state 1."""
+    """A tenth more than the minimum of automata, which is all of them in state 1."""
     return 1.1 * pages.pages / states
 
 
@@ -95,7 +95,7 @@ def game(
     switch_every: int = 0,
     bursts: Bursts | None = None,
 ) -> SlotCourse:
-    """One policy on some pages; without a budget at the natural one, without a spacing in its own."""
+    """Play one policy on some pages. Default budget: the natural one; default spacing: the policy's."""
     known = contestants(states)
     if name not in known:
         raise UsageError(f"no polling policy `{name}` is played here", f"it is one of {', '.join(known)}")
@@ -118,7 +118,7 @@ def game(
 
 @dataclass(frozen=True, slots=True)
 class Bout:
-    """What one policy came to, on pages of one kind, with one seed."""
+    """Result of one policy on one population, with one seed."""
 
     population: str
     weather: str
@@ -133,7 +133,7 @@ WEATHERS: Mapping[str, tuple[int, Bursts | None]] = {
     "switching": (1000, None),
     "bursty": (0, Bursts()),
 }
-"""Slots between two switches of the chances, and whether pages have busy spells."""
+"""Slots between two switches of the probabilities, and bursts of the pages."""
 
 FIELD: tuple[tuple[str, Spacing], ...] = (
     ("optimal", Spacing.EVEN),
@@ -158,7 +158,7 @@ def bouts(
     field: tuple[tuple[str, Spacing], ...] = FIELD,
     is_tight: bool = False,
 ) -> Iterator[Bout]:
-    """All policies on all pages in all weathers, at the natural budget or the tight one."""
+    """Play all policies on all populations under all conditions, at the natural budget or the tight one."""
     for population in populations:
         for seed in seeds:
             pages = POPULATIONS[population](seed)

@@ -1,13 +1,13 @@
-"""The exact law of the free automaton: where it is after any number of slots, and for ever.
+"""Exact distribution of the free automaton, after any number of slots and in the steady state.
 
-Free means that no node is ever full. Then pages do not know of each other, and a page is a chain of 2N
-states: the automaton's state, and whether the copy is stale. A slot is: the page changes with
-probability p, it is polled with probability s/N, and the automaton learns whether the copy was
-stale. So the mean of all weights is a sum of means and its variance a sum of variances. It is the twin of
-the simulation, which must not know it.
+Free means that no node is ever full. Pages are then independent, and a page is a chain of 2N states: the
+automaton's state, and whether the copy is stale. In a slot the page changes with probability p, it is
+polled with probability s/N, and the automaton learns whether the copy was stale. The mean of all weights
+is therefore a sum of means and its variance a sum of variances. This is the twin of the simulation, and
+the simulation must not use it.
 
-Staleness has to be part of the state: a poll finds a change if there was any since the last
-poll, not only in this slot.
+Staleness has to be part of the state: a poll finds a change if there was any since the last poll, not only
+in this slot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FRESH, STALE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class SlotLaw:
-    """Of all pages together in one slot: the total weight at its start, with its spread, and what it brings.
+    """All pages together in one slot: the total weight at its start, with its spread, and the slot's results.
 
     `polls` and `updates` are expected numbers, `fresh` is the share of fresh copies at its end.
     """
@@ -61,13 +61,13 @@ class FreeLaw:
 
     @classmethod
     def of(cls, p: Reals, resolution: int) -> FreeLaw:
-        """Of pages one by one: equal ones are put together."""
+        """Group single pages with equal p."""
         values, counts = np.unique(p, return_counts=True)
         return cls(values, counts, resolution)
 
     @cached_property
     def slot(self) -> Reals:
-        """Chances to go from one (state, staleness) to another in a slot, for each p."""
+        """Transition probabilities between (state, staleness) in a slot, for each p."""
         n = self.resolution
         states = np.arange(1, n + 1)
         up = feedback(states, np.ones(n, dtype=bool), n) - 1
@@ -83,21 +83,21 @@ class FreeLaw:
         return chances.reshape(len(self.p), 2 * n, 2 * n)
 
     def first(self) -> Reals:
-        """All in state 1 with a fresh copy."""
+        """Initial distribution: state 1 with a fresh copy."""
         start = np.zeros((len(self.p), 2 * self.resolution))
         start[:, FRESH] = 1.0
         return start
 
     def at(self, slots: int) -> Reals:
-        """Chances of each (state, staleness) after so many slots."""
+        """Probabilities of each (state, staleness) after `slots` slots."""
         power = np.linalg.matrix_power(self.slot, slots)
         return np.asarray(np.einsum("pi,pij->pj", self.first(), power))
 
     def steady(self) -> Reals:
-        """Chances for ever: what a slot leaves as it is."""
+        """Stationary distribution."""
         size = 2 * self.resolution
         balance = np.swapaxes(self.slot, 1, 2) - np.eye(size)
-        balance[:, -1, :] = 1.0  # the chances sum to 1; one balance follows from the others
+        balance[:, -1, :] = 1.0  # the probabilities sum to 1; one balance equation follows from the others
         whole = np.zeros((len(self.p), size, 1))
         whole[:, -1] = 1.0
         return np.asarray(np.linalg.solve(balance, whole)[..., 0])
@@ -109,7 +109,7 @@ class FreeLaw:
         return mean, of_state @ self.polls**2 - mean**2
 
     def spell(self, chances: Reals) -> SlotLaw:
-        """All pages in the slot that begins with these chances."""
+        """Distribution of all pages in the slot that begins with these probabilities."""
         mean, variance = self.weights(chances)
         by_state = chances.reshape(len(self.p), self.resolution, 2)
         stale = by_state[..., STALE] + by_state[..., FRESH] * self.p[:, None]

@@ -1,9 +1,9 @@
-"""Pages whose chance to change in a slot is known, by site.
+"""Page sets with known probabilities of change per slot, by site.
 
-Two are those of Yazidi (2006): one probability for each top-level domain, and a Zipf law within
-each site. The latter is k^-theta for the page of rank k and is *not* normalised, so
-that a site's first page changes in every slot: only then are the printed optimal weights
-those of the law. The third has a heavy tail, as the web does.
+Two are those of Yazidi (2006): one probability for each top-level domain, and a Zipf law within each site.
+The latter is k^-theta for the page of rank k and is *not* normalised, so a site's first page changes in
+every slot: only then do the printed optimal weights follow from the law. The third has a heavy tail, like
+the web.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SKEWS = {"com": 0.75, "net": 1.0, "edu": 1.5, "org": 2.0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageSet:
-    """`p` is each page's chance to change in a slot, `sites` whose page it is; the pages of a site stand
-    together. `capacity` is what a node can poll in a slot."""
+    """`p` is each page's probability of change in a slot, `sites` the page's site; the pages of a site are
+    contiguous. `capacity` is the number of polls per slot of a node."""
 
     name: str
     p: npt.NDArray[np.float64]

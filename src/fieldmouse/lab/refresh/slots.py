@@ -1,9 +1,9 @@
-"""Pages that change by chance, polled slot by slot as a policy plans: how fresh are the copies?
+"""Simulation of randomly changing pages, polled slot by slot by a policy, to measure the freshness of copies.
 
-A slot is: pages change, some are polled, the policy learns what was found, freshness is measured. A copy
-stays stale until it is polled, and a poll finds a change if there was any since the last one.
-Polls are spaced at random (in each slot a page is polled with its planned probability) or evenly (when its
-planned polls have added up to one more). All measures are means over the last half.
+In a slot pages change, some are polled, the policy learns the results, and freshness is measured. A copy
+stays stale until it is polled, and a poll finds a change if there was any since the last one. Polls are
+spaced at random (in each slot a page is polled with its planned probability) or evenly (when its planned
+polls have added up to one more). All measures are means over the last half.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fieldmouse.policy.polling import PollingPolicy
 
 Reals = npt.NDArray[np.float64]
 Chooses = Callable[[Reals], PollingPolicy]
-"""Makes a policy of the pages' true chances to change, which only an oracle looks at."""
+"""Factory of a policy from the pages' true probabilities of change, which only an oracle uses."""
 
 
 class Spacing(StrEnum):
@@ -30,9 +30,9 @@ class Spacing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Pages have busy spells, in which they change up to `factor` times as often as on the whole.
+    """Busy periods of pages, in which they change up to `factor` times as often as on average.
 
-    `share` of the time is busy, and a spell lasts `spell` slots on the average.
+    `share` of the time is busy, and a period lasts `spell` slots on average.
     """
 
     factor: float = 4.0
@@ -40,17 +40,17 @@ class Bursts:
     spell: float = 50.0
 
     def chances(self, p: Reals) -> tuple[Reals, Reals]:
-        """Of a change in a slot, when quiet and when busy; on the whole it is p."""
+        """Probabilities of a change in a slot, when quiet and when busy; the mean is p."""
         busy = np.minimum(1.0, self.factor * p)
         return np.maximum(0.0, (p - self.share * busy) / (1 - self.share)), busy
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCourse:
-    """How the slots went, in their last half: shares, and numbers a slot.
+    """Results of the last half: shares, and numbers per slot.
 
     age: slots since the copy became stale, 0 if it is fresh; a mean over all pages. updates: polls that
-    found a change, as a share of all pages. plan: polls a slot of each page, in the end.
+    found a change, as a share of all pages. plan: final polls per slot of each page.
     """
 
     freshness: float
@@ -73,14 +73,13 @@ def play(
     bursts: Bursts | None = None,
     rounds: tuple[float, float] = (0.25, 20.0),
 ) -> SlotCourse:
-    """Play so many slots.
+    """Play `slots` slots.
 
-    switch_every: the chances are dealt anew to the pages every so many slots. rounds: a plan is made
-    anew when the pages were polled so many times each since the last one, often at first and seldom
-    later; (0, 0) is after every slot.
+    switch_every: slots after which the probabilities are reassigned to the pages at random. rounds: polls
+    per page between two plans, at first and later; (0, 0) means a new plan after every slot.
     """
     pages = len(p)
-    # What changes when must not depend on who polls.
+    # The changes must not depend on the policy.
     fate, dice = (np.random.default_rng([seed, stream]) for stream in (1, 2))
     quiet, busy = bursts.chances(p) if bursts else (p, p)
     is_busy = fate.random(pages) < (bursts.share if bursts else 0.0)

@@ -1,7 +1,7 @@
-"""How fresh copies really were, told by the server: when pages changed, and when they were asked for.
+"""True freshness of copies, computed from the server's logs: changes of pages, and requests for them.
 
-Nothing of the crawler is read here. A copy is as old as the request that brought it or found it unchanged, so
-it is current from then on until its page changes. What the crawler says of itself is held against this.
+No data of the crawler is used. A copy dates from the request that fetched it or found it unchanged, so it
+is current from then on until its page changes. The crawler's reports are compared with this.
 """
 
 from __future__ import annotations
@@ -16,32 +16,30 @@ from fieldmouse.lab.meadow.changelog import MeadowChange
 
 Reals = NDArray[np.float64]
 Moments = Mapping[str, Reals]
-"""Times by URL, in order."""
+"""Sorted times by URL."""
 
 
 def looks_of(arrivals: Iterable[Arrival]) -> Moments:
-    """When each URL was asked for."""
+    """Request times of each URL."""
     return _by_url((f"http://{arrival.host}{arrival.path}", arrival.t) for arrival in arrivals)
 
 
 def changes_of(changes: Iterable[MeadowChange]) -> Moments:
-    """When each URL began to show something else."""
+    """Change times of each URL."""
     return _by_url((change.url, change.t) for change in changes)
 
 
-def _by_url(told: Iterable[tuple[str, float]]) -> Moments:
+def _by_url(pairs: Iterable[tuple[str, float]]) -> Moments:
     times: dict[str, list[float]] = {}
-    for url, at in told:
+    for url, at in pairs:
         times.setdefault(url, []).append(at)
     return {url: np.sort(np.array(moments)) for url, moments in times.items()}
 
 
-def current_share(
-    urls: Iterable[str], looks: Moments, changes: Moments, start: float, end: float
-) -> float:  # fmt: skip
-    """The share of time between two moments in which copies of these pages were current.
+def current_share(urls: Iterable[str], looks: Moments, changes: Moments, start: float, end: float) -> float:
+    """Share of time in an interval in which the copies of these pages were current.
 
-    A page counts from the first look at it on.
+    A page counts from its first request on.
 
     >>> looks, changes = {"a": np.array([0.0, 6.0])}, {"a": np.array([1.0, 2.0, 9.0])}
     >>> current_share(["a"], looks, changes, 0.0, 10.0)  # from 0 to 1 and from 6 to 9

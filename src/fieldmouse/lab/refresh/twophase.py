@@ -1,7 +1,7 @@
-"""The two-phase scheme played slot by slot: pages change, automata poll, nodes overflow and are packed again.
+"""Simulation of the two-phase scheme in slots: pages change, automata poll, full nodes are repacked.
 
-A slot is: every page changes with its probability, every page is polled with the frequency of its
-automaton, the automata learn, overloaded nodes poll less or send sites away, and then it is measured.
+In a slot every page changes with its probability, every page is polled with the frequency of its
+automaton, the automata learn, overloaded nodes poll less or move sites away, and then measures are taken.
 All automata start in state 1 with a fresh copy. Bins are numbered from 0, as printed.
 """
 
@@ -20,27 +20,28 @@ from fieldmouse.policy.packing.fit import loads
 from fieldmouse.policy.packing.scheme import TwoPhase
 
 REGISTER = 8
-"""Rewards and penalties a page remembers; the document does not say how many."""
+"""Rewards and penalties stored per page; the document does not give the number."""
 
 NODE = NodeAutomaton(states=16, threshold=2)
-"""Neither does it say how many states a node has, nor where its threshold is."""
+"""The document gives neither the number of states of a node nor its threshold."""
 
 Reals = npt.NDArray[np.float64]
 
 
 class PollReading(StrEnum):
-    """What a poll tells an automaton: the first is the document's program, others fit its words as well."""
+    """Information that a poll gives an automaton: the first is the document's program, others fit its text as
+    well."""
 
     SINCE_POLL = "changed since the last poll"
     THIS_SLOT = "changed in this slot"
-    HALF = "changed in the slot of the poll half the time"  # the other half is overlooked: rests at f = p
+    HALF = "changed in the slot of the poll half the time"  # the other half is overlooked: converges to f = p
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What is played. `capacity` 0 leaves the automata free: nothing is ever full.
+    """Parameters of a game. `capacity` 0 leaves the automata free: no node is ever full.
 
-    With `switch_every` each page takes over its successor's probability after so many slots.
+    With `switch_every` each page takes its successor's probability after that number of slots.
     """
 
     population: PageSet
@@ -55,7 +56,7 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class SchemeMoment:
-    """What stood at the end of a slot, in polls a slot."""
+    """State at the end of a slot, in polls per slot."""
 
     sites: Reals
     bins: tuple[float, ...]  # by number; some may be empty
@@ -70,13 +71,13 @@ class SchemeMoment:
         return sum(1 for load in self.bins if load)
 
     def bin(self, number: int) -> float:
-        """The load of a bin, 0 if it was never opened."""
+        """Load of a bin, 0 if it was never opened."""
         return self.bins[number] if number < len(self.bins) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SchemeCourse:
-    """Every slot of a game, and the moments that were asked for."""
+    """Measures of every slot of a game, and the requested snapshots."""
 
     weight: Reals
     bins: npt.NDArray[np.int64]
@@ -84,12 +85,12 @@ class SchemeCourse:
     updates: Reals
     fresh: Reals  # share of copies, at the end of the slot
     moves: int
-    taken: float  # polls a slot, from pages on full nodes
+    taken: float  # polls per slot, from pages on full nodes
     moments: dict[int, SchemeMoment] = field(default_factory=dict)
 
 
 def play(scheme: Scheme, seed: int, moments: Sequence[int] = ()) -> SchemeCourse:
-    """One game; moment 0 is the state before the first slot."""
+    """Play one game; moment 0 is the state before the first slot."""
     rng = np.random.default_rng(seed)
     game = _Game(scheme, rng)
     kept = {0: game.moment()} if 0 in moments else {}
@@ -100,10 +101,8 @@ def play(scheme: Scheme, seed: int, moments: Sequence[int] = ()) -> SchemeCourse
         if slot + 1 in wanted:
             kept[slot + 1] = game.moment()
     weight, bins, polls, updates, fresh = course
-    return SchemeCourse(
-        weight, bins.astype(np.int64), polls, updates, fresh, game.nodes.moves,
-        game.nodes.lowered / scheme.resolution, kept,
-    )  # fmt: skip
+    taken = game.nodes.lowered / scheme.resolution
+    return SchemeCourse(weight, bins.astype(np.int64), polls, updates, fresh, game.nodes.moves, taken, kept)
 
 
 class _Game:
@@ -132,7 +131,7 @@ class _Game:
             yield weight, self.nodes.used, polls, updates, 1 - np.count_nonzero(self.stale) / pages
 
     def polled(self) -> tuple[int, int]:
-        """Polls of a slot, and how many found a change."""
+        """Poll once; return the number of polls and of found changes."""
         resolution = self.scheme.resolution
         changes = self.p > self.rng.random(len(self.p))
         overlooked = np.zeros_like(changes)

@@ -1,8 +1,8 @@
-"""A meadow that is crawled once and then kept fresh under a budget: how fresh were its copies?
+"""Trial of a refresh: a synthetic web is crawled once and then kept fresh under a budget.
 
-All pages change, at log-normal rates that the crawler is not told. The meadow is calm otherwise, so that all
-a policy can get wrong is whom it polls when. `keep` does it in virtual time, with every stage the real one
-but for the wire and the worker processes; `wire.py` does the same with real ones.
+All pages change, at log-normal rates unknown to the crawler. The meadow is otherwise calm, so a policy can
+only err in its choice of polls. `keep` runs in virtual time, with all stages real except for the network
+and the worker processes; `wire.py` does the same with real ones.
 """
 
 from __future__ import annotations
@@ -39,25 +39,27 @@ _REVISION = re.compile(rb"Revision (\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What all policies are given alike.
+    """Conditions that are the same for all policies.
 
-    A round is the time in which the budget suffices for one poll of every page.
+    A round is the time in which the budget allows one poll of every page.
     """
 
     hosts: int = 20
     pages: int = 5000
-    pace: float = 20_000.0  # polls an hour
+    pace: float = 20_000.0  # polls per hour
     patience: float = 4.0  # rounds between two changes of the median page
     sigma: float = 2.0  # of the logarithm of the rates
-    lies: float = 0.0  # share of hosts whose dates of changes are worthless; a fifth tells none in any case
+    # share of hosts with false modification dates; a fifth of the hosts send none in any case
+    lies: float = 0.0
     rounds: int = 8
-    counted: int = 4  # the last rounds, of which freshness is told
+    counted: int = 4  # number of last rounds in which freshness is measured
     delay: float = 0.25  # seconds between two visits to a host
-    checkpoints: int = 60  # a round: no page is polled again before one, so few would bind who polls often
+    # per round: a page is polled at most once between two checkpoints, so too few would limit frequent polls
+    checkpoints: int = 60
 
     @property
     def round(self) -> float:
-        """Seconds."""
+        """Duration of a round in seconds."""
         return self.pages / self.pace * 3600
 
     def options(self, seed: int) -> MeadowOptions:
@@ -77,7 +79,7 @@ class Upkeep:
         }  # fmt: skip
 
     def optimum(self, meadow: Meadow) -> float:
-        """The freshness of who knows all rates, in the long run, by the law."""
+        """Theoretical long-run freshness with all rates known."""
         rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
         known = Optimal(rates)
         polls = known.plan(known.begin(len(rates)), change.begin(len(rates)), self.pace / 3600)
@@ -87,10 +89,10 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How the upkeep under one policy went: what the crawl says of itself, and what is true.
+    """Freshness under one policy: the crawler's report and the truth.
 
     fresh: share of time in which copies were current, in the window of the report. fresh_now: share of
-    copies that showed in the end what the meadow did. course: the former in each round, from the first.
+    copies that matched the meadow at the end. course: `fresh` of each round, from the first.
     """
 
     report: FreshnessReport
@@ -100,12 +102,12 @@ class Kept:
 
     @property
     def error(self) -> float:
-        """By how much `freshness` tells more than is true of the time that was measured."""
+        """Excess of the reported freshness over the truth in the measured time."""
         return (self.report.measured or 0.0) - self.fresh
 
     @property
     def error_now(self) -> float:
-        """The same of what it expects of the end."""
+        """Excess of the expected freshness at the end over the truth."""
         return (self.report.expected or 0.0) - self.fresh_now
 
 
@@ -127,7 +129,7 @@ def _live(
     home: CrawlDir, settings: Settings, meadow: Meadow, arrivals: list[Arrival], epoch: float,
     order: Order | None,
 ) -> float:  # fmt: skip
-    """A crawl, or with an order a refresh; returns when it was over."""
+    """Run a crawl, or with an order a refresh; return its end time."""
 
     async def life(clock: Clock) -> float:
         fetcher = MeadowFetcher(meadow, clock)
@@ -146,7 +148,7 @@ def judged(
     upkeep: Upkeep, report: FreshnessReport, crawl: Path, meadow: Meadow, arrivals: Iterable[Arrival],
     changes: Iterable[MeadowChange], began: float,
 ) -> Kept:  # fmt: skip
-    """A report beside the truth; `began` is when the upkeep did."""
+    """Compare a report with the truth; `began` is the start of the refresh."""
     looks, changed = looks_of(arrivals), changes_of(changes)
     urls = [fact.url for fact in meadow.truth()]
     assert report.window is not None, "it was polled for long enough"
@@ -160,7 +162,7 @@ def judged(
 
 
 def _share_now(crawl: Path, meadow: Meadow, urls: list[Url], now: float) -> float:
-    """Read from the archive: does each copy show the revision that the meadow shows?"""
+    """Share of archived copies with the revision that the meadow shows now."""
     current = 0
     for page in ReadingRoom(crawl).pages():
         shown, version = _REVISION.search(page.body), meadow.version(Url(page.url), now)

@@ -1,7 +1,7 @@
-"""The upkeep on real processes: a meadow, a crawl and a refresh, each as a person would start it.
+"""Trial of a refresh on real processes: a synthetic web, a crawl and a refresh, started by command.
 
-Time is the wall's, so pages change quickly: a round is a minute instead of a day. What is true is
-read from the files in which the meadow writes its changes and the requests that arrive.
+Time is real, so pages change quickly: a round is a minute instead of a day. The truth is read from the
+meadow's logs of changes and of arriving requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fieldmouse.reading.freshness import FreshnessReport
 
 
 def keep_on_the_wire(upkeep: Upkeep, policy: str, directory: Path, seed: int) -> Kept:
-    """Crawl the meadow of a seed and keep it fresh, in processes of their own."""
+    """Crawl the meadow of a seed and keep it fresh, in separate processes."""
     atlas, arrivals, changes = (directory / name for name in ("atlas", "arrivals.jsonl", "changes.jsonl"))
     directory.mkdir()
     options = msgspec.structs.replace(

@@ -1,10 +1,9 @@
-"""The lab's report: one HTML page with every table, verdict and figure.
+"""Report of the lab: one HTML page with every table, verdict and figure.
 
-The page stands alone: styles and figures are inside it, nothing is fetched, no
-script runs. It opens with what a doubter looks for first: how many numbers are
-the same as printed, and then each one that is not, with the reason. After that
-come the experiments, group by group. `tables` lays out the numbers, `page.css`
-has the look, for light, dark and paper.
+The page is self-contained: styles and figures are inside it, nothing is fetched, no script runs. It starts
+with the number of results that agree with the printed ones, then lists each one that does not, with the
+reason. The experiments follow, group by group. `tables` lays out the numbers; `page.css` has the style,
+for light, dark and print.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def page(
     made: str,
     draw: Callable[[Figure], str] = plot.inline,
 ) -> str:
-    """The whole report; `made` says when, and is printed as it is."""
+    """Render the whole report; `made` is its date and is printed unchanged."""
     groups = list(dict.fromkeys(finding.group for finding in findings))
     body = [
         _head(findings, made),
@@ -100,7 +99,7 @@ def _contents(findings: Sequence[LabFinding], groups: Sequence[str]) -> str:
 
 
 def _chips(counts: Counter[Verdict]) -> str:
-    """What a reader should not overlook."""
+    """Counts of the verdicts that need attention."""
     return "".join(
         f' <span class="chip {verdict}">{counts[verdict]} '
         f"{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
@@ -110,7 +109,7 @@ def _chips(counts: Counter[Verdict]) -> str:
 
 
 def _unlike(findings: Sequence[LabFinding]) -> str:
-    """All numbers that are not as printed, in one place."""
+    """All numbers that differ from the printed ones, in one table."""
     rows = [
         (finding, row)
         for verdict in (Verdict.DIFFERENT, Verdict.OPEN, Verdict.OUTLIER, Verdict.MISPRINT)

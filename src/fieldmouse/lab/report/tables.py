@@ -1,8 +1,7 @@
-"""Numbers as HTML tables: a grid where labels make one, a list where they do not.
+"""HTML tables of numbers: a grid where labels form one, otherwise a list.
 
-A verdict is a colour and a word. In a grid the word is left out where it is "same"
-or where nothing was printed, or one would see nothing else; the whole truth of a
-cell is in its title, and below the grid as a list.
+A verdict is a colour and a word. A grid omits the word for "same" and "new", which would otherwise
+dominate; the full content of a cell is in its title, and in the list below the grid.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ QUIET = (Verdict.SAME, Verdict.NEW)
 
 
 def blocks(rows: Sequence[Row]) -> Iterator[str]:
-    """All rows of an experiment, and below them the notes of those in a grid."""
+    """Tables of all rows of an experiment, with the notes of a grid below it."""
     for block in grid.blocks(rows):
         yield _grid(block) if isinstance(block, grid.Grid) else listed(block)
 
 
 def listed(rows: Iterable[Row]) -> str:
-    """One row below the other, notes beside them."""
+    """One row per line, with its note."""
     return _list((escape(row.label), row) for row in rows)
 
 
 def unlike(rows: Iterable[tuple[LabFinding, Row]]) -> str:
-    """Numbers from everywhere, each with a way to where it belongs."""
+    """Rows of several experiments, each with a link to its section."""
     return _list((f"{_way(finding)}<br><small>{escape(row.label)}</small>", row) for finding, row in rows)
 
 
