@@ -44,5 +44,5 @@ def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: P
 
 def test_a_crawl_without_hosts_is_no_source(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    with pytest.raises(FieldmouseError, match="has met no host yet"):
+    with pytest.raises(FieldmouseError, match="has no hosts yet"):
         counts(tmp_path / "c")
