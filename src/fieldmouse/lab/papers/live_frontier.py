@@ -1,10 +1,10 @@
-"""The frontier's policies on whole crawls, against the ideal: a small front, a delay, hosts of every size.
+"""Distribution policies on whole crawls, compared with the ideal: a small front, a delay, hosts of every
+size.
 
-The urn game counts distinct hosts; here it shows what they are worth. Two trials:
-`live-frontier` begins with a list of all URLs in random order, so that the source is
-the game's, large hosts in the way of small ones; `live-frontier-seeds` begins with
-three seeds and finds the rest by links. In both the front has room for about a tenth
-of the hosts, a little more than the ideal needs at any time on average.
+The urn game counts distinct hosts; these trials measure the effect on a crawl. `live-frontier` starts with
+a list of all URLs in random order, as in the game: URLs of large hosts come before those of small ones.
+`live-frontier-seeds` starts with three seeds and finds the rest by links. In both, the front has room for
+about a tenth of the hosts, a little more than the ideal needs on average.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEEDS = (1, 2, 3)
 def shares(
     trial: Trial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
 ) -> tuple[dict[tuple[str, int], float], dict[str, Ending]]:
-    """The share of the ideal by policy and seed, and how the crawls of the first seed went."""
+    """Crawl with each policy and seed; return the shares of the ideal, and the endings of the first seed."""
     found: dict[tuple[str, int], float] = {}
     endings: dict[str, Ending] = {}
     done, all_of_them = 0, len(policies) * len(seeds)

@@ -1,4 +1,4 @@
-"""R and the rate of updates (Figures 3 and 4), the exact law behind them, and other readings of the text."""
+"""R and rate of updates (Figures 3 and 4), their exact law, and other interpretations of the text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fieldmouse.lab.refresh.twophase import PollReading
 TESTS: tuple[Test, ...] = ("first", "second")
 
 CLOSE = 0.005
-"""How far R and the rate of updates over thousands of slots may be from the exact law."""
+"""Largest accepted difference of R and the rate of updates from the exact law over thousands of slots."""
 
 DRAWN = 400
-"""Slots of Figures 3 and 4: the automata have long come to rest by then."""
+"""Slots of Figures 3 and 4, enough for the automata to be stationary."""
 
 
 def _states(test: Test) -> int:
@@ -31,7 +31,7 @@ def _steady(test: Test) -> SlotLaw:
 
 
 def measures(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
-    """R and the rate of updates in the end."""
+    """Compute R and the rate of updates at the end."""
     rows: list[Row] = []
     pages = domains().pages
     for done, test in enumerate(TESTS):
@@ -94,7 +94,7 @@ def _more_states(pages: int) -> list[Row]:
 
 
 def _rest() -> list[Row]:
-    """How long it takes."""
+    """Measure the slots until the totals are stationary."""
     rows = []
     said = {
         "first": "the document: stable after 5000 runs",
@@ -155,7 +155,7 @@ def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
 def exact_law(
     progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
 ) -> Result:
-    """Totals of the scheme, at the end and over time, beside the exact law of the free automaton."""
+    """Compare totals of the scheme, at the end and over time, with the exact law of the free automaton."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         progress(done / 2, f"N = {_states(test)}")
@@ -193,7 +193,7 @@ def exact_law(
 
 
 def readings(progress: Progress) -> Result:
-    """What else could be read into the text, and that it does not give the printed totals either."""
+    """Show that other interpretations of the text do not give the printed totals either."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         for reading in PollReading:

@@ -1,8 +1,8 @@
-"""Beyond the report: all polling policies at the budget of its automata, beside the known-rate optimum.
+"""All polling policies at the budget of the report's automata, compared with the known-rate optimum.
 
-The automata's own populations and one with a heavy tail, as they stand, with rates that are dealt anew,
-and in bursts. All policies meet the same changes. R and updates are shown beside freshness and age
-because they mislead: a policy that polls late finds a change more often.
+The populations are those of the report and one with a heavy tail. Rates are static, switching or bursty.
+All policies see the same changes. R and updates are shown beside freshness and age because they mislead: a
+policy that polls late finds a change more often.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEEDS = (1, 2, 3)
 SLOTS = 3000
 
 Scores = Mapping[tuple[str, str], list[SlotCourse]]
-"""The games of each policy in each weather."""
+"""Games per policy and kind of change."""
 
 MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
     "freshness": lambda course: course.freshness,
@@ -32,7 +32,7 @@ MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
 
 SHOWN = ("optimal (even)", "learned (even)", "uniform (even)", "multiplicative (even)", "proportional (even)",
          "automaton (even)", "automaton (random)")  # fmt: skip
-"""What is named in a figure; the rest is grey."""
+"""Policies with a label in a figure; the others are grey."""
 
 TITLES = {
     "test1": "the pages of Tests 1 and 2",
@@ -82,7 +82,7 @@ def _mean(scores: Scores, policy: str, weather: str) -> float:
 
 
 def _told(scores: Scores) -> list[str]:
-    """What the default brings, weather by weather."""
+    """Summarise the results of the default policy for each kind of change."""
     said = []
     for weather in WEATHERS:
         learned, optimal, uniform, automaton = (

@@ -1,11 +1,10 @@
-"""Every policy over every law of host size, also when the law changes under its feet.
+"""Comparison of all distribution policies under all laws of host size, stationary and changing.
 
-The thesis judges by distinct hosts online. A crawler pays for them: draws from the
-source, appends to and reads from the disk, a backlog that grows by what is drawn
-and not used. And hosts end and begin, so the same games are played with a source
-whose probabilities are dealt anew every 50000 steps. Any policy with D distinct
-hosts needs at least a number of draws that follows from the law alone; how close
-each comes to it is the measure that cannot be argued with.
+The thesis compares distinct hosts online. A crawler also pays their cost: draws from the source, appends
+to and reads from the disk, and a backlog that grows by the draws that are not used. Hosts also end and
+begin, so the same games are played with a source whose probabilities are permuted every 50000 steps. A
+policy with D distinct hosts needs at least a number of draws that follows from the law alone; the ratio of
+its draws to this bound is the main measure.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SOURCES = {"stationary": 0, "changing": PERMUTED_EVERY}
 
 
 def contenders() -> dict[str, Strategy]:
-    """What the thesis tried last, and whatever a crawl can be told to use."""
+    """Return the last strategies of the thesis and all policies that a crawl can use."""
     return {
         "alg11": strategy("alg11"),
         "alg12-adapted": strategy("alg12-adapted"),
@@ -94,7 +93,7 @@ def _panel(found: list[Score], source: str, measure: str, y_log: bool) -> Panel:
 
 
 def _promise(found: list[Score]) -> str:
-    """What the index keeps, over all laws and both sources."""
+    """Summarise the worst results of the index policy over all laws and both sources."""
     mine = [score for score in found if score.policy == "index"]
     least = min(score.ours.mean for score in mine if score.measure == "distinct / K")
     most = max(score.ours.mean for score in mine if score.measure == "draws / fewest possible")

@@ -1,10 +1,9 @@
-"""Figures 5.1 to 5.21: the game without an offline structure, under five laws of host size.
+"""Figures 5.1 to 5.21 of the thesis: the game without an offline structure, under five laws of host size.
 
-Each shows the number of colours online and the probability that the next draw is a
-new colour, over time. The thesis starts its clock when the online structure is
-empty; so do we here. Lines are one simulation, as there; dashes are Lemma 3.2.1,
-which holds for every t up to K. The captions survive, the legends do not: values
-that captions and text do not name are ours.
+Each figure shows the number of colours online and the probability that the next draw is a new colour, over
+time. As in the thesis, the clock starts when the online structure is empty. Lines are one simulation, as
+in the thesis; dashes are Lemma 3.2.1, which holds for every t up to K. The captions are available, the
+legends are lost: values that captions and text do not give are ours.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One figure of chapter 5: what is varied, and for how long each case is played."""
+    """One figure of chapter 5: its cases, and the number of steps of each."""
 
     number: str
     title: str
@@ -166,7 +165,7 @@ SHEETS = (
 
 
 def drawn(sheet: Sheet, progress: Progress) -> Result:
-    """Both panels of a figure: each case's filling by formula, its game by simulation."""
+    """Draw both panels of a figure: each case's filling by formula, its game by simulation."""
     distinct: list[Series] = []
     new: list[Series] = []
     expected: list[Series] = []
@@ -188,7 +187,7 @@ def drawn(sheet: Sheet, progress: Progress) -> Result:
 
 
 def lengths(progress: Progress) -> Result:
-    """Figure 5.2: how many queues have i balls, against K / 2^(i+1) of Corollary 4.2.4."""
+    """Draw Figure 5.2: the number of queues with i balls, beside K / 2^(i+1) of Corollary 4.2.4."""
     places, steps = 10_000, 190_000
     game = unaided(_as_many_colours_as_places(), places, steps)
     series = [curve(f"N({i}, t)", game.course.t + places, game.lengths_course[:, i]) for i in range(6)]

@@ -1,7 +1,7 @@
-"""The tables of the thesis as printed, read from `printed/thesis.toml`.
+"""Printed tables of the thesis, read from `printed/thesis.toml`.
 
-Cells stay text, because a printed number says by its digits how exact it means to
-be: 0.0050 promises more than 0.005.
+Cells are text, because the digits of a printed number show its precision: 0.0050 is more precise than
+0.005.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ GAMMAS = (0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7)
 
 @dataclass(frozen=True, slots=True)
 class UrnCell:
-    """One printed number, where it stands, and which of the simulations side by side it came from."""
+    """One printed number, its place in the table, and the simulation it came from where several are side by
+    side."""
 
     row: int
     column: float

@@ -1,9 +1,8 @@
-"""Every number in the thesis' sentences, by the section it stands in.
+"""Numbers in the text of the thesis, by section.
 
-Chapters 3 to 5 state what formulas give, chapters 5 to 9 what single simulations
-showed. A parameter is not a number to reproduce; nor is the host-size law of a
-crawl that was never published (chapter 6). What is wrong in a formula rather than
-in a number is said in the remarks.
+Chapters 3 to 5 give results of formulas, chapters 5 to 9 results of single simulations. Parameters are not
+reproduced, nor is the host-size law of a crawl that was never published (chapter 6). Errors in formulas
+are listed in the remarks.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def crawl() -> Iterator[Row]:
 
 
 def known_elephants() -> Iterator[Row]:
-    # Filled as in Figure 7.9: after a neutral filling it takes a million steps to get there.
+    # Filled as in Figure 7.9: after a neutral filling it takes a million steps to reach this number.
     game = elephants(1.7, 1, "per-host", beta=200.0)
     yield about("7.4: colours in the end; gamma 1.7, beta 200", 950, game.distinct)
     ended = stationary(law(0.3).p, PLACES).per_step
@@ -197,7 +196,7 @@ def _reached() -> Throws:
 
 def _seconds() -> float:
     game = Game(law(1.3), PLACES, 200_000, strategy("alg12", delta=2))
-    play(Game(law(1.3), PLACES, 1, strategy("alg12")), 1)  # compiled by now
+    play(Game(law(1.3), PLACES, 1, strategy("alg12")), 1)  # compiles the kernel before the clock starts
     began = time.perf_counter()
     play(game, 1)
     return time.perf_counter() - began

@@ -1,9 +1,8 @@
-"""What the game costs at the sizes of a real crawl (section 8.1): up to 10^6 places and 10^7 hosts.
+"""Cost of the urn game at the sizes of a real crawl (section 8.1): up to 10^6 places and 10^7 hosts.
 
-The thesis plays 1000 places and 100000 hosts "to decrease the computation time". A
-step must not cost more where there are more hosts, and memory must grow with
-hosts and places only. Seconds are those of the machine at hand: they are shown, and
-nothing is promised of them.
+The thesis plays 1000 places and 100000 hosts "to decrease the computation time". The time per step must
+not grow with the number of hosts, and memory must grow with hosts and places only. Times depend on the
+machine; they are shown but not checked.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ POLICIES = ("neutral", "mice-and-elephants", "index")
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """One game: microseconds per step, the filling's included, megabytes at most, and what it bought."""
+    """Cost of one game: microseconds per step including the filling, peak megabytes, distinct colours / K."""
 
     policy: str
     places: int
@@ -70,7 +69,7 @@ def _panel(bills: list[Bill], measure: str, label: str) -> Panel:
 
 
 def scale(progress: Progress) -> Result:
-    play(Game(power(10, GAMMA), 1, 1, strategy("index")), 1)  # compiled by now
+    play(Game(power(10, GAMMA), 1, 1, strategy("index")), 1)  # compiles the kernel before the clock starts
     bills = []
     rounds = [(policy, *size) for policy in POLICIES for size in SIZES]
     for done, (policy, places, hosts) in enumerate(rounds):
