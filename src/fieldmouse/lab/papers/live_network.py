@@ -1,7 +1,8 @@
-"""Balancing rules on live agents: four of them in four places, and a web each host of which is near to one.
+"""Balancing rules on live agents: four agents in four places, and a web in which each host is near one of
+them.
 
-The simulated web of the thesis (`network`) has rules alone. Here they are in the crawler, with leases,
-robots.txt, delays and what it costs that a host moves. Pages a second are counted by the web server.
+The simulated web of the thesis (`network`) plays rules alone. Here they run in the crawler, with leases,
+robots.txt, delays and the cost of moving a host. The web server counts pages per second.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from fieldmouse.lab.network.places import Crossing, Region, cross
 
 RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
 SEEDS = (501, 502, 503)
-"""Others than those on which anything was chosen."""
-_STRETCHES = 20  # of a crawl, in the figure
+"""Seeds that were not used for any choice of parameters."""
+_STRETCHES = 20  # parts of a crawl, in the figure
 
 Crossed = Mapping[tuple[str, int], Crossing]
 """By rule and seed."""
@@ -28,7 +29,7 @@ Crossed = Mapping[tuple[str, int], Crossing]
 
 @dataclass(frozen=True, slots=True)
 class Terrain:
-    """One landscape for all rules and seeds."""
+    """One setup for all rules and seeds."""
 
     name: str
     land: Region

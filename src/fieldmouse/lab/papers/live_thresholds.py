@@ -1,9 +1,9 @@
-"""Live threshold control against every fixed number of robots, and against its own predictions.
+"""Live threshold control compared with every fixed number of fetch workers and with its own predictions.
 
-A meadow is crawled in virtual time with an indexer slowed on purpose. Under `auto` the
-crawl tries its robots, fits itself, and follows the cheapest rule for what it saw; the
-same crawl is made with each fixed number of robots. The cost is that of Avrachenkov et
-al. (2011), equation 2, measured by the agent's own gauge, and counts the trials, too.
+A meadow (synthetic web) is crawled in virtual time with an artificially slow indexer. Under `auto` the
+crawl tries its numbers of fetch workers, fits a model, and follows the cheapest rule for it. The same
+crawl is made with each fixed number. The cost is that of Avrachenkov et al. (2011), equation 2, measured
+by the crawler's own gauge; it includes the trials.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fieldmouse.lab.governed import GovernedCourse, Situation, crawl
 from fieldmouse.queueing.model.ph import PhaseType
 
 SEEDS = (11, 12, 13)
-"""Others than those on which the allowances below were found to be about right."""
+"""Seeds that were not used to choose the allowances below."""
 MEASURES = ("starvation", "loss", "obsolete", "response")
 KNOWN = 10.0
-"""Seconds until the first hosts are known; nothing is measured before."""
+"""Seconds until the first hosts are known; measures start then."""
 SHOWN = 120
-"""Seconds of a crawl that are drawn."""
+"""Seconds of a crawl shown in the figure."""
 BATCH = 20.0
-"""Seconds of a batch, for intervals of means."""
+"""Seconds of a batch, for the confidence intervals of means."""
 LEFT_OUT = 1 / 3
-"""Of a prediction: what we allow for fetches under way when the number of robots changes, which the model
-does not know of. It lets robots begin and stop at once; real ones have their first fetch before them, and
-deliver what they have asked for."""
+"""Allowance, as a share of the prediction, for fetches in flight when the number of fetch workers changes.
+The model ignores them: it starts and stops workers at once. A real worker first has to make its first
+fetch, and delivers the response it is waiting for."""
 
 UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 """Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5."""
@@ -41,10 +41,10 @@ UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What was predicted of one measure, on average over the rules followed, and what was measured.
+    """Predicted value of one measure, averaged over the rules followed, and its measured value.
 
-    `chance` is the half-width of the 95 % interval of the measured mean, by batch means; of a
-    share of pages it is at least three pages, the 95 % bound on a count when none was seen.
+    `chance` is the half-width of the 95 % interval of the measured mean, by batch means. For a share of
+    pages it is at least three pages, the 95 % bound on a count of zero.
     """
 
     measure: str
@@ -63,7 +63,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class LiveTrial:
-    """One seed: the governed crawl, and the cost of each fixed number of robots."""
+    """Results of one seed: the controlled crawl, and the cost of each fixed number of fetch workers."""
 
     seed: int
     governed: GovernedCourse
@@ -72,12 +72,12 @@ class LiveTrial:
 
     @property
     def gain(self) -> float:
-        """By how much the governed crawl was cheaper than the best fixed number, as a share."""
+        """Saving of the controlled crawl over the best fixed number, as a share."""
         return 1 - self.cost / min(self.fixed.values())
 
 
 def trial(situation: Situation, seed: int, tell: Progress, **changes: object) -> LiveTrial:
-    """Crawl under `auto` and with each number of robots; settings as `section__key=value`."""
+    """Crawl under `auto` and with each fixed number of fetch workers; settings as `section__key=value`."""
     numbers = range(1, situation.robots + 1)
     auto = {name.replace("__", "."): value for name, value in changes.items()}
     auto |= {"control.mode": "auto", "control.modes": list(numbers)}
@@ -95,7 +95,7 @@ def trial(situation: Situation, seed: int, tell: Progress, **changes: object) ->
 
 
 def agreements(course: GovernedCourse) -> list[Agreement]:
-    """Predictions against what followed, from the first rule that was chosen to the end."""
+    """Compare predictions with measures, from the first chosen rule to the end."""
     told = [part for part in course.chapters if part.decision.predicted and part.period]
     start = told[0].decision.at - course.readings[0].at + 1.0
     batches = course.batches(start, BATCH)
@@ -107,10 +107,10 @@ def agreements(course: GovernedCourse) -> list[Agreement]:
         values = [getattr(part.decision.predicted, measure) for part in told]
         predicted = sum(map(math.prod, zip(lengths, values, strict=True))) / sum(lengths)
         spread = [getattr(batch, measure) for batch in batches]
-        # Student's t for as many batches as we have is a little above 2.
+        # Student's t for this number of batches is a little above 2.
         chance = 2.2 * stdev(spread) / math.sqrt(len(spread)) if len(spread) > 2 else math.inf
         if measure in ("loss", "obsolete"):
-            # Of what happens so seldom that it may not happen at all, batches cannot tell the spread.
+            # Batch means do not give the spread of events that are rare enough not to occur at all.
             chance = max(chance, 3 / totals.arrived)
         found.append(Agreement(measure, predicted, getattr(whole, measure), chance))
     return [one for one in found if one.predicted or one.measured]

@@ -1,9 +1,10 @@
-"""KALMAN-BLAWLB and its rivals: the thesis's tables and levels, then all policies against the limit.
+"""KALMAN-BLAWLB and other balancing policies: the thesis' tables and levels, then all policies against the
+limit.
 
-`network_printed` holds what was printed. Every number is given in the calibrated reading of the
-round-trip time (`lab/network/environment.py` says why). Where it does not come out, the other readings are
-played, too (`network_readings`): a number between them is open, one outside all of them different. What went
-in is no result and gets no verdict.
+`network_printed` holds the printed numbers. Our numbers use the calibrated interpretation of the
+round-trip time (`lab/network/environment.py` gives the reason). Where a number does not agree, the other
+interpretations are played too (`network_readings`): a number between them is open, a number outside all of
+them is different. Inputs get no verdict.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from fieldmouse.lab.papers.network_readings import BLIND, ThesisReading, blind_r
 
 SEEDS = tuple(range(1, 26))
 FEW = 5
-"""Webs on which other readings are played."""
+"""Webs on which other interpretations are played."""
 FRESH = (101, 102, 103)
 _REACH = 4.0
-"""Standard errors within which our mean may lie: by chance one of 24 is farther out once in 600 reports."""
+"""Standard errors within which our mean may lie: the probability that one of 24 lies outside is 1 in 600."""
 _ROUNDED = 0.05
-"""Visits a second: levels are printed with one decimal."""
+"""Rounding error in visits per second: levels are printed with one decimal."""
 _THEIRS = 100
-"""Runs of which the thesis prints the mean."""
+"""Runs behind each mean that the thesis prints."""
 
 
 def setting_of(one: PrintedRun, reading: TripReading) -> NetworkSetting:
@@ -53,9 +54,10 @@ def _otherwise(one: PrintedRun, reading: ThesisReading, seeds: tuple[int, ...]) 
 def _compare(
     one: PrintedRun, what: str, printed: float, slack: float, seeds: tuple[int, ...], theirs: float = math.inf
 ) -> Row:
-    """`what` is rate, fairness or exchanges; `slack` how far off the printed number may be by itself.
+    """Compare one number of a run.
 
-    It is a mean of `theirs` runs, which errs too.
+    `what` is rate, fairness or exchanges; `slack` is the uncertainty of the printed number, which is a
+    mean of `theirs` runs and has an error too.
     """
     values = getattr(_course(one, TripReading.CALIBRATED, seeds), what)
     label, ours, spread = f"{what} of {one.name}", float(np.mean(values)), float(np.std(values, ddof=1))
@@ -87,7 +89,7 @@ def _in_other_readings(
 
 
 def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Table 7.5."""
+    """Compare Table 7.5."""
     rows: list[Row] = []
     for place, one in enumerate(RUNS):
         progress(place / len(RUNS), one.name)
@@ -107,7 +109,7 @@ def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
 
 
 def levels(environment: str, progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Figures 7.2 and 7.4 (Small), 7.3 and 7.5 (Large): levels that the text names, and the curves."""
+    """Compare the levels in the text and draw Figures 7.2 and 7.4 (Small), 7.3 and 7.5 (Large)."""
     runs = [one for one in RUNS if one.environment == environment]
     rows: list[Row] = []
     for place, one in enumerate(runs):
@@ -167,7 +169,7 @@ def _curves(environment: str, runs: Sequence[PrintedRun], seeds: tuple[int, ...]
 
 
 def policies(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
-    """All policies against the limit, on webs that nothing was tuned on."""
+    """Compare all policies with the limit, on webs that were not used for tuning."""
     rows: list[Row] = []
     cases = [(policy, times, reading) for times in (1, 10) for reading in TripReading for policy in RULES]
     for place, (policy, times, reading) in enumerate(cases):
@@ -183,7 +185,7 @@ def policies(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
 
 
 def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
-    """Small, while an agent is slow or dead, after one has joined, and while round trips drift."""
+    """Play Small while an agent is slow or dead, after one has joined, and while round trips drift."""
     rows: list[Row] = []
     cases = [(shock, policy) for shock in Shock if shock is not Shock.NONE for policy in RULES]
     for place, (shock, policy) in enumerate(cases):
