@@ -28,20 +28,20 @@ def shares(
     trial: Trial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
 ) -> tuple[dict[tuple[str, int], float], dict[str, Ending]]:
     """Crawl with each policy and seed; return the shares of the ideal, and the endings of the first seed."""
-    found: dict[tuple[str, int], float] = {}
+    ideal_shares: dict[tuple[str, int], float] = {}
     endings: dict[str, Ending] = {}
-    done, all_of_them = 0, len(policies) * len(seeds)
+    done, crawls = 0, len(policies) * len(seeds)
     for seed in seeds:
-        given = trial.seeded(seed)
-        ideal, meadow = given.ideal(), given.meadow()
+        seeded = trial.seeded(seed)
+        ideal, meadow = seeded.ideal(), seeded.meadow()
         for policy in policies:
-            progress(done / all_of_them, f"{policy}, seed {seed}")
-            with TemporaryDirectory(prefix="fieldmouse-") as room:
-                ending = crawl(given, policy, Path(room) / "crawl", meadow)
-            found[policy, seed] = ending.summary.pages / ideal
+            progress(done / crawls, f"{policy}, seed {seed}")
+            with TemporaryDirectory(prefix="fieldmouse-") as directory:
+                ending = crawl(seeded, policy, Path(directory) / "crawl", meadow)
+            ideal_shares[policy, seed] = ending.summary.pages / ideal
             endings.setdefault(policy, ending)
             done += 1
-    return found, endings
+    return ideal_shares, endings
 
 
 def run(trial: Trial, name: str, progress: Progress) -> Result:
@@ -49,26 +49,26 @@ def run(trial: Trial, name: str, progress: Progress) -> Result:
 
 
 def result(
-    trial: Trial, name: str, found: dict[tuple[str, int], float], endings: dict[str, Ending]
+    trial: Trial, name: str, ideal_shares: dict[tuple[str, int], float], endings: dict[str, Ending]
 ) -> Result:
-    seeds = sorted({seed for _, seed in found})
+    seeds = sorted({seed for _, seed in ideal_shares})
     rows = [
-        Row(f"policy {policy}, seed {seed}", None, found[policy, seed], None, Verdict.NEW)
+        Row(f"policy {policy}, seed {seed}", None, ideal_shares[policy, seed], None, Verdict.NEW)
         for policy in POLICIES
         for seed in seeds
     ]
     for policy in POLICIES:
-        values = [found[policy, seed] for seed in seeds]
+        values = [ideal_shares[policy, seed] for seed in seeds]
         spread = stdev(values) if len(values) > 1 else None
         rows.append(Row(f"mean of {policy}", None, mean(values), spread, Verdict.NEW))
-    return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, found)))
+    return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, ideal_shares)))
 
 
-def _remarks(trial: Trial, found: dict[tuple[str, int], float]) -> list[str]:
-    seeds = sorted({seed for _, seed in found})
-    best = {seed: max(POLICIES, key=lambda policy: found[policy, seed]) for seed in seeds}
-    worst = min(found["index", seed] for seed in seeds)
-    others = max(share for (policy, _), share in found.items() if policy != "index")
+def _remarks(trial: Trial, ideal_shares: dict[tuple[str, int], float]) -> list[str]:
+    seeds = sorted({seed for _, seed in ideal_shares})
+    best = {seed: max(POLICIES, key=lambda policy: ideal_shares[policy, seed]) for seed in seeds}
+    worst = min(ideal_shares["index", seed] for seed in seeds)
+    others = max(share for (policy, _), share in ideal_shares.items() if policy != "index")
     beaten = [f"{winner} is ahead for seed {seed}" for seed, winner in best.items() if winner != "index"]
     ideal = trial.ideal()
     needed = ideal * trial.delay / trial.time
@@ -106,8 +106,8 @@ def _figure(trial: Trial, name: str, endings: dict[str, Ending]) -> Figure:
                 Series("ideal", minutes.tolist(), ideal, "dashes"),
             ),
         ),
-        "Seed 1. Robots are plenty, so a host that is ready is visited at once: the hosts that were ready "
-        "in a delay's time are the requests made in it.",
+        "Seed 1. Fetch workers are plenty, so a host that is ready is visited at once: the hosts that were "
+        "ready in a delay's time are the requests made in it.",
     )
 
 
@@ -134,7 +134,7 @@ def _ready(trial: Trial, ending: Ending) -> Curve:
 
 
 ABOUT = (
-    "Pages fetched in a fixed virtual time by the whole crawler, robots and indexer included, "
+    "Pages fetched in a fixed virtual time by the whole crawler, fetch workers and indexer included, "
     "as a share of what politeness allows at best. "
 )
 

@@ -114,7 +114,7 @@ def _summed(label: str, values: Sequence[float]) -> Row:
 
 ABOUT = (
     "A meadow is crawled and refreshed under a budget; freshness as the meadow knows it, "
-    "beside what the crawl says of itself. "
+    "beside the estimate of `fieldmouse freshness`. "
 )
 
 ARENAS = (

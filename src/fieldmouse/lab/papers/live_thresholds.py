@@ -96,15 +96,15 @@ def trial(situation: Situation, seed: int, tell: Progress, **changes: object) ->
 
 def agreements(course: GovernedCourse) -> list[Agreement]:
     """Compare predictions with measures, from the first chosen rule to the end."""
-    told = [part for part in course.chapters if part.decision.predicted and part.period]
-    start = told[0].decision.at - course.readings[0].at + 1.0
+    periods = [part for part in course.chapters if part.decision.predicted and part.period]
+    start = periods[0].decision.at - course.readings[0].at + 1.0
     batches = course.batches(start, BATCH)
     totals = course.between(start)
     whole = Fare.measured(totals)
     found = []
     for measure in MEASURES:
-        lengths = [part.period.seconds for part in told if part.period]
-        values = [getattr(part.decision.predicted, measure) for part in told]
+        lengths = [part.period.seconds for part in periods if part.period]
+        values = [getattr(part.decision.predicted, measure) for part in periods]
         predicted = sum(map(math.prod, zip(lengths, values, strict=True))) / sum(lengths)
         spread = [getattr(batch, measure) for batch in batches]
         # Student's t for this number of batches is a little above 2.
@@ -169,20 +169,13 @@ def _remarks(situation: Situation, trials: Sequence[LiveTrial]) -> list[str]:
 def _course_figure(situation: Situation, name: str, one: LiveTrial) -> Figure:
     shown = one.governed.readings[:SHOWN]
     seconds = [reading.at - shown[0].at for reading in shown]
-    return Figure(
-        f"{name}-course",
-        "A crawl that governs itself",
-        (
-            Panel("seconds", "pages in buffer and service", (
-                Series("level", seconds, [reading.level for reading in shown], "steps"),
-                Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes"),
-            )),
-            Panel("seconds", "robots allowed", (
-                Series("robots", seconds, [reading.allowed for reading in shown], "steps"),
-            )),
-        ),
-        "First each number of robots is tried, the largest first; then the fitted rule holds.",
-    )  # fmt: skip
+    level = Series("level", seconds, [reading.level for reading in shown], "steps")
+    room = Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes")
+    allowed = Series("fetch workers", seconds, [reading.allowed for reading in shown], "steps")
+    buffer_panel = Panel("seconds", "pages in buffer and service", (level, room))
+    panels = (buffer_panel, Panel("seconds", "fetch workers allowed", (allowed,)))
+    caption = "First each number of fetch workers is tried, the largest first; then the fitted rule holds."
+    return Figure(f"{name}-course", "A crawl under threshold control", panels, caption)
 
 
 def _cost_figure(name: str, trials: Sequence[LiveTrial]) -> Figure:
@@ -200,19 +193,16 @@ def _cost_figure(name: str, trials: Sequence[LiveTrial]) -> Figure:
 
 
 def _fare_figure(name: str, one: LiveTrial) -> Figure:
-    told = [part for part in one.governed.chapters if part.decision.predicted and part.period]
+    periods = [part for part in one.governed.chapters if part.decision.predicted and part.period]
     start = one.governed.readings[0].at
-    at = [part.decision.at - start for part in told]
+    at = [part.decision.at - start for part in periods]
     panels = []
     for measure in ("starvation", "loss", "obsolete"):
-        expected = [getattr(part.decision.predicted, measure) for part in told]
-        measured = [getattr(part.period.measured, measure) for part in told if part.period]
-        panels.append(
-            Panel("seconds", measure, (
-                Series("predicted", at, expected, "line"), Series("measured", at, measured, "points"),
-            ))
-        )  # fmt: skip
-    caption = "Each decision's prediction, and what was measured until the next one."
+        expected = [getattr(part.decision.predicted, measure) for part in periods]
+        measured = [getattr(part.period.measured, measure) for part in periods if part.period]
+        curves = Series("predicted", at, expected, "line"), Series("measured", at, measured, "points")
+        panels.append(Panel("seconds", measure, curves))
+    caption = "Each decision's prediction, and the measures until the next decision."
     return Figure(f"{name}-fare", "Predicted and measured", tuple(panels), caption)
 
 

@@ -10,7 +10,7 @@ them is different. Inputs get no verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -23,6 +23,7 @@ from fieldmouse.lab.network.play import RULES, NetworkSetting, Shock, run
 from fieldmouse.lab.papers.network_printed import RUNS, PrintedRun
 from fieldmouse.lab.papers.network_readings import BLIND, ThesisReading, blind_rate, readings
 
+Run = Callable[[Progress], Result]
 SEEDS = tuple(range(1, 26))
 FEW = 5
 """Webs on which other interpretations are played."""
@@ -47,7 +48,7 @@ def _course(one: PrintedRun, reading: TripReading, seeds: tuple[int, ...]) -> Ne
 
 
 @cache
-def _otherwise(one: PrintedRun, reading: ThesisReading, seeds: tuple[int, ...]) -> NetworkCourse:
+def _course_in_reading(one: PrintedRun, reading: ThesisReading, seeds: tuple[int, ...]) -> NetworkCourse:
     return course(reading.of(setting_of(one, TripReading.CALIBRATED)), seeds)
 
 
@@ -79,13 +80,13 @@ def _in_other_readings(
 ) -> tuple[Verdict, str]:
     digits = 3 if what == "rate" else 0
     means = {
-        reading.name: float(getattr(_otherwise(one, reading, seeds[:FEW]), what).mean())
+        reading.name: float(getattr(_course_in_reading(one, reading, seeds[:FEW]), what).mean())
         for reading in readings(one)
     }
-    told = "; ".join(f"{name}: {mean:,.{digits}f}" for name, mean in means.items())
+    means_by_reading = "; ".join(f"{name}: {mean:,.{digits}f}" for name, mean in means.items())
     if min(means.values()) - slack <= printed <= max(means.values()) + slack:
-        return Verdict.OPEN, told
-    return Verdict.DIFFERENT, f"in none of our readings. {told}"
+        return Verdict.OPEN, means_by_reading
+    return Verdict.DIFFERENT, f"in none of our readings. {means_by_reading}"
 
 
 def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
@@ -195,11 +196,12 @@ def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
         rows.append(_new(f"share of the limit, {policy}, {shock}", shares))
         if policy in ("priced", "kalman"):
             costly = [run(replace(base, transfer=2.0, delay=5.0), seed) for seed in seeds]
-            rows.append(
-                _new(f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}",
-                     [one.fraction_of_limit for one in costly])
-            )  # fmt: skip
-    drift = "Where round trips drift, the limit is that of trips that do not: who follows them may exceed it."
+            label = f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}"
+            rows.append(_new(label, [one.fraction_of_limit for one in costly]))
+    drift = (
+        "Where round trips drift, the limit is that of constant trips; "
+        "a policy that tracks the drift may exceed it."
+    )
     return Result(tuple(rows), remarks=(_about_limit(seeds), drift))
 
 
@@ -210,29 +212,28 @@ def _new(label: str, values: Sequence[float], note: str = "") -> Row:
 def _about_limit(seeds: Sequence[int]) -> str:
     return (
         "Hosts over the mean time between two visits of a host, over the limit of the linear programme;"
-        f" {len(seeds)} webs that no setting was chosen by."
+        f" {len(seeds)} webs that were not used to choose settings."
     )
 
 
+def _experiment(name: str, title: str, about: str, run: Run, shares: str = "") -> Experiment:
+    return Experiment(f"network-{name}", "network", title, about, run, shares=shares)
+
+
+def _levels(environment: str, figures: str) -> Experiment:
+    title = f"Fairness and throughput, {environment} (figures {figures})"
+    about = "Levels over the last half, and the curves."
+    return _experiment(environment.lower(), title, about, partial(levels, environment), "network-runs")
+
+
+_TABLE_7_5 = "Number of moves of hosts between agents, in the thesis' ten runs."
+_LIMIT = "Shares of the throughput of the best division of equal visits."
+_SHOCKS = "An agent slow, dead or new, and round trips that drift."
+
 EXPERIMENTS = (
-    Experiment(
-        "network-exchanges", "network", "Exchanges (table 7.5)",
-        "How often hosts change agents, in the thesis's ten runs.", exchanges, shares="network-runs",
-    ),
-    Experiment(
-        "network-small", "network", "Fairness and throughput, Small (figures 7.2, 7.4)",
-        "Levels over the last half, and the curves.", partial(levels, "Small"), shares="network-runs",
-    ),
-    Experiment(
-        "network-large", "network", "Fairness and throughput, Large (figures 7.3, 7.5)",
-        "Levels over the last half, and the curves.", partial(levels, "Large"), shares="network-runs",
-    ),
-    Experiment(
-        "network-policies", "network", "All policies against the limit",
-        "Shares of what the best division of equal visits would give.", policies,
-    ),
-    Experiment(
-        "network-shocks", "network", "All policies under shocks",
-        "An agent slow, dead or new, and round trips that drift.", shocks,
-    ),
-)  # fmt: skip
+    _experiment("exchanges", "Exchanges (table 7.5)", _TABLE_7_5, exchanges, "network-runs"),
+    _levels("Small", "7.2, 7.4"),
+    _levels("Large", "7.3, 7.5"),
+    _experiment("policies", "All policies against the limit", _LIMIT, policies),
+    _experiment("shocks", "All policies under shocks", _SHOCKS, shocks),
+)

@@ -39,11 +39,11 @@ class ThesisReading:
 
     @property
     def name(self) -> str:
-        said = [f"{self.trips} trips"]
-        said += [f"{self.work:g} s of work"] if self.work else []
-        said += ["noises as variances"] if self.variances else []
-        said += ["subnets never offered anew"] if self.never else []
-        return ", ".join(said)
+        parts = [f"{self.trips} trips"]
+        parts += [f"{self.work:g} s of work"] if self.work else []
+        parts += ["noises as variances"] if self.variances else []
+        parts += ["subnets never offered anew"] if self.never else []
+        return ", ".join(parts)
 
     def of(self, setting: NetworkSetting) -> NetworkSetting:
         """Return the setting of a run under this interpretation."""

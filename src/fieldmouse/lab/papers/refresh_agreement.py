@@ -1,7 +1,7 @@
 """Rules that decide whether a number of the automata-and-packing report agrees with ours.
 
 A deterministic number must agree in every printed digit. A number from one run is compared with the exact
-law of the free automaton where there is one, else with one more run of ours; over all such numbers the
+law of the free automaton where there is one, else with another run by us; over all such numbers the
 probability of a false alarm is 5 %. In all cases our simulation must agree with the law, or the number is
 not called the same.
 """

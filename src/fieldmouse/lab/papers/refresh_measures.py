@@ -53,12 +53,11 @@ def measures(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, 
         )
     )
     rows += _more_states(pages)
-    rows += _rest()
+    rows += _slots_until_stationary()
     remarks = (
-        "the pictures of Figures 3 and 4 are lost; what the text says of them holds: 16 states have a "
-        "higher R and find more "
-        "updates than 8",
-        "but R does not go on rising with N: it tends to 1/2, where automata come to rest, whatever N "
+        "the pictures of Figures 3 and 4 are lost; the text about them is right: 16 states have a higher "
+        "R and find more updates than 8",
+        "but R does not keep rising with N: it tends to 1/2, where automata come to rest, whatever N "
         "is; a high R is "
         "no freshness either, since polls that come late find a change more often",
         "the optimal rate of 0.2433 needs 5028 polls a slot, at f = 1; the document compares it with "
@@ -93,10 +92,10 @@ def _more_states(pages: int) -> list[Row]:
     return rows
 
 
-def _rest() -> list[Row]:
+def _slots_until_stationary() -> list[Row]:
     """Measure the slots until the totals are stationary."""
     rows = []
-    said = {
+    statements = {
         "first": "the document: stable after 5000 runs",
         "second": "the document: 10000, almost twice as long",
     }
@@ -109,7 +108,9 @@ def _rest() -> list[Row]:
             slots += 1
         rows.append(
             only_ours(
-                f"slots until the total is within 1 % of its rest, N = {_states(test)}", slots, said[test]
+                f"slots until the total is within 1 % of its rest, N = {_states(test)}",
+                slots,
+                statements[test],
             )
         )
     return rows
@@ -182,12 +183,10 @@ def exact_law(
             rows.append(only_ours(f"frequency at rest, p {p}, N {states}", float(mean[0])))
         rows.append(only_ours(f"frequency at rest, p {p}, p/(1-p) {p / (1 - p):.4f}", p / (1 - p)))
     remarks = (
-        "the law is a chain of the automaton's state and its copy's staleness, solved; it knows of no "
-        "full nodes, "
-        "and these take little: pages that were lowered are back within some fifty slots",
+        "the law is a chain of the automaton's state and its copy's staleness, solved; it ignores "
+        "full nodes, which take little: pages that were lowered are back within some fifty slots",
         "an automaton rests where a poll finds a change as often as not: p/(p + f - pf) = 1/2, so f = "
-        "p/(1-p), and not f = p; "
-        "for p of a half and more it polls always",
+        "p/(1-p), and not f = p; for p of a half and more it polls always",
     )
     return Result(tuple(rows), remarks=remarks)
 
@@ -206,7 +205,7 @@ def readings(progress: Progress) -> Result:
     remarks = (
         "printed were 1323.875 in 4 bins (N = 8) and 1199.5 in 4 (N = 16)",
         "half the time: of the changes in the slot of a poll every other is overlooked; then automata rest "
-        "at f = p, as the report believes of its own, and the totals are too small",
+        "at f = p, as the report assumes, and the totals are too small",
     )
     return Result(tuple(rows), remarks=remarks)
 
@@ -232,7 +231,7 @@ EXPERIMENTS = (
         "refresh-readings",
         "refresh",
         "Other readings of the text",
-        "What automata would do that see only changes of the slot, or that rest at f = p.",
+        "Automata that see only changes of the slot, or that rest at f = p.",
         readings,
     ),
 )

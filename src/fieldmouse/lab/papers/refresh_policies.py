@@ -30,8 +30,8 @@ MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
     "updates by page": lambda course: course.updates,
 }
 
-SHOWN = ("optimal (even)", "learned (even)", "uniform (even)", "multiplicative (even)", "proportional (even)",
-         "automaton (even)", "automaton (random)")  # fmt: skip
+_EVEN = ("optimal", "learned", "uniform", "multiplicative", "proportional", "automaton")
+SHOWN = (*(f"{policy} (even)" for policy in _EVEN), "automaton (random)")
 """Policies with a label in a figure; the others are grey."""
 
 TITLES = {
@@ -49,10 +49,8 @@ def policies(
     for done, (weather, policy, spacing, seed) in enumerate(rounds):
         progress(done / len(rounds), f"{weather}: {policy}, {spacing}")
         every, bursts = WEATHERS[weather]
-        course = game(
-            POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing,
-            switch_every=every, bursts=bursts,
-        )  # fmt: skip
+        play = partial(game, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing)
+        course = play(switch_every=every, bursts=bursts)
         scores.setdefault((_name(policy, spacing), weather), []).append(course)
     rows: list[Row] = []
     for (policy, weather), courses in scores.items():
@@ -65,7 +63,9 @@ def policies(
         )
     budget = natural(POPULATIONS[population](seeds[0]))
     return Result(
-        tuple(rows), (_figure(population, scores),), (*_told(scores), *_conditions(budget, seeds, slots))
+        tuple(rows),
+        (_figure(population, scores),),
+        (*_default_summary(scores), *_conditions(budget, seeds, slots)),
     )
 
 
@@ -81,7 +81,7 @@ def _mean(scores: Scores, policy: str, weather: str) -> float:
     return float(np.mean([course.freshness for course in scores[policy, weather]]))
 
 
-def _told(scores: Scores) -> list[str]:
+def _default_summary(scores: Scores) -> list[str]:
     """Summarise the results of the default policy for each kind of change."""
     said = []
     for weather in WEATHERS:

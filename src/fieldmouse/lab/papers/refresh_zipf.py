@@ -54,7 +54,7 @@ def zipf_test(
         "every slot. Only so are the printed optimal weights those of the law, to the last digit",
         f"{ZIPF_TOTAL} is 1738/16: all 1738 automata in their first state, and the printed bins are Best "
         "Fit Decreasing of just "
-        "that. No automaton had moved in what was printed as the result",
+        "that. No automaton had moved in the printed result",
     )
     return Result(tuple(rows), remarks=remarks)
 

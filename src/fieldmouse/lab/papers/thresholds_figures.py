@@ -82,8 +82,7 @@ def figure_2(progress: Progress) -> Result:
 
 
 def _takeovers() -> tuple[float, float]:
-    """Find the alpha1 from which 4 and 1 robots beat 3 and 1, and the alpha1 from which 4, 3 and 1 beat both.
-    """
+    """Find the alpha1 from which 4 and 1 robots beat 3 and 1, and that from which 4, 3 and 1 beat both."""
 
     def pair_wins(alpha1: float) -> bool:
         found = OptimalRules(_service(alpha1), COST)

@@ -41,9 +41,8 @@ SERVICE = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
 LIFETIME = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
 COST = Cost(loss=5, obs=10, sojourn=2, robots=20, star=300)
 
-BATCHES = (
-    0.040445227, 0.18404232, 0.26405114, 0.5057307, 8.8163983e-4, 7.7143486e-4, 0.0018734847, 0.00220405,
-)  # fmt: skip
+_BATCHES = "0.040445227 0.18404232 0.26405114 0.5057307 8.8163983e-4 7.7143486e-4 0.0018734847 0.00220405"
+BATCHES = tuple(map(float, _BATCHES.split()))
 """INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9."""
 
 A = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
@@ -59,8 +58,8 @@ def system(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFET
 @cache
 def crawler() -> BatchArrivals:
     """Return the arrivals from one of INRIA's robots."""
-    brought = [share * A for share in BATCHES]
-    return BatchArrivals((-np.diag(sum(brought, np.zeros((2, 2))).sum(axis=1)), *brought))
+    batches = [share * A for share in BATCHES]
+    return BatchArrivals((-np.diag(sum(batches, np.zeros((2, 2))).sum(axis=1)), *batches))
 
 
 def inria() -> Model:
@@ -69,8 +68,7 @@ def inria() -> Model:
 
 
 def two_rates(mean: float, alpha1: float) -> PhaseType:
-    """Return the law of figures 2 to 4: rate alpha1 with probability 0.9, else the rate that gives this mean.
-    """
+    """Law of figures 2 to 4: rate alpha1 with probability 0.9, else the rate that gives this mean."""
     return PhaseType.hyperexponential([0.9, 0.1], [alpha1, 0.1 * alpha1 / (mean * alpha1 - 0.9)])
 
 

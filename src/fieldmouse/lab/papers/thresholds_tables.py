@@ -72,10 +72,8 @@ def _asked(cell: Cell, model: Model, found: OptimalRules) -> float:
 
 
 def _experiment(number: str, about: str, run: Callable[[Progress], Result]) -> Experiment:
-    return Experiment(
-        f"thresholds-table-{number}", "thresholds", f"Table {number}: {title(number)}", about, run,
-        shares="thresholds",
-    )  # fmt: skip
+    name, heading = f"thresholds-table-{number}", f"Table {number}: {title(number)}"
+    return Experiment(name, "thresholds", heading, about, run, shares="thresholds")
 
 
 EXPERIMENTS = (

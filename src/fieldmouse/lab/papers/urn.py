@@ -8,20 +8,12 @@ changing one) and `urn_scale` (cost at the sizes of a real crawl).
 
 from __future__ import annotations
 
-from fieldmouse.lab.papers import (
-    urn_beyond,
-    urn_neutral_figures,
-    urn_offline_figures,
-    urn_prose,
-    urn_scale,
-    urn_tables,
-)  # fmt: skip
+from fieldmouse.lab.papers import urn_beyond as beyond
+from fieldmouse.lab.papers import urn_neutral_figures as neutral_figures
+from fieldmouse.lab.papers import urn_offline_figures as offline_figures
+from fieldmouse.lab.papers import urn_prose as prose
+from fieldmouse.lab.papers import urn_scale as scale
+from fieldmouse.lab.papers import urn_tables as tables
 
-EXPERIMENTS = (
-    *urn_tables.EXPERIMENTS,
-    *urn_prose.EXPERIMENTS,
-    *urn_neutral_figures.EXPERIMENTS,
-    *urn_offline_figures.EXPERIMENTS,
-    *urn_beyond.EXPERIMENTS,
-    *urn_scale.EXPERIMENTS,
-)
+_MODULES = (tables, prose, neutral_figures, offline_figures, beyond, scale)
+EXPERIMENTS = tuple(experiment for module in _MODULES for experiment in module.EXPERIMENTS)

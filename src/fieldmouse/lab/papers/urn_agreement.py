@@ -37,8 +37,7 @@ REMARKED: dict[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Throws:
-    """One quantity measured in several games: mean, spread (standard deviation over games), number of games.
-    """
+    """One quantity over several games: mean, spread (standard deviation) and number of games."""
 
     mean: float
     spread: float

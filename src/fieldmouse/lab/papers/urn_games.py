@@ -103,11 +103,11 @@ def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
     drawn = many([replace(game, every=max(1, game.steps // POINTS))], [1])[0]
     outcomes = drawn + many([game], range(2, seeds + 1))[0]
     return PlayedGame(
-        {mark: _throws(one.elephants[one.at(mark)] for one in outcomes) for mark in marks},
-        _throws(one.elephant_share for one in outcomes),
-        _throws(one.distinct_mean for one in outcomes),
-        _throws(one.moves[-1] / one.steps for one in outcomes),
-        _throws(one.per_step(one.draws) for one in outcomes),
+        {mark: _throws(outcome.elephants[outcome.at(mark)] for outcome in outcomes) for mark in marks},
+        _throws(outcome.elephant_share for outcome in outcomes),
+        _throws(outcome.distinct_mean for outcome in outcomes),
+        _throws(outcome.moves[-1] / outcome.steps for outcome in outcomes),
+        _throws(outcome.per_step(outcome.draws) for outcome in outcomes),
         GameCourse.of(outcomes[0]),
     )
 
@@ -135,11 +135,11 @@ def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unai
     outcomes = many([game], range(1, seeds + 1))[0]
     first = outcomes[0]
     return Unaided(
-        _throws(one.distinct[one.at(0)] for one in outcomes),
-        _throws(one.distinct_mean for one in outcomes),
-        _throws(one.new[one.half :].mean() for one in outcomes),
+        _throws(outcome.distinct[outcome.at(0)] for outcome in outcomes),
+        _throws(outcome.distinct_mean for outcome in outcomes),
+        _throws(outcome.new[outcome.half :].mean() for outcome in outcomes),
         tuple(
-            _throws(one.lengths[one.half :, length].mean() for one in outcomes)
+            _throws(outcome.lengths[outcome.half :, length].mean() for outcome in outcomes)
             for length in range(first.lengths.shape[1])
         ),
         GameCourse.of(first),

@@ -21,7 +21,7 @@ DISTINCT = "colours in the online structure"
 P_NEW = "P_new"
 TIME = "time t"
 
-CAPTION = "lines: one simulation; dashes: what is expected while the online structure fills (Lemma 3.2.1)"
+CAPTION = "lines: one simulation; dashes: expected values while the online structure fills (Lemma 3.2.1)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,9 @@ def known(number: str, title: str, neutral: bool, progress: Progress) -> Result:
     return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
 
 
-def _found(gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False) -> Panel:
+def _detection_panel(
+    gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False
+) -> Panel:
     """Draw a panel of games that detect elephants while playing, one curve per delta."""
     games = [(delta, elephants(gamma, delta, queues).course) for delta in deltas]
     curves = (curve(f"δ = {delta}", game.t, game.cost if costs else game.distinct) for delta, game in games)
@@ -108,7 +110,7 @@ def found(number: str, title: str, costs: bool, progress: Progress) -> Result:
     panels = []
     for done, gamma in enumerate(GAMMAS):
         progress(done / len(GAMMAS), f"gamma {gamma}")
-        panels.append(_found(gamma, "per-host", DELTAS, f"γ = {gamma:g}", costs))
+        panels.append(_detection_panel(gamma, "per-host", DELTAS, f"γ = {gamma:g}", costs))
     return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
 
 
@@ -119,8 +121,8 @@ def compared(progress: Progress) -> Result:
     for done, gamma in enumerate(gammas):
         progress(done / len(gammas), f"gamma {gamma}")
         panels = (
-            _found(gamma, "per-host", DELTAS[1:], "a queue per elephant"),
-            _found(gamma, "one", DELTAS[1:], "one queue"),
+            _detection_panel(gamma, "per-host", DELTAS[1:], "a queue per elephant"),
+            _detection_panel(gamma, "one", DELTAS[1:], "one queue"),
         )
         figures.append(Figure(f"thesis-8.3-{gamma}", f"One queue instead of many, γ = {gamma}", panels))
     return Result(figures=tuple(figures))
@@ -155,8 +157,8 @@ def _experiment(number: str, title: str, run: Callable[[Progress], Result], shar
 FILLED_OFFLINE = "Algorithm 1, K balls offline before the start"
 COIN = "Algorithm 9: a coin between the greedy source and any ball offline"
 COMBINED = "Algorithm 10: the greedy source until most are offline, then a coin"
-KNOWN = "Elephants known beforehand, a neutral filling"
-KNOWN_FILLED = "Elephants known beforehand, kept offline while filling too"
+KNOWN = "Elephants known from the start, a neutral filling"
+KNOWN_FILLED = "Elephants known from the start, kept offline while filling too"
 FOUND = "Elephants found while playing"
 COSTS = "Moves of the disk's head, a queue per elephant"
 TOGETHER = "thesis games"

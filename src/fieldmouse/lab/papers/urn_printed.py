@@ -59,7 +59,7 @@ def _read(row: str, columns: list[float], simulations: int, down: str, across: s
 def tables() -> dict[str, UrnTable]:
     """All tables by number, such as "8.10"."""
     text = files("fieldmouse.lab.papers").joinpath("printed/thesis.toml").read_text()
-    found: dict[str, UrnTable] = {}
+    result: dict[str, UrnTable] = {}
     for entry in tomllib.loads(text)["table"]:
         simulations = entry.get("simulations", 1)
         cells = tuple(
@@ -67,7 +67,7 @@ def tables() -> dict[str, UrnTable]:
             for row in entry["cells"].strip().splitlines()
             for cell in _read(row, entry["columns"], simulations, entry["down"], entry["across"])
         )
-        found[entry["number"]] = UrnTable(
+        result[entry["number"]] = UrnTable(
             entry["number"],
             entry["title"],
             entry["down"],
@@ -76,4 +76,4 @@ def tables() -> dict[str, UrnTable]:
             cells,
             simulations,
         )
-    return found
+    return result

@@ -49,9 +49,9 @@ def bill(policy: str, places: int, hosts: int, steps: int) -> Bill:
     tracemalloc.start()
     try:
         game = Game(power(hosts, GAMMA), places, steps, strategy(policy))
-        began = time.perf_counter()
+        started = time.perf_counter()
         outcome = play(game, 1)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -62,9 +62,9 @@ def bill(policy: str, places: int, hosts: int, steps: int) -> Bill:
 def _panel(bills: list[Bill], measure: str, label: str) -> Panel:
     curves = []
     for policy in POLICIES:
-        mine = [one for one in bills if one.policy == policy]
-        x = [float(one.hosts + one.places) for one in mine]
-        curves.append(Series(policy, x, [float(getattr(one, measure)) for one in mine]))
+        of_policy = [one for one in bills if one.policy == policy]
+        x = [float(one.hosts + one.places) for one in of_policy]
+        curves.append(Series(policy, x, [float(getattr(one, measure)) for one in of_policy]))
     return Panel("hosts and places", label, tuple(curves), x_log=True, y_log=True)
 
 
@@ -81,10 +81,10 @@ def scale(progress: Progress) -> Result:
     )
     return Result(
         tuple(row for one in bills for row in one.rows()),
-        (Figure("urn-scale", "What a step costs at the sizes of a real crawl", panels),),
+        (Figure("urn-scale", "Cost of a step at the sizes of a real crawl", panels),),
         (
             f"gamma {GAMMA}, {STEPS} steps after the filling, which counts as steps too",
-            "time is that of the machine at hand; memory is that of all arrays, the source's included",
+            "time depends on the machine; memory is that of all arrays, including the source's",
         ),
     )
 
@@ -93,7 +93,7 @@ EXPERIMENTS = (
     Experiment(
         "urn-scale",
         "beyond",
-        "What a step costs as hosts and places grow to 10^7 and 10^6",
+        "Cost of a step as hosts and places grow to 10^7 and 10^6",
         "Microseconds per step and megabytes, at the sizes of section 8.1.",
         scale,
         alone=True,

@@ -27,7 +27,7 @@ LONGEST = {"per-host": 300_000, "one": 600_000}
 """Steps of the games behind tables 8.4 and 8.6 to 8.10, which use different times of them."""
 
 
-def _known(cell: UrnCell) -> int:
+def _count_known(cell: UrnCell) -> int:
     """Count the elephants known from the start: hosts with a probability of 1/(beta K) or more."""
     return int((law(cell.column).p >= (1 - 1e-12) / (cell.row * PLACES)).sum())
 
@@ -37,13 +37,13 @@ def _largest(gamma: float, count: int) -> float:
 
 
 def table_7_1(progress: Progress) -> Result:
-    rows = [to_the_digit(cell.label, cell.printed, _known(cell)) for cell in tables()["7.1"].cells]
+    rows = [to_the_digit(cell.label, cell.printed, _count_known(cell)) for cell in tables()["7.1"].cells]
     return Result(tuple(rows), remarks=("a host is an elephant if its probability is 1/(beta K) or more",))
 
 
 def table_7_2(progress: Progress) -> Result:
     rows = [
-        to_the_digit(cell.label, cell.printed, _largest(cell.column, _known(cell)))
+        to_the_digit(cell.label, cell.printed, _largest(cell.column, _count_known(cell)))
         for cell in tables()["7.2"].cells
     ]
     return Result(tuple(rows))
@@ -101,9 +101,7 @@ def table_8_5(progress: Progress) -> Result:
     return Result((*result.rows, missing), remarks=result.remarks)
 
 
-STOPPED = (
-    "the number when the search ends is that of any game at this moment: what is done with it comes later"
-)
+STOPPED = "the number when the search ends is that of any game at this time: T* changes only the later steps"
 
 RUNS: dict[str, Callable[[Progress], Result]] = {
     "7.1": table_7_1,
