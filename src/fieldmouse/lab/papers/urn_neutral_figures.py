@@ -41,15 +41,15 @@ class Sheet:
     cases: tuple[Case, ...]
 
 
-def _over_colours(law: Callable[[int], Source], colours: Sequence[int]) -> tuple[Case, ...]:
+def _cases_by_colours(law: Callable[[int], Source], colours: Sequence[int]) -> tuple[Case, ...]:
     return tuple(Case(f"C = {c}", partial(law, c)) for c in colours)
 
 
-def _over_places(source: Callable[[], Source], places: Sequence[int]) -> tuple[Case, ...]:
+def _cases_by_places(source: Callable[[], Source], places: Sequence[int]) -> tuple[Case, ...]:
     return tuple(Case(f"K = {k}", source, k) for k in places)
 
 
-def _over(name: str, law: Callable[[float], Source], values: Sequence[float]) -> tuple[Case, ...]:
+def _cases_by_value(name: str, law: Callable[[float], Source], values: Sequence[float]) -> tuple[Case, ...]:
     return tuple(Case(f"{name} = {value:g}", partial(law, value)) for value in values)
 
 
@@ -67,99 +67,107 @@ SHEETS = (
         90_000,
         (Case("C = K", _as_many_colours_as_places, 10_000),),
     ),
-    Sheet("5.3", "Uniform: more colours", 19_000, _over_colours(uniform, MANY_COLOURS)),
-    Sheet("5.4", "Uniform: more places", 9_000, _over_places(lambda: uniform(1000), (100, 500, 1000, 2000))),
+    Sheet("5.3", "Uniform: more colours", 19_000, _cases_by_colours(uniform, MANY_COLOURS)),
+    Sheet(
+        "5.4", "Uniform: more places", 9_000, _cases_by_places(lambda: uniform(1000), (100, 500, 1000, 2000))
+    ),
     Sheet(
         "5.5",
         "Exponential: more colours",
         19_000,
-        _over_colours(lambda c: exponential(c, 1000), MANY_COLOURS),
+        _cases_by_colours(lambda c: exponential(c, 1000), MANY_COLOURS),
     ),
     Sheet(
         "5.6",
         "Exponential: more places",
         400_000,
-        _over_places(lambda: exponential(COLOURS, 1000), (100, 1000, 10_000, 50_000, 100_000)),
+        _cases_by_places(lambda: exponential(COLOURS, 1000), (100, 1000, 10_000, 50_000, 100_000)),
     ),
     Sheet(
         "5.7",
         "Exponential: a larger mean",
         19_000,
-        _over("λ", lambda mean: exponential(COLOURS, mean), (10, 100, 1000, 10_000, 100_000)),
+        _cases_by_value("λ", lambda mean: exponential(COLOURS, mean), (10, 100, 1000, 10_000, 100_000)),
     ),
-    Sheet("5.8", "Normal: more colours", 19_000, _over_colours(lambda c: normal(c, 1000, 100), MANY_COLOURS)),
+    Sheet(
+        "5.8", "Normal: more colours", 19_000, _cases_by_colours(lambda c: normal(c, 1000, 100), MANY_COLOURS)
+    ),
     Sheet(
         "5.9",
         "Normal: more places",
         400_000,
-        _over_places(lambda: normal(COLOURS, 10_000, 1000), (1000, 3000, 6000, 10_000, 50_000, 100_000)),
+        _cases_by_places(lambda: normal(COLOURS, 10_000, 1000), (1000, 3000, 6000, 10_000, 50_000, 100_000)),
     ),
     Sheet(
         "5.10",
         "Normal: a larger mean",
         99_000,
-        _over("μ", lambda mean: normal(COLOURS, mean, 100), (100, 200, 300, 1000, 10_000)),
+        _cases_by_value("μ", lambda mean: normal(COLOURS, mean, 100), (100, 200, 300, 1000, 10_000)),
     ),
     Sheet(
         "5.11",
         "Normal: a larger deviation",
         99_000,
-        _over("σ", lambda deviation: normal(COLOURS, 1000, deviation), (10, 100, 300, 500, 800, 1000)),
+        _cases_by_value(
+            "σ", lambda deviation: normal(COLOURS, 1000, deviation), (10, 100, 300, 500, 800, 1000)
+        ),
     ),
     Sheet(
         "5.12",
         "Poisson: more colours",
         19_000,
-        _over_colours(lambda c: poisson(c, 1000), (1000, 1200, 2000, 10_000, COLOURS)),
+        _cases_by_colours(lambda c: poisson(c, 1000), (1000, 1200, 2000, 10_000, COLOURS)),
     ),
     Sheet(
         "5.13",
         "Normal with the variance of Poisson: more colours",
         19_000,
-        _over_colours(lambda c: normal(c, 1000, 1000**0.5), (1000, 1200, 2000, 10_000, COLOURS)),
+        _cases_by_colours(lambda c: normal(c, 1000, 1000**0.5), (1000, 1200, 2000, 10_000, COLOURS)),
     ),
     Sheet(
         "5.14",
         "Poisson: more places",
         400_000,
-        _over_places(lambda: poisson(COLOURS, 1000), (100, 1000, 10_000, 100_000)),
+        _cases_by_places(lambda: poisson(COLOURS, 1000), (100, 1000, 10_000, 100_000)),
     ),
     Sheet(
         "5.15",
         "Poisson: a larger mean",
         19_000,
-        _over("λ", lambda mean: poisson(COLOURS, mean), (0, 100, 1000, 10_000, 55_000, 100_000)),
+        _cases_by_value("λ", lambda mean: poisson(COLOURS, mean), (0, 100, 1000, 10_000, 55_000, 100_000)),
     ),
-    Sheet("5.16", "Power law: more colours", 99_000, _over_colours(lambda c: power(c, 1.1), MANY_COLOURS)),
+    Sheet(
+        "5.16", "Power law: more colours", 99_000, _cases_by_colours(lambda c: power(c, 1.1), MANY_COLOURS)
+    ),
     Sheet(
         "5.17",
         "Power law, gamma 1.1: more places",
         400_000,
-        _over_places(lambda: power(COLOURS, 1.1), (100, 1000, 10_000, 50_000)),
+        _cases_by_places(lambda: power(COLOURS, 1.1), (100, 1000, 10_000, 50_000)),
     ),
     Sheet(
         "5.18",
         "Power law, gamma 0.1: more places",
         400_000,
-        _over_places(lambda: power(COLOURS, 0.1), (100, 1000, 10_000, 50_000)),
+        _cases_by_places(lambda: power(COLOURS, 0.1), (100, 1000, 10_000, 50_000)),
     ),
     Sheet(
         "5.19",
         "Power law: a larger gamma, as many colours as places",
         19_000,
-        _over("γ", lambda gamma: power(1000, gamma), (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)),
+        _cases_by_value("γ", lambda gamma: power(1000, gamma), (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)),
     ),
     Sheet(
         "5.20",
         "Power law: a larger gamma",
         99_000,
-        _over("γ", lambda gamma: power(COLOURS, gamma), (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)),
+        _cases_by_value("γ", lambda gamma: power(COLOURS, gamma), (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)),
     ),
     Sheet(
         "5.21",
         "Power law: gamma larger still",
         9_000,
-        _over("γ", lambda gamma: power(COLOURS, gamma), (1, 1.5, 2, 3, 4, 5)),
+        _cases_by_value("γ", lambda gamma: power(COLOURS, gamma), (1, 1.5, 2, 3, 4, 5)),
     ),
 )
 

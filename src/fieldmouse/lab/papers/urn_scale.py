@@ -59,7 +59,7 @@ def bill(policy: str, places: int, hosts: int, steps: int) -> Bill:
     return Bill(policy, places, hosts, 1e6 * seconds / played, peak / 2**20, outcome.distinct_mean / places)
 
 
-def _panel(bills: list[Bill], measure: str, label: str) -> Panel:
+def _cost_panel(bills: list[Bill], measure: str, label: str) -> Panel:
     curves = []
     for policy in POLICIES:
         of_policy = [one for one in bills if one.policy == policy]
@@ -76,8 +76,8 @@ def scale(progress: Progress) -> Result:
         progress(done / len(rounds), f"{policy}, K {places}, C {hosts}")
         bills.append(bill(policy, places, hosts, STEPS))
     panels = (
-        _panel(bills, "microseconds", "microseconds per step"),
-        _panel(bills, "megabytes", "megabytes at most"),
+        _cost_panel(bills, "microseconds", "microseconds per step"),
+        _cost_panel(bills, "megabytes", "megabytes at most"),
     )
     return Result(
         tuple(row for one in bills for row in one.rows()),
