@@ -1,5 +1,4 @@
-"""Distribution policies on whole crawls, compared with the ideal: a small front, a delay, hosts of every
-size.
+"""Distribution policies on whole crawls, compared with the ideal.
 
 The urn game counts distinct hosts; these trials measure the effect on a crawl. `live-frontier` starts with
 a list of all URLs in random order, as in the game: URLs of large hosts come before those of small ones.

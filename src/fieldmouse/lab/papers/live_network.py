@@ -1,5 +1,4 @@
-"""Balancing rules on live agents: four agents in four places, and a web in which each host is near one of
-them.
+"""Balancing rules on live agents in four places, with each host near one of them.
 
 The simulated web of the thesis (`network`) plays rules alone. Here they run in the crawler, with leases,
 robots.txt, delays and the cost of moving a host. The web server counts pages per second.

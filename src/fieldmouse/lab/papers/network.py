@@ -1,5 +1,4 @@
-"""KALMAN-BLAWLB and other balancing policies: the thesis' tables and levels, then all policies against the
-limit.
+"""KALMAN-BLAWLB and other balancing policies: the thesis' numbers, and shares of the limit.
 
 `network_printed` holds the printed numbers. Our numbers use the calibrated interpretation of the
 round-trip time (`lab/network/environment.py` gives the reason). Where a number does not agree, the other

@@ -1,5 +1,4 @@
-"""Experiments of the report on learning automata and bin packing: its numbers, the exact law, better
-policies.
+"""Experiments of the report on learning automata and bin packing.
 
 Anis Yazidi, Solving the bin packing problem, Agder University College, 2006. `refresh_printed` holds the
 printed numbers, and `refresh_agreement` decides whether ours agree. `refresh_games` plays each game once
