@@ -1,4 +1,4 @@
-"""`lab urn` and `lab exact` at the command line: what programs read, and what people are told."""
+"""`lab urn` and `lab exact` on the command line: JSON and text output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def told(said: Said, *words: str, expect: int = 0) -> Any:
     return json.loads(heard.out)
 
 
-def test_a_game_is_told_in_numbers_that_are_those_of_the_game(capsys: Said) -> None:
+def test_the_printed_numbers_are_those_of_the_game(capsys: Said) -> None:
     found = told(
         capsys, "urn", "--source", "power", "--gamma", "1.1", *SMALL, "--strategy", "alg12", "--delta", "2",
         "--trigger", "reaches", "--stop-search", "900", "--queues", "per-host", "--seed", "3",
@@ -56,7 +56,7 @@ def test_every_strategy_can_be_named(capsys: Said, name: str) -> None:
     assert found["strategy"] == name
 
 
-def test_queues_follow_the_algorithm_unless_asked_otherwise(capsys: Said) -> None:
+def test_queues_default_to_those_of_the_algorithm(capsys: Said) -> None:
     def game(name: str, *words: str) -> Any:
         found = told(capsys, "urn", *SMALL, "--gamma", "1.2", "--strategy", name, "--delta", "2", *words)
         del found["seconds"], found["strategy"]
@@ -67,7 +67,7 @@ def test_queues_follow_the_algorithm_unless_asked_otherwise(capsys: Said) -> Non
     assert game("alg11") != game("alg12")
 
 
-def test_a_changing_source_and_one_that_ends_can_be_asked_for(capsys: Said) -> None:
+def test_changing_and_finite_sources_can_be_chosen(capsys: Said) -> None:
     words = ("urn", "--gamma", "1.2", *SMALL, "--strategy", "none")
     assert told(capsys, *words, "--permute-every", "100") != told(capsys, *words)
     ended = told(capsys, *words, "--balls", "300")
@@ -76,7 +76,7 @@ def test_a_changing_source_and_one_that_ends_can_be_asked_for(capsys: Said) -> N
 
 
 @pytest.mark.parametrize("source", ["uniform", "exponential", "normal", "poisson", "power"])
-def test_the_formulas_are_told_and_the_game_agrees_with_them(capsys: Said, source: str) -> None:
+def test_exact_values_are_printed_and_agree_with_the_game(capsys: Said, source: str) -> None:
     words = ("--source", source, "--hosts", "300", "--capacity", "20")
     found = told(capsys, "exact", *words)
     played = told(capsys, "urn", *words, "--steps", "200000", "--strategy", "none")
@@ -85,7 +85,7 @@ def test_the_formulas_are_told_and_the_game_agrees_with_them(capsys: Said, sourc
     assert found["initial_mean"] <= 20
 
 
-def test_the_formulas_are_those_of_the_lab(capsys: Said) -> None:
+def test_printed_formulas_match_the_library(capsys: Said) -> None:
     found = told(
         capsys, "exact", "--source", "power", "--gamma", "0.9", "--hosts", "3000", "--capacity", "70"
     )
@@ -96,7 +96,7 @@ def test_the_formulas_are_those_of_the_lab(capsys: Said) -> None:
     assert told(capsys, "exact", "--hosts", "10", "--capacity", "50")["fewest_draws_per_step"] is None
 
 
-def test_people_get_a_table_and_the_lower_bound(capsys: Said) -> None:
+def test_text_output_has_a_table_and_the_lower_bound(capsys: Said) -> None:
     assert run(["lab", "urn", *SMALL, "--strategy", "index"]) == 0
     heard = capsys.readouterr()
     assert "different hosts online" in heard.out
@@ -147,7 +147,7 @@ def test_a_game_that_ends_early_says_why(capsys: Said) -> None:
         (["exact", "--source", "exponential", "--mean", "inf"], "mean of inf"),
     ],
 )
-def test_wrong_words_get_a_sentence_and_advice(capsys: Said, words: list[str], says: str) -> None:
+def test_wrong_arguments_get_an_error_and_a_hint(capsys: Said, words: list[str], says: str) -> None:
     found = told(capsys, *words, expect=2)
     assert says in found["error"]
     assert found["hint"]

@@ -1,4 +1,4 @@
-"""Whole crawls in virtual time under each policy: a small trial of what `lab run live-frontier` shows."""
+"""Whole crawls in virtual time under each distribution policy: a small version of `lab run live-frontier`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def found(tried: tuple[dict[tuple[str, int], float], dict[str, Ending], list[flo
     return {policy: share for (policy, _), share in tried[0].items()}
 
 
-def test_every_policy_of_ours_is_tried() -> None:
+def test_every_distribution_policy_is_tried() -> None:
     assert set(POLICIES) == set(KNOWN)
 
 
-def test_index_is_above_every_other_policy_and_near_the_ideal(found: dict[str, float]) -> None:
+def test_index_beats_every_other_policy_and_is_near_the_ideal(found: dict[str, float]) -> None:
     others = [share for policy, share in found.items() if policy != "index"]
     assert max(others) < found["index"]
     assert 0.95 <= found["index"] <= 1.0
@@ -42,7 +42,7 @@ def test_without_an_offline_side_large_hosts_fill_the_front(found: dict[str, flo
     assert found["neutral"] == min(found.values()) < 0.8
 
 
-def test_the_ideal_is_every_host_visited_as_often_as_its_delay_allows() -> None:
+def test_the_ideal_visits_every_host_as_often_as_its_delay_allows() -> None:
     trial = Trial(hosts=3, pages=10, gamma=0.5, delay=5.0, time=20.0)
     sizes = [site.size for site in trial.meadow().plan.sites]
     assert sum(sizes) == 10
@@ -50,7 +50,7 @@ def test_the_ideal_is_every_host_visited_as_often_as_its_delay_allows() -> None:
     assert trial.ideal(0.0) == 0.0
 
 
-def test_a_list_names_every_page_of_the_meadow_once_in_an_order_of_its_seed() -> None:
+def test_the_url_list_has_every_page_once_in_an_order_that_depends_on_the_seed() -> None:
     trial = Trial(hosts=5, pages=40)
     meadow = trial.meadow()
     starts = trial.starts(meadow)
@@ -59,9 +59,7 @@ def test_a_list_names_every_page_of_the_meadow_once_in_an_order_of_its_seed() ->
     assert starts != trial.seeded(2).starts(meadow)
 
 
-def test_a_trial_goes_the_same_way_each_time_and_within_politeness(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_is_reproducible_and_polite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(hosts=8, pages=60, gamma=1.0, front=3, time=200.0, listed=False)
     webs: list[MeadowFetcher] = []
 

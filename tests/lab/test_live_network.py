@@ -1,4 +1,4 @@
-"""What is read from a meadow's log of a crawl by agents in several places, as `lab run live-network` does."""
+"""Measures from the request log of a crawl by agents in several places, as in `lab run live-network`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def steady(pace: float, near: list[bool]) -> Crossing:
     return Crossing([n / pace for n in range(200)], list(islice(cycle(near), 200)), 20, 8)
 
 
-def test_the_pace_leaves_out_how_a_crawl_begins_and_ends() -> None:
+def test_the_pace_excludes_the_start_and_the_end_of_a_crawl() -> None:
     slow_ends = [-50.0] * 10 + [n / 40 for n in range(180)] + [90.0] * 10
     assert Crossing(slow_ends, [True] * 200, 0, 8).pace == pytest.approx(40)
 
 
-def test_leads_are_told_by_the_worst_seed() -> None:
+def test_leads_report_the_worst_seed() -> None:
     terrain = Terrain("t", REGION, rules=("priced", "hash"), seeds=(1, 2))
     found = {
         ("priced", 1): steady(60, [True]), ("priced", 2): steady(50, [True]),
@@ -62,7 +62,7 @@ def test_leads_are_told_by_the_worst_seed() -> None:
 
 
 @needs_server
-def test_agents_in_two_places_crawl_all_of_it(tmp_path: Path) -> None:
+def test_agents_in_two_places_crawl_the_whole_meadow(tmp_path: Path) -> None:
     region = Region(hosts=4, pages=40, places=2, far=0.05, delay=0.02)
     seen = cross(region, "priced", tmp_path / "room", 5)
     assert seen.hosts == 4

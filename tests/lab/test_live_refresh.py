@@ -1,4 +1,4 @@
-"""Whole crawls kept fresh in virtual time: a small version of what `lab run live-refresh` shows."""
+"""Whole crawls refreshed in virtual time: a small version of `lab run live-refresh`."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def tried() -> Tried:
     return SMALL.tried(lambda share, doing: None)
 
 
-def test_what_is_learned_keeps_more_copies_current_than_its_opponents(tried: Tried) -> None:
+def test_the_learned_policy_keeps_more_copies_current_than_the_others(tried: Tried) -> None:
     fresh = {policy: kept.fresh for (policy, _), kept in tried.items()}
     assert fresh["learned"] > fresh["uniform"] > fresh["automaton"]
     assert fresh["learned"] > fresh["multiplicative"]
     assert fresh["learned"] < SMALL.upkeep.optimum(Meadow(SMALL.upkeep.options(1))) + 0.03
 
 
-def test_everybody_has_the_same_budget_and_spends_it(tried: Tried) -> None:
+def test_all_policies_spend_the_same_budget(tried: Tried) -> None:
     whole = SMALL.upkeep.pages * SMALL.upkeep.rounds
     for kept in tried.values():
         # Where intervals grow from look to look, pages come due later than a plan of that moment has it.
         assert 0.8 * whole <= kept.report.polls <= whole + 10
 
 
-def test_uniform_polls_are_worth_what_the_law_says(tried: Tried) -> None:
+def test_freshness_of_uniform_polls_follows_the_law(tried: Tried) -> None:
     meadow, upkeep = Meadow(SMALL.upkeep.options(1)), SMALL.upkeep
     rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
     assert tried["uniform", 1].fresh == pytest.approx(fresh_share(rates * upkeep.round).mean(), abs=0.03)
 
 
-def test_the_crawl_says_of_itself_what_the_meadow_says_of_it(tried: Tried) -> None:
+def test_estimated_freshness_agrees_with_the_truth_of_the_meadow(tried: Tried) -> None:
     for kept in tried.values():
         assert abs(kept.error) < 0.05, "few pages and few polls: 5,000 pages are within 0.03"
         assert abs(kept.error_now) < 0.07, "one moment of 150 pages: two spreads of chance"
@@ -79,7 +79,7 @@ def test_the_experiment_shows_rows_a_figure_and_remarks(tried: Tried) -> None:
     assert {policy for _, policy in leads} == set(SMALL.policies) - {"learned"}
 
 
-def test_a_crawl_that_is_wrong_about_itself_or_behind_is_told(tried: Tried) -> None:
+def test_remarks_report_a_wrong_freshness_estimate_and_a_losing_policy(tried: Tried) -> None:
     kept = tried["learned", 1]
     measured, expected = kept.report.measured, kept.report.expected
     assert measured is not None
@@ -95,14 +95,14 @@ def test_a_crawl_that_is_wrong_about_itself_or_behind_is_told(tried: Tried) -> N
     assert "at least -0.100 above uniform" in told
 
 
-def test_the_contests_are_between_policies_that_there_are() -> None:
+def test_the_experiments_compare_existing_policies() -> None:
     for arena, _, _ in ARENAS:
         assert set(arena.policies) <= set(KNOWN)
         assert {"learned", "uniform"} <= set(arena.policies)
 
 
 @given(moments, moments, st.integers(0, 39), st.integers(1, 40))
-def test_a_copy_is_current_from_a_look_to_the_next_change(
+def test_a_copy_is_current_from_a_poll_to_the_next_change(
     looks: list[int], changes: list[int], start: int, span: int
 ) -> None:
     """Counted tick by tick, with looks between ticks."""
@@ -122,7 +122,7 @@ def test_a_copy_is_current_from_a_look_to_the_next_change(
     assert share == pytest.approx(good / whole if whole else 0.0)
 
 
-def test_real_processes_are_judged_by_the_files_of_the_meadow(tmp_path: Path) -> None:
+def test_freshness_of_real_processes_is_computed_from_the_files_of_the_meadow(tmp_path: Path) -> None:
     upkeep = Upkeep(hosts=5, pages=100, pace=72_000.0, rounds=2, counted=1, delay=0.02, checkpoints=12)
     kept = keep_on_the_wire(upkeep, "uniform", tmp_path / "upkeep", 1)
     assert kept.report.polls > 0

@@ -1,4 +1,4 @@
-"""Live control in small: cheaper than any fixed number of robots, and about as good as it thinks."""
+"""Live threshold control on small crawls: cheaper than fixed concurrency, and close to its predictions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def one() -> live.LiveTrial:
     return live.trial(SMALL, 21, lambda done, what: None, control__every="30s", control__explore="5s")
 
 
-def test_a_governed_crawl_costs_less_than_any_fixed_number_of_robots(one: live.LiveTrial) -> None:
+def test_a_controlled_crawl_costs_less_than_any_fixed_concurrency(one: live.LiveTrial) -> None:
     assert sorted(one.fixed) == [1, 2, 3, 4]
     assert one.cost < min(one.fixed.values())
     assert one.gain > 0.1
 
 
-def test_starvation_loss_and_response_are_about_as_predicted(one: live.LiveTrial) -> None:
+def test_starvation_loss_and_response_are_close_to_the_prediction(one: live.LiveTrial) -> None:
     found = {agreement.measure: agreement for agreement in live.agreements(one.governed)}
     assert {"starvation", "loss", "response"} <= set(found)
     for agreement in found.values():
         assert agreement.holds, agreement
 
 
-def test_a_prediction_that_is_twice_as_high_or_not_half_as_high_is_noticed(one: live.LiveTrial) -> None:
+def test_a_prediction_off_by_a_factor_of_two_is_detected(one: live.LiveTrial) -> None:
     """The allowance must not be so wide that everything agrees."""
     starvation = next(one for one in live.agreements(one.governed) if one.measure == "starvation")
     certain = replace(starvation, chance=0.0, measured=starvation.predicted)
@@ -40,7 +40,7 @@ def test_a_prediction_that_is_twice_as_high_or_not_half_as_high_is_noticed(one: 
     assert not replace(certain, predicted=certain.measured / 2).holds
 
 
-def test_the_same_seed_goes_the_same_way(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_crawl(tmp_path: Path) -> None:
     small = replace(SMALL, time=20.0)
     ways = [crawl(small, tmp_path / name, 3, {"fetch.concurrency": 2}).totals[-1] for name in "ab"]
     assert ways[0] == ways[1]

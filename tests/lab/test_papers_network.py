@@ -1,4 +1,4 @@
-"""The thesis on KALMAN-BLAWLB, computed again: verdicts that can turn, and what must hold of ours."""
+"""Experiments of the thesis on KALMAN-BLAWLB: verdicts, and the inputs that change them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def quiet(share: float, doing: str) -> None:
 
 def forget() -> None:
     network._course.cache_clear()
-    network._otherwise.cache_clear()
+    network._course_in_reading.cache_clear()
 
 
 def by_label(rows: tuple[Row, ...]) -> dict[str, Row]:
     return {row.label: row for row in rows}
 
 
-def test_the_printed_level_of_hashing_comes_out_calibrated_and_cannot_come_out_literally() -> None:
+def test_only_calibrated_trips_give_the_printed_level_of_hashing() -> None:
     for environment in ("Small", "Large"):
         rows = by_label(network.levels(environment, quiet, FEW).rows)
         hashing = rows[f"rate of consistent hashing, {environment}"]
@@ -67,7 +67,7 @@ def test_a_number_between_readings_is_open_and_one_outside_all_of_them_different
         assert (min(means) <= row.printed <= max(means)) is is_between
 
 
-def test_rates_in_the_large_web_are_those_of_rules_that_see_no_distance() -> None:
+def test_rates_in_the_large_web_are_those_of_distance_blind_rules() -> None:
     """The exact law: agents are never idle, so that each visits 1 / (its mean over all hosts) a second."""
     rows = by_label(network.levels("Large", quiet, FEW).rows)
     for number in (4, 5, 6):
@@ -80,7 +80,7 @@ def test_rates_in_the_large_web_are_those_of_rules_that_see_no_distance() -> Non
     assert run(small, 36).throughput > (1 + BLIND) * blind_rate(small, (36,)), "in Small they are seen"
 
 
-def test_noises_read_as_variances_turn_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noises_read_as_variances_change_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same table by another reading: then what agreed does not."""
     wrong = network.setting_of
 
@@ -107,7 +107,7 @@ def test_every_reading_gives_the_printed_level_of_hashing() -> None:
                 assert 1.0 <= sum(rates) / len(rates) < 1.15, reading.name
 
 
-def test_a_verdict_is_given_to_results_and_not_to_settings() -> None:
+def test_only_results_get_a_verdict_not_settings() -> None:
     rows = [*network.exchanges(quiet, FEW).rows]
     rows += [row for environment in PARTITIONS for row in network.levels(environment, quiet, FEW).rows]
     printed = [row.label for row in rows if row.printed is not None]
@@ -115,7 +115,7 @@ def test_a_verdict_is_given_to_results_and_not_to_settings() -> None:
     assert not [label for label in printed if "partition" in label]
 
 
-def test_the_runs_are_those_of_the_tables() -> None:
+def test_the_printed_runs_match_the_tables() -> None:
     assert {"Small": SHARES, "Large": tuple(10 * share for share in SHARES)} == PARTITIONS
     assert [one.environment for one in RUNS].count("Small") == 5
     setting = network.setting_of(RUNS[1], TripReading.CALIBRATED)

@@ -1,4 +1,4 @@
-"""The automata-and-packing report: its numbers as printed, when they are ours, and what turns verdicts."""
+"""Experiments of the automata-and-packing report: printed numbers, agreement rules and verdicts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_table_of_sites_has_the_sizes_of_the_population() -> None:
     assert [site.pages for site in refresh_printed.sites()] == domains().sizes
 
 
-def test_weights_of_automata_are_whole_numbers_of_their_steps() -> None:
+def test_weights_of_automata_are_multiples_of_their_step() -> None:
     for site in refresh_printed.sites():
         assert (float(site.first) * 8).is_integer()
         assert (float(site.second) * 16).is_integer()
@@ -60,7 +60,7 @@ def test_printed_totals_contradict_each_other_in_test_1_and_agree_in_test_2() ->
     assert second == float(refresh_printed.TEST_2_TOTAL) == sum(map(float, refresh_printed.TEST_2))
 
 
-def test_every_misprint_on_file_is_one_of_the_numbers_shown() -> None:
+def test_every_listed_misprint_is_a_compared_number() -> None:
     labels = {row.label for row in refresh_tests.optimum(quietly).rows}
     labels |= {row.label for row in refresh_tests.first_test(quietly, seeds=2, longest=500).rows}
     assert set(refresh_printed.MISPRINTS) <= labels
@@ -70,7 +70,7 @@ def test_every_misprint_on_file_is_one_of_the_numbers_shown() -> None:
 
 
 @given(st.floats(-20, 20), st.floats(0.1, 5))
-def test_a_printed_number_is_judged_by_the_law_if_ours_is_there_too(off: float, spread: float) -> None:
+def test_a_printed_number_is_compared_with_the_law_if_ours_agrees_with_it(off: float, spread: float) -> None:
     twin = Twin(100.0, spread)
     printed = f"{100 + off * spread:.9f}"
     right = by_law("a", printed, Throws(100.0, spread, 10), twin).verdict
@@ -79,7 +79,7 @@ def test_a_printed_number_is_judged_by_the_law_if_ours_is_there_too(off: float, 
     assert wrong is Verdict.DIFFERENT
 
 
-def test_what_full_nodes_took_excuses_less_and_never_more() -> None:
+def test_polls_taken_by_full_nodes_allow_a_lower_mean_but_not_a_higher_one() -> None:
     twin = Twin(100.0, 1.0, taken=20.0)
     assert [twin.holds(Throws(mean, 1.0, 5)) for mean in (78.0, 79.5, 100.5, 102.0)] == [
         False,
@@ -89,13 +89,13 @@ def test_what_full_nodes_took_excuses_less_and_never_more() -> None:
     ]
 
 
-def test_a_misprint_excuses_only_the_true_number() -> None:
+def test_a_misprint_accepts_only_the_corrected_number() -> None:
     assert exactly("optimal bin 1", "399.01", 399.1).verdict is Verdict.MISPRINT
     assert exactly("optimal bin 1", "399.01", 399.01).verdict is Verdict.DIFFERENT
     assert exactly("optimal bin 0", "399.2", 399.1).verdict is Verdict.DIFFERENT
 
 
-def test_an_untouched_start_is_named_only_if_the_automata_have_really_left_it() -> None:
+def test_the_initial_state_is_a_misprint_only_if_the_automata_have_left_it() -> None:
     law = Twin(195.0, 2.0)
     left, stayed = Throws(194.0, 2.0, 5), Throws(108.625, 0.0, 5)
     assert unmoved("a", "108.625", 108.625, left, left, law).verdict is Verdict.MISPRINT
@@ -116,21 +116,23 @@ def test_totals_of_the_scheme_are_within_the_spread_of_the_free_automatons_law(t
 
 @pytest.mark.parametrize("reading", WRONG)
 @pytest.mark.parametrize("test", ["first", "second"])
-def test_totals_of_a_wrong_automaton_are_not(test: str, reading: PollReading) -> None:
+def test_totals_of_a_wrong_automaton_are_outside_the_spread_of_the_law(
+    test: str, reading: PollReading
+) -> None:
     played = games(test, reading, 2, 300)  # type: ignore[arg-type]
     settled = played.over(lambda course: float(course.weight[250:].mean()))
     steady = law(test).spell(law(test).steady())  # type: ignore[arg-type]
     assert abs(settled.mean - steady.weight) > 4 * steady.spread
 
 
-def test_the_wrong_reading_that_rests_at_p_does_so() -> None:
+def test_the_alternative_reading_rests_at_p() -> None:
     pages = replace(domains(), p=np.full(5028, 0.3))
     for reading, rest in {PollReading.SINCE_POLL: 0.3 / 0.7, PollReading.HALF: 0.3}.items():
         course = play(Scheme(pages, 64, 1000, 0, reading=reading), 1)
         assert course.weight[-300:].mean() / 5028 == pytest.approx(rest, abs=0.02)
 
 
-def test_a_game_without_limits_takes_nothing_and_moves_nobody() -> None:
+def test_a_game_without_limits_takes_no_polls_and_moves_no_sites() -> None:
     free = play(Scheme(zipf(), 16, 300, 0), 1, [300])
     assert (free.taken, free.moves, free.moments[300].used) == (0.0, 0, 1)
     exact = FreeLaw.of(zipf().p, 16)
@@ -138,7 +140,7 @@ def test_a_game_without_limits_takes_nothing_and_moves_nobody() -> None:
     assert abs(free.weight[-1] - spell.weight) < 4 * spell.spread
 
 
-def test_the_course_of_a_game_adds_up() -> None:
+def test_the_totals_of_a_game_course_are_consistent() -> None:
     pages = zipf()
     course = play(Scheme(pages, 16, 400, pages.capacity), 1, [0, 200, 400])
     assert course.moments[0].total == 1738 / 16
@@ -156,21 +158,21 @@ def test_the_course_of_a_game_adds_up() -> None:
 # -- verdicts, and what turns them
 
 
-def test_what_follows_from_the_probabilities_is_the_same_but_for_the_slips() -> None:
+def test_numbers_from_the_probabilities_agree_except_for_misprints() -> None:
     found = verdicts(refresh_tests.optimum(quietly))
     assert found[Verdict.DIFFERENT] == found[Verdict.OUTLIER] == 0
     assert found[Verdict.MISPRINT] == 6
 
 
 @pytest.mark.parametrize("reading", PollReading)
-def test_wrong_automata_turn_the_verdicts_of_test_1(reading: PollReading) -> None:
+def test_wrong_automata_change_the_verdicts_of_test_1(reading: PollReading) -> None:
     found = verdicts(refresh_tests.first_test(quietly, reading, SEEDS, 500))
     assert (found[Verdict.DIFFERENT] > 0) == (reading in WRONG)
     assert (found[Verdict.DIFFERENT] > found[Verdict.SAME] + found[Verdict.OUTLIER]) == (reading in WRONG)
 
 
 @pytest.mark.parametrize("reading", PollReading)
-def test_wrong_automata_turn_the_verdicts_of_the_zipf_and_dynamic_tests(reading: PollReading) -> None:
+def test_wrong_automata_change_the_verdicts_of_the_zipf_and_dynamic_tests(reading: PollReading) -> None:
     results = (
         refresh_zipf.zipf_test(quietly, reading, SEEDS),
         refresh_zipf.dynamic(quietly, reading, SEEDS, longest=2500),
@@ -180,7 +182,7 @@ def test_wrong_automata_turn_the_verdicts_of_the_zipf_and_dynamic_tests(reading:
         assert (found[Verdict.MISPRINT] > 0) == (reading not in WRONG)
 
 
-def test_a_normalised_zipf_law_turns_the_verdicts() -> None:
+def test_a_normalised_zipf_law_changes_the_verdicts() -> None:
     pages = zipf()
     right = {row.verdict for row in refresh_zipf.zipf_optimum(pages)}
     normalised = replace(pages, p=pages.p / pages.by_site(pages.p)[pages.sites])
@@ -198,7 +200,7 @@ def test_figures_show_the_scheme_beside_its_law() -> None:
     assert scheme.y[0] == exact.y[0] == 5028 / 8
 
 
-def test_r_tends_to_a_half_and_not_beyond() -> None:
+def test_r_tends_to_one_half() -> None:
     rows = {row.label: row.ours for row in refresh_measures._more_states(5028)}
     assert 0.499 < (rows["R, N = 32"] or 0) < (rows["R, N = 64"] or 0) < (rows["R, N = 128"] or 0) < 0.5
 
@@ -208,7 +210,7 @@ def test_r_tends_to_a_half_and_not_beyond() -> None:
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 100))
-def test_few_moves_are_fewer_than_those_of_packing_anew_and_nodes_not_many_more(seed: int) -> None:
+def test_few_moves_needs_fewer_moves_than_repacking_and_few_more_nodes(seed: int) -> None:
     anew = refresh_packing.drift(refresh_packing.anew, 60, 30, seed)
     few = refresh_packing.drift(refresh_packing.few_moves, 60, 30, seed)
     assert few.sites < anew.sites / 3
@@ -223,7 +225,7 @@ def test_the_experiments_are_in_the_catalogue() -> None:
 # -- all policies
 
 
-def test_every_policy_is_held_against_the_optimum_in_every_weather() -> None:
+def test_every_policy_is_compared_with_the_optimum_for_every_kind_of_change() -> None:
     result = refresh_policies.policies("zipf", quietly, (1,), 60)
     rows = {row.label: row.ours or 0.0 for row in result.rows}
     assert len(rows) == len(FIELD) * len(WEATHERS) * (len(refresh_policies.MEASURES) + 1)

@@ -1,4 +1,4 @@
-"""The threshold paper: every printed number is ours, or a misprint that is known and proved."""
+"""Experiments of the threshold paper: every printed number agrees with ours or is a proved misprint."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_no_printed_number_is_left_unexplained(name: str) -> None:
         assert (one.printed is None) == (one.verdict is Verdict.NEW), one
 
 
-def test_every_cell_of_every_table_is_looked_at() -> None:
+def test_every_cell_of_every_table_is_compared() -> None:
     for number, cells in (("1", 32), ("2", 84), ("3", 134), ("4", 176), ("5", 32)):
         rows = result(f"thresholds-table-{number}").rows
         assert [one.label for one in rows] == [cell.label for cell in table(number)]
@@ -45,7 +45,7 @@ def test_every_cell_of_every_table_is_looked_at() -> None:
         assert [one.printed for one in rows] == [float(cell.printed) for cell in table(number)]
 
 
-def test_misprints_are_those_that_can_be_proved_and_no_others() -> None:
+def test_only_proved_misprints_are_listed() -> None:
     found = {
         (name.removeprefix("thresholds-table-"), one.label)
         for name in QUICK
@@ -74,7 +74,7 @@ def test_limits_of_inrias_crawler_are_all_as_printed_and_costs_within_a_third_of
             assert one.ours == one.printed
 
 
-def test_where_the_paper_prints_a_wrong_limit_its_cost_is_that_of_ours() -> None:
+def test_the_cost_beside_a_misprinted_limit_is_that_of_our_limit() -> None:
     """At K = 3, 6 and 7 the printed limit costs more than the printed cost."""
     for K, printed, ours in ((3, 2, 1), (6, 3, 2), (7, 3, 2)):
         costs = {j: cost(solve(system(K), Thresholds((3, 1), (j,))), COST) for j in (printed, ours)}
@@ -83,7 +83,7 @@ def test_where_the_paper_prints_a_wrong_limit_its_cost_is_that_of_ours() -> None
         assert costs[printed] > costs[ours]
 
 
-def test_a_misprint_excuses_only_the_true_number() -> None:
+def test_a_misprint_accepts_only_the_corrected_number() -> None:
     cell = next(one for one in table("1") if one.label == "modes 431, cost")
     assert verdict("1", cell, 67.52).verdict is Verdict.MISPRINT
     assert verdict("1", cell, 70.0).verdict is Verdict.DIFFERENT
@@ -94,7 +94,7 @@ def test_a_misprint_excuses_only_the_true_number() -> None:
     assert verdict("1", plain, 1.2601).verdict is Verdict.DIFFERENT
 
 
-def test_every_misprint_on_file_is_a_place_that_exists() -> None:
+def test_every_listed_misprint_names_an_existing_cell() -> None:
     for where in ("1", "2", "3", "4"):
         assert set(misprints(where)) <= {cell.label for cell in table(where)}
     for where in ("scalars", "inria"):

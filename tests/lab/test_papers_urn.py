@@ -1,4 +1,4 @@
-"""The thesis, played again: what needs no chance as a whole, and a few cells of what does."""
+"""Experiments of the BUbiNG thesis: all deterministic numbers, and a few simulated cells."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_every_table_and_figure_and_the_prose_can_be_run() -> None:
 
 
 @pytest.mark.parametrize("number", urn_tables.EXACT)
-def test_tables_without_chance_agree_to_the_last_digit(number: str) -> None:
+def test_deterministic_tables_agree_to_the_last_digit(number: str) -> None:
     result = urn_tables.RUNS[number](quietly)
     assert len(result.rows) == 80
     assert differing(result.rows) == []
 
 
-def test_a_table_without_chance_does_not_agree_with_another_law() -> None:
+def test_a_deterministic_table_does_not_agree_with_another_law() -> None:
     shares = tables()["7.2"]
     other = power(99_000, 0.9).p
     rows = [
@@ -62,7 +62,7 @@ def test_a_table_without_chance_does_not_agree_with_another_law() -> None:
     assert len(differing(rows)) == 10
 
 
-def test_sentences_without_chance_agree_to_the_last_digit() -> None:
+def test_deterministic_numbers_in_the_text_agree_to_the_last_digit() -> None:
     sections = (
         urn_prose.introduction,
         urn_prose.initial_phase,
@@ -88,7 +88,7 @@ def games_of(number: str, delta: int, gamma: float, trigger: str) -> tuple[UrnCe
 
 
 @pytest.mark.parametrize(("number", "delta", "gamma"), CHEAP)
-def test_a_cell_of_chance_is_where_one_more_game_could_end(number: str, delta: int, gamma: float) -> None:
+def test_a_simulated_cell_lies_in_the_prediction_interval(number: str, delta: int, gamma: float) -> None:
     cell, ours = games_of(number, delta, gamma, "exceeds")
     assert by_chance(cell.label, cell.printed, ours, number).verdict is Verdict.SAME
     assert abs(float(cell.printed) - ours.mean) < 4 * ours.one_more
@@ -99,7 +99,7 @@ def test_the_printed_algorithm_12_does_not_give_the_printed_table() -> None:
     assert by_chance(cell.label, cell.printed, ours, "8.5").verdict is Verdict.DIFFERENT
 
 
-def test_games_are_played_once_and_keep_what_tables_ask_for() -> None:
+def test_games_are_played_once_and_keep_the_measures_of_the_tables() -> None:
     played = urn_games.elephants(0.9, 5, "one", 100_000, seeds=3)
     assert urn_games.elephants(0.9, 5, "one", 100_000, seeds=3) is played
     assert list(played.elephants) == [50_000, 100_000]
@@ -146,7 +146,7 @@ def test_the_greedy_figure_ends_where_nearly_everything_is_offline() -> None:
     assert all(0.99 < share < 1 for share in ended)
 
 
-def test_every_policy_of_the_crawler_is_held_against_every_measure() -> None:
+def test_every_policy_of_the_crawler_gets_every_measure() -> None:
     policies = {name: urn_beyond.contenders()[name] for name in ("index", "neutral", "alg12 with T*")}
     found = list(urn_beyond.scores(policies, (0.9,), 20_000, quietly))
     assert len(found) == 3 * 2 * len(urn_beyond.MEASURES)
@@ -165,7 +165,7 @@ def test_every_policy_of_the_crawler_is_held_against_every_measure() -> None:
     assert {"index", "neutral", "greedy", "mice-and-elephants"} <= set(urn_beyond.contenders())
 
 
-def test_the_bill_grows_in_memory_with_the_hosts() -> None:
+def test_memory_grows_with_the_number_of_hosts() -> None:
     small, large = (urn_scale.bill("index", 100, hosts, 1000) for hosts in (10_000, 100_000))
     assert small.distinct == large.distinct == 1
     assert 3 < large.megabytes / small.megabytes < 12

@@ -1,4 +1,4 @@
-"""The thesis as printed, and the rule by which a number of it is ours."""
+"""Printed tables of the BUbiNG thesis, and the rules of agreement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lines(number: str, simulation: int = 1) -> dict[int, list[float]]:
     return found
 
 
-def test_all_twelve_tables_are_there_and_whole() -> None:
+def test_all_twelve_tables_are_complete() -> None:
     shapes = {number: len(table.cells) for number, table in tables().items()}
     assert shapes == {
         **dict.fromkeys(("7.1", "7.2", "8.1", "8.2", "8.3", "8.10"), 80),
@@ -54,7 +54,7 @@ def test_all_twelve_tables_are_there_and_whole() -> None:
     }
 
 
-def test_the_reach_counts_every_cell_that_came_from_a_simulation() -> None:
+def test_the_prediction_interval_accounts_for_every_simulated_cell() -> None:
     assert sum(len(tables()[number].cells) for number in SIMULATED) == SIMULATED_CELLS
 
 
@@ -66,7 +66,7 @@ def test_counts_are_whole_numbers_of_colours(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", SHARES)
-def test_shares_lie_between_nothing_and_all_and_grow_with_gamma(number: str) -> None:
+def test_shares_lie_between_0_and_1_and_grow_with_gamma(number: str) -> None:
     for row in lines(number).values():
         assert all(0 <= share < 1 for share in row)
         assert row == sorted(row)
@@ -80,29 +80,29 @@ def test_a_larger_beta_never_names_fewer_elephants(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["8.8", "8.9"])
-def test_elephants_never_become_mice_again_in_the_course_of_a_game(number: str) -> None:
+def test_the_number_of_elephants_never_falls_during_a_game(number: str) -> None:
     for row in lines(number).values():
         assert row == sorted(row)
 
 
-def test_the_largest_hosts_hold_at_least_what_the_elephants_found_hold() -> None:
+def test_the_largest_hosts_have_at_least_the_share_of_the_detected_elephants() -> None:
     bound = lines("8.3")
     for delta, row in lines("8.2").items():
         assert all(share <= most for share, most in zip(row, bound[delta], strict=True))
 
 
-def test_table_8_6_begins_with_the_very_games_of_table_8_5() -> None:
+def test_table_8_6_starts_with_the_games_of_table_8_5() -> None:
     for cell in tables()["8.6"].cells:
         if cell.column == 200_000 and cell.simulation == 1:
             assert cell.printed == tables()["8.5"].cell(cell.row, 0.9).printed
 
 
-def test_what_is_remarked_on_are_cells_of_the_tables() -> None:
+def test_remarks_refer_to_existing_cells() -> None:
     for number, label in REMARKED:
         assert label in {cell.label for cell in tables()[number].cells}
 
 
-def test_a_table_of_gammas_has_the_gammas_of_the_thesis() -> None:
+def test_tables_by_gamma_have_the_gammas_of_the_thesis() -> None:
     assert all(tables()[number].columns == GAMMAS for number in (*SHARES, "7.1", "8.1"))
 
 
@@ -114,7 +114,7 @@ def test_rounding_to_the_printed_digits_is_the_same(value: object, off: float) -
 
 
 @given(whole, st.floats(0.51, 0.99))
-def test_a_number_cut_off_is_the_same_and_the_row_says_so(value: int, more: float) -> None:
+def test_a_truncated_number_is_the_same_and_the_row_says_so(value: int, more: float) -> None:
     row = to_the_digit("a", str(value), value + more)
     assert row.verdict is Verdict.SAME
     assert "cut off" in row.note
@@ -137,9 +137,7 @@ def test_moving_closer_never_makes_a_number_different(
 
 @settings(deadline=None)
 @given(whole, whole, spreads, st.integers(3, 50))
-def test_the_verdict_does_not_care_which_side_a_number_is_off(
-    value: int, off: int, spread: float, games: int
-) -> None:
+def test_the_verdict_is_symmetric(value: int, off: int, spread: float, games: int) -> None:
     above = by_chance("a", str(value + off), Throws(value, spread, games)).verdict
     below = by_chance("a", str(value), Throws(value + off, spread, games)).verdict
     assert above is below
@@ -147,11 +145,11 @@ def test_the_verdict_does_not_care_which_side_a_number_is_off(
 
 @settings(deadline=None)
 @given(st.integers(2, 60))
-def test_more_games_need_less_reach(games: int) -> None:
+def test_more_games_narrow_the_prediction_interval(games: int) -> None:
     assert reach(games + 1) < reach(games)
 
 
-def test_a_true_reproduction_is_seldom_called_different_anywhere() -> None:
+def test_a_true_reproduction_is_rarely_called_different() -> None:
     rng = np.random.default_rng(3)
     games, rounds = 20, 400
     ours = rng.normal(100, 7, (rounds, SIMULATED_CELLS, games))
@@ -162,13 +160,13 @@ def test_a_true_reproduction_is_seldom_called_different_anywhere() -> None:
     assert alarms.any()  # nor is the rule so lax that nothing could ever fail it
 
 
-def test_a_cell_from_another_game_is_caught() -> None:
+def test_a_cell_from_another_game_is_called_different() -> None:
     ours = Throws.of([237.0 + step for step in range(-9, 11)])
     assert by_chance("a", "237", ours).verdict is Verdict.SAME
     assert by_chance("a", "329", ours).verdict is Verdict.DIFFERENT
 
 
 @given(st.floats(1, 1e6), st.floats(-0.099, 0.099))
-def test_about_means_within_a_tenth(value: float, off: float) -> None:
+def test_about_accepts_10_percent(value: float, off: float) -> None:
     assert about("a", value, value * (1 + off)).verdict is Verdict.SAME
     assert about("a", value, value * (1.11 + off**2)).verdict is Verdict.DIFFERENT

@@ -1,4 +1,4 @@
-"""The urn game: its rules, its sources, and every strategy that can play it."""
+"""Urn game: rules, sources and strategies."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_source_that_ends_is_played_to_the_last_ball(
     assert [left[host] for host in range(hosts)] == source.sizes.tolist()
 
 
-def test_balls_of_hosts_that_end_come_in_the_order_of_their_probabilities() -> None:
+def test_balls_of_a_finite_source_are_drawn_in_proportion_to_their_probabilities() -> None:
     """Two hosts, one ball each: which is first is decided by p; and a spent host is not drawn again."""
     source = Source("two", np.array([0.8, 0.2]), sizes=np.array([1, 1], np.int32))
     rng = default_rng(4)
@@ -131,7 +131,7 @@ def test_draws_follow_the_probabilities(source: Source) -> None:
     assert excess < freedom + 5 * (2 * freedom) ** 0.5 + 5
 
 
-def test_sources_are_those_of_chapter_five() -> None:
+def test_sources_follow_the_laws_of_chapter_five() -> None:
     geometric = exponential(10**5, 1000.0).p
     assert geometric[:2] == pytest.approx([1 - np.exp(-1e-3), (1 - np.exp(-1e-3)) * np.exp(-1e-3)], rel=1e-9)
     assert exact.initial_mean(geometric, 1000) == pytest.approx(796, abs=1)  # section 5.2
@@ -142,7 +142,7 @@ def test_sources_are_those_of_chapter_five() -> None:
     assert poisson(100, 0.0).p.max() == 1.0
 
 
-def test_probabilities_change_hands_as_often_as_asked() -> None:
+def test_probabilities_are_permuted_at_the_given_interval() -> None:
     source = replace(Source("one", np.array([1.0, 0.0, 0.0, 0.0, 0.0])), permute_every=10)
     drawn = [
         colour for colour, kind in told(play(Game(source, 1, 200, strategy("none"), events=999), 1)) if kind
@@ -153,7 +153,7 @@ def test_probabilities_change_hands_as_often_as_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ["alg1", "alg7", "alg8"])
-def test_strategies_that_come_to_nothing_play_as_if_there_were_none(name: str) -> None:
+def test_strategies_without_effect_play_like_the_neutral_one(name: str) -> None:
     """Propositions 7.2.1, 7.3.1 and 7.3.2: ball by ball the same balls go online."""
     for seed in range(5):
         plain, tried = (
@@ -164,7 +164,7 @@ def test_strategies_that_come_to_nothing_play_as_if_there_were_none(name: str) -
         assert tried.backlog.max() <= 0
 
 
-def test_a_coin_that_always_falls_on_one_side_is_the_strategy_of_that_side() -> None:
+def test_a_coin_with_probability_0_or_1_equals_the_strategy_of_that_side() -> None:
     def course(name: str, **options: float) -> list[int]:
         game = Game(power(2000, 0.8), 40, 120, strategy(name, **options), every=1, draw_cap=10**5)
         return play(game, 8).distinct.tolist()
@@ -176,7 +176,7 @@ def test_a_coin_that_always_falls_on_one_side_is_the_strategy_of_that_side() -> 
     assert course("alg6") != course("alg4")
 
 
-def test_the_fifth_algorithm_takes_any_ball_offline_once_most_hosts_wait_there_and_only_then() -> None:
+def test_algorithm_5_takes_any_ball_offline_only_once_most_hosts_wait_there() -> None:
     source = power(150, 1.0)
     outcome = play(Game(source, 30, 1500, strategy("alg5"), events=10**6), 2)
     online: Counter[int] = Counter()
@@ -194,7 +194,7 @@ def test_the_fifth_algorithm_takes_any_ball_offline_once_most_hosts_wait_there_a
     assert crowded > 100
 
 
-def test_the_search_for_elephants_stops_after_as_many_steps_as_asked() -> None:
+def test_the_search_for_elephants_stops_after_the_given_steps() -> None:
     """T* counts from the moment when K balls are online."""
     free = play(Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2), every=1), 4)
     kept = play(Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2, stop_search=1000), every=1), 4)
@@ -208,7 +208,7 @@ def test_the_search_for_elephants_stops_after_as_many_steps_as_asked() -> None:
         assert (play(game, 4).elephants[-1] == free.elephants[free.at(at)]) == counted
 
 
-def test_greedy_can_not_go_on_for_ever() -> None:
+def test_greedy_gets_stuck_in_the_end() -> None:
     """Proposition 7.2.3."""
     outcome = play(Game(power(200, 1.0), 50, 10**5, strategy("alg4"), draw_cap=10**5), 1)
     assert outcome.end is End.STUCK
@@ -222,7 +222,7 @@ def test_a_game_is_stopped_when_most_hosts_wait_offline() -> None:
     assert outcome.offline[-1] > 0.99 >= outcome.offline[-2]
 
 
-def test_elephants_known_beforehand_are_those_of_table_7_1() -> None:
+def test_elephants_known_from_the_start_are_those_of_table_7_1() -> None:
     """gamma 0.9: 68 hosts have at least 1/K, 148 at least 1/(2K), 888 at least 1/(10K)."""
     for beta, printed in ((1, 68), (2, 148), (10, 888)):
         game = Game(power(10**5, 0.9), 1000, 10, strategy("alg11", beta=beta), initial="neutral")
@@ -234,7 +234,7 @@ def test_elephants_known_beforehand_are_those_of_table_7_1() -> None:
     ("gamma", "hosts", "places"),
     [(0.3, 10**5, 1000), (0.7, 10**5, 1000), (1.0, 10**5, 1000), (1.3, 10**5, 1000), (1.7, 10**5, 300)],
 )
-def test_the_index_policy_keeps_every_place_different_with_the_fewest_draws(
+def test_the_index_policy_keeps_all_colours_distinct_with_the_fewest_draws(
     gamma: float, hosts: int, places: int, changing: int
 ) -> None:
     source = replace(power(hosts, gamma), permute_every=changing)
@@ -244,7 +244,7 @@ def test_the_index_policy_keeps_every_place_different_with_the_fewest_draws(
     assert played.waiting.max() <= places
 
 
-def test_the_recommended_strategy_freezes_in_a_world_that_changes() -> None:
+def test_the_recommended_strategy_degrades_with_a_changing_source() -> None:
     source = replace(power(10**5, 0.9), permute_every=10_000)
     frozen = play(Game(source, 1000, 100_000, strategy("alg12", stop_search=20_000)), 3)
     assert frozen.distinct_mean < 0.3 * 1000
@@ -272,7 +272,7 @@ def test_a_policy_added_to_the_crawler_can_be_played_at_once(monkeypatch: pytest
         strategy("shy", least=1)
 
 
-def test_many_games_are_those_played_one_by_one() -> None:
+def test_games_played_in_parallel_equal_games_played_one_by_one() -> None:
     games = [Game(power(500, gamma), 40, 2000, strategy("alg12")) for gamma in (0.5, 1.0, 1.5)]
     shares: list[float] = []
     found = many(games, [1, 2], shares.append)
@@ -282,7 +282,7 @@ def test_many_games_are_those_played_one_by_one() -> None:
         assert [o.draws.tolist() for o in row] == [play(game, seed).draws.tolist() for seed in (1, 2)]
 
 
-def test_measures_are_taken_when_asked_filling_included() -> None:
+def test_measures_are_taken_at_the_given_times_including_the_filling() -> None:
     game = Game(power(500, 1.0), 40, 100, strategy("none"), every=15, checkpoints=(7, 99))
     outcome = play_pure(game, 1)
     assert outcome.times.tolist() == [-25, -10, 0, 7, 15, 30, 45, 50, 60, 75, 90, 99, 100]
@@ -311,7 +311,7 @@ def test_measures_are_taken_when_asked_filling_included() -> None:
         (lambda: play(Game(uniform(5), 2, 10, strategy("alg9", r=1.5)), 1), "1.5 is none"),
     ],
 )
-def test_what_cannot_be_played_is_named(wrong: object, says: str) -> None:
+def test_invalid_games_raise_usage_errors(wrong: object, says: str) -> None:
     with pytest.raises(UsageError, match=says) as told:
         wrong()  # type: ignore[operator]
     assert told.value.hint

@@ -1,4 +1,4 @@
-"""Formulas held against every state of small games, and games held against the formulas."""
+"""Exact formulas checked against enumerated small games, and games checked against the formulas."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_stationary_means_are_those_of_the_chain_over_all_states(w: list[flo
 
 @settings(max_examples=40, deadline=None)
 @given(weights, st.integers(1, 5))
-def test_the_first_balls_have_as_many_colours_as_all_ways_to_draw_them(w: list[float], balls: int) -> None:
+def test_the_initial_mean_equals_the_mean_over_all_possible_draws(w: list[float], balls: int) -> None:
     p = np.array(w) / sum(w)
     mean = sum(
         math.prod(p[i] for i in drawn) * len(set(drawn))
@@ -71,7 +71,7 @@ def test_the_first_balls_have_as_many_colours_as_all_ways_to_draw_them(w: list[f
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.1, 2.0])
-def test_large_games_agree_with_multiplying_the_series_out(gamma: float) -> None:
+def test_large_games_agree_with_the_expanded_series(gamma: float) -> None:
     """G_k as a coefficient of the product of 1/(1 - x_i z), taken host by host."""
     p, places = power(300, gamma).p, 120
     x = p / p.max()
@@ -97,13 +97,13 @@ def test_the_mean_field_is_the_sum_of_its_parts(hosts: int, k: int) -> None:
     assert exact.mean_field_new(hosts, k) == pytest.approx(1 - exact.mean_field(hosts, k) / hosts)
 
 
-def test_a_question_that_would_take_hours_is_turned_down() -> None:
+def test_a_computation_that_would_take_hours_is_rejected() -> None:
     with pytest.raises(UsageError, match="would take hours"):
         exact.stationary(np.full(10, 0.1), 10**7)
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=30), st.floats(1.0, 30.0))
-def test_the_fewest_draws_are_just_enough(w: list[float], distinct: float) -> None:
+def test_the_bound_on_draws_is_tight(w: list[float], distinct: float) -> None:
     p = np.array(w) / sum(w)
 
     def given_out(draws: float) -> float:
@@ -162,7 +162,7 @@ class PicksBalls(PureTable):
         return balls[int(self._rng.random() * len(balls))]
 
 
-def test_a_game_that_picks_balls_is_caught() -> None:
+def test_a_game_that_chooses_balls_instead_of_colours_is_detected() -> None:
     source = power(300, 0.9)
     game = Game(source, 30, 3000, strategy("none"))
     expected = exact.stationary(source.p, 30).per_step

@@ -1,4 +1,4 @@
-"""The compiled table and the pure one play the same game, ball by ball."""
+"""Equality of the compiled and the pure urn game, ball by ball."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_kernel_and_policy_take_the_same_decisions_on_the_same_draws(game: Game,
     assert_same(play(game, seed), play_pure(game, seed))
 
 
-def test_they_do_so_when_the_single_queue_outgrows_its_room() -> None:
+def test_kernel_and_policy_agree_when_the_ring_is_enlarged() -> None:
     """Twice: before the game, and in it, when the queue's head has moved on."""
     for stored, widest in ((3900, 4096), (9000, 8192)):
         game = Game(
@@ -98,7 +98,7 @@ def test_they_do_so_when_the_single_queue_outgrows_its_room() -> None:
 
 
 @pytest.mark.parametrize("trigger", ["exceeds", "reaches"])
-def test_they_stop_searching_for_elephants_with_the_same_ball(trigger: str) -> None:
+def test_kernel_and_policy_stop_the_search_for_elephants_at_the_same_ball(trigger: str) -> None:
     for stop in range(60):
         chosen = strategy("alg12", delta=2, trigger=trigger, stop_search=stop)
         game = Game(power(20, 1.0), 12, 60, chosen, every=1, draw_cap=500)
@@ -106,7 +106,7 @@ def test_they_stop_searching_for_elephants_with_the_same_ball(trigger: str) -> N
 
 
 @pytest.mark.parametrize("every", [3, 17, 40])
-def test_they_stop_at_the_same_ball_when_too_much_waits_in_a_changing_world(every: int) -> None:
+def test_kernel_and_policy_stop_at_the_same_ball_at_the_ceiling_of_a_changing_source(every: int) -> None:
     for seed in range(12):
         source = replace(power(40, 1.5), permute_every=every)
         game = Game(
@@ -115,7 +115,7 @@ def test_they_stop_at_the_same_ball_when_too_much_waits_in_a_changing_world(ever
         assert_same(play(game, seed), play_pure(game, seed))
 
 
-def test_they_take_as_many_numbers_from_the_generator() -> None:
+def test_kernel_and_policy_take_the_same_count_of_random_numbers() -> None:
     """A game cut into more pieces is the same game."""
     game = Game(power(300, 1.0), 30, 500, strategy("alg12", delta=2), events=10**6)
     whole, pieces = play(game, 3), play(replace(game, every=7, checkpoints=(1, 2, 499)), 3)
@@ -134,7 +134,7 @@ def test_they_take_as_many_numbers_from_the_generator() -> None:
         (strategy("alg9"), False),
     ],
 )
-def test_the_strategies_that_matter_are_played_compiled(chosen: Strategy, compiled: bool) -> None:
+def test_the_important_strategies_run_compiled(chosen: Strategy, compiled: bool) -> None:
     """Else the twins above would be twins of themselves."""
     policy = build(chosen, Seat(power(9, 1.0), 3, np.random.default_rng(0)))
     assert (rules_of(policy) is not None) == compiled

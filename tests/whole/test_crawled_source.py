@@ -1,4 +1,4 @@
-"""A crawl's own hosts as the source of an urn game."""
+"""Hosts of a crawl as the source of an urn game."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fieldmouse.url import host_of
 from .bottled import bottled_crawl, outcomes
 
 
-def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: Path) -> None:
+def test_stored_and_waiting_urls_of_each_host_are_counted(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=150, seed=3, page_kb=2.0, gamma=1.0, latency=0.0))
     half, whole = tmp_path / "half", tmp_path / "whole"
     for path, pages in ((half, 40), (whole, 0)):
@@ -42,7 +42,7 @@ def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: P
     assert play(Game(source, 5, 100, strategy("index")), 1).distinct_mean == 5.0
 
 
-def test_a_crawl_without_hosts_is_no_source(tmp_path: Path) -> None:
+def test_a_crawl_without_hosts_raises_an_error(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    with pytest.raises(FieldmouseError, match="has met no host yet"):
+    with pytest.raises(FieldmouseError, match="has no hosts yet"):
         counts(tmp_path / "c")

@@ -1,5 +1,5 @@
-"""The published works fieldmouse is made of, number by number, and what goes beyond them.
+"""Experiments that reproduce the published works behind fieldmouse, and experiments beyond them.
 
-Each module holds what a paper printed and how to compute it again with our own
-policies and solvers; `fieldmouse.lab.catalogue` lists what they offer.
+Each paper has modules with its printed numbers and modules that compute them again with the crawler's own
+policies and solvers. `fieldmouse.lab.catalogue` lists all experiments.
 """

@@ -1,10 +1,9 @@
-"""The frontier's policies on whole crawls, against the ideal: a small front, a delay, hosts of every size.
+"""Distribution policies on whole crawls, compared with the ideal.
 
-The urn game counts distinct hosts; here it shows what they are worth. Two trials:
-`live-frontier` begins with a list of all URLs in random order, so that the source is
-the game's, large hosts in the way of small ones; `live-frontier-seeds` begins with
-three seeds and finds the rest by links. In both the front has room for about a tenth
-of the hosts, a little more than the ideal needs at any time on average.
+The urn game counts distinct hosts; these trials measure the effect on a crawl. `live-frontier` starts with
+a list of all URLs in random order, as in the game: URLs of large hosts come before those of small ones.
+`live-frontier-seeds` starts with three seeds and finds the rest by links. In both, the front has room for
+about a tenth of the hosts, a little more than the ideal needs on average.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ SEEDS = (1, 2, 3)
 def shares(
     trial: Trial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
 ) -> tuple[dict[tuple[str, int], float], dict[str, Ending]]:
-    """The share of the ideal by policy and seed, and how the crawls of the first seed went."""
-    found: dict[tuple[str, int], float] = {}
+    """Crawl with each policy and seed; return the shares of the ideal, and the endings of the first seed."""
+    ideal_shares: dict[tuple[str, int], float] = {}
     endings: dict[str, Ending] = {}
-    done, all_of_them = 0, len(policies) * len(seeds)
+    done, crawls = 0, len(policies) * len(seeds)
     for seed in seeds:
-        given = trial.seeded(seed)
-        ideal, meadow = given.ideal(), given.meadow()
+        seeded = trial.seeded(seed)
+        ideal, meadow = seeded.ideal(), seeded.meadow()
         for policy in policies:
-            progress(done / all_of_them, f"{policy}, seed {seed}")
-            with TemporaryDirectory(prefix="fieldmouse-") as room:
-                ending = crawl(given, policy, Path(room) / "crawl", meadow)
-            found[policy, seed] = ending.summary.pages / ideal
+            progress(done / crawls, f"{policy}, seed {seed}")
+            with TemporaryDirectory(prefix="fieldmouse-") as directory:
+                ending = crawl(seeded, policy, Path(directory) / "crawl", meadow)
+            ideal_shares[policy, seed] = ending.summary.pages / ideal
             endings.setdefault(policy, ending)
             done += 1
-    return found, endings
+    return ideal_shares, endings
 
 
 def run(trial: Trial, name: str, progress: Progress) -> Result:
@@ -49,26 +48,26 @@ def run(trial: Trial, name: str, progress: Progress) -> Result:
 
 
 def result(
-    trial: Trial, name: str, found: dict[tuple[str, int], float], endings: dict[str, Ending]
+    trial: Trial, name: str, ideal_shares: dict[tuple[str, int], float], endings: dict[str, Ending]
 ) -> Result:
-    seeds = sorted({seed for _, seed in found})
+    seeds = sorted({seed for _, seed in ideal_shares})
     rows = [
-        Row(f"policy {policy}, seed {seed}", None, found[policy, seed], None, Verdict.NEW)
+        Row(f"policy {policy}, seed {seed}", None, ideal_shares[policy, seed], None, Verdict.NEW)
         for policy in POLICIES
         for seed in seeds
     ]
     for policy in POLICIES:
-        values = [found[policy, seed] for seed in seeds]
+        values = [ideal_shares[policy, seed] for seed in seeds]
         spread = stdev(values) if len(values) > 1 else None
         rows.append(Row(f"mean of {policy}", None, mean(values), spread, Verdict.NEW))
-    return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, found)))
+    return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, ideal_shares)))
 
 
-def _remarks(trial: Trial, found: dict[tuple[str, int], float]) -> list[str]:
-    seeds = sorted({seed for _, seed in found})
-    best = {seed: max(POLICIES, key=lambda policy: found[policy, seed]) for seed in seeds}
-    worst = min(found["index", seed] for seed in seeds)
-    others = max(share for (policy, _), share in found.items() if policy != "index")
+def _remarks(trial: Trial, ideal_shares: dict[tuple[str, int], float]) -> list[str]:
+    seeds = sorted({seed for _, seed in ideal_shares})
+    best = {seed: max(POLICIES, key=lambda policy: ideal_shares[policy, seed]) for seed in seeds}
+    worst = min(ideal_shares["index", seed] for seed in seeds)
+    others = max(share for (policy, _), share in ideal_shares.items() if policy != "index")
     beaten = [f"{winner} is ahead for seed {seed}" for seed, winner in best.items() if winner != "index"]
     ideal = trial.ideal()
     needed = ideal * trial.delay / trial.time
@@ -106,8 +105,8 @@ def _figure(trial: Trial, name: str, endings: dict[str, Ending]) -> Figure:
                 Series("ideal", minutes.tolist(), ideal, "dashes"),
             ),
         ),
-        "Seed 1. Robots are plenty, so a host that is ready is visited at once: the hosts that were ready "
-        "in a delay's time are the requests made in it.",
+        "Seed 1. Fetch workers are plenty, so a host that is ready is visited at once: the hosts that were "
+        "ready in a delay's time are the requests made in it.",
     )
 
 
@@ -134,7 +133,7 @@ def _ready(trial: Trial, ending: Ending) -> Curve:
 
 
 ABOUT = (
-    "Pages fetched in a fixed virtual time by the whole crawler, robots and indexer included, "
+    "Pages fetched in a fixed virtual time by the whole crawler, fetch workers and indexer included, "
     "as a share of what politeness allows at best. "
 )
 

@@ -1,7 +1,7 @@
-"""Balancing rules on live agents: four of them in four places, and a web each host of which is near to one.
+"""Balancing rules on live agents in four places, with each host near one of them.
 
-The simulated web of the thesis (`network`) has rules alone. Here they are in the crawler, with leases,
-robots.txt, delays and what it costs that a host moves. Pages a second are counted by the web server.
+The simulated web of the thesis (`network`) plays rules alone. Here they run in the crawler, with leases,
+robots.txt, delays and the cost of moving a host. The web server counts pages per second.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fieldmouse.lab.network.places import Crossing, Region, cross
 
 RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
 SEEDS = (501, 502, 503)
-"""Others than those on which anything was chosen."""
-_STRETCHES = 20  # of a crawl, in the figure
+"""Seeds that were not used for any choice of parameters."""
+_STRETCHES = 20  # parts of a crawl, in the figure
 
 Crossed = Mapping[tuple[str, int], Crossing]
 """By rule and seed."""
@@ -28,7 +28,7 @@ Crossed = Mapping[tuple[str, int], Crossing]
 
 @dataclass(frozen=True, slots=True)
 class Terrain:
-    """One landscape for all rules and seeds."""
+    """One setup for all rules and seeds."""
 
     name: str
     land: Region
@@ -79,10 +79,8 @@ class Terrain:
             one = found[rule, seed]
             ends = [len(one.times) * place // _STRETCHES for place in range(_STRETCHES + 1)]
             stretches = list(pairwise(ends))
-            near.append(
-                Series(rule, [last for _, last in stretches],
-                       [sum(one.near[first:last]) / (last - first) for first, last in stretches])
-            )  # fmt: skip
+            shares = [sum(one.near[first:last]) / (last - first) for first, last in stretches]
+            near.append(Series(rule, ends[1:], shares))
             step = max(1, len(one.times) // 100)
             pace.append(Series(rule, one.times[::step], list(range(0, len(one.times), step))))
         return Figure(
@@ -92,7 +90,7 @@ class Terrain:
                 Panel("requests so far", "share from the host's own place", tuple(near)),
                 Panel("seconds", "requests", tuple(pace)),
             ),
-            f"Seed {seed}. Whoever learns where hosts are sends them there.",
+            f"Seed {seed}. Rules that learn the places of hosts assign them to near agents.",
         )
 
 
@@ -100,13 +98,15 @@ def _new(label: str, values: list[float], note: str) -> Row:
     return Row(label, None, mean(values), stdev(values) if len(values) > 1 else None, Verdict.NEW, note)
 
 
-ABOUT = "Real agents on a real board crawl a meadow whose answers take longer from one place to another. "
+ABOUT = (
+    "Real agents with a real coordinator crawl a meadow whose answers take longer from one place to another. "
+)
 
 TERRAINS = (
     (
         Terrain("live-network", Region()),
-        "Six rules for who visits a host, live",
-        "Hosts are asked as fast as they allow, so that what counts is where from; takes half an hour.",
+        "Six rules that assign hosts to agents, live",
+        "Hosts are visited as fast as they allow, so only distance matters; takes half an hour.",
     ),
     (
         Terrain(
@@ -114,8 +114,8 @@ TERRAINS = (
             Region(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
             rules=("priced", "ipmicra", "kalman", "hash", "shortest-delay"),
         ),
-        "Five rules with few robots, live",
-        "Each agent has one robot: hosts wait for it, and being near must be weighed against being idle.",
+        "Five rules with few fetch workers, live",
+        "Each agent has one fetch worker: hosts wait for it, so a rule must weigh distance against load.",
     ),
 )
 

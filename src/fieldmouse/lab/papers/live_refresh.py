@@ -1,9 +1,9 @@
-"""Polling policies on live crawls: one budget, pages that change at rates nobody is told, and the truth.
+"""Polling policies on live crawls, with one budget and hidden change rates.
 
-The slot game (`refresh_policies`) has policies alone. Here they are in the crawler: a meadow of 5,000 pages
-is crawled and then refreshed, and how fresh the copies were is told by the meadow, which knows when its
-pages changed and when it was asked for them. `fieldmouse freshness` is held against that. Opponents
-have the same budget, and the same scheduler that spaces polls evenly.
+The slot game (`refresh_policies`) plays policies alone. Here they run in the crawler: a meadow (synthetic
+web) of 5,000 pages is crawled and then refreshed. The meadow knows when its pages changed and when they
+were requested, so it computes the true freshness of the copies. The numbers of `fieldmouse freshness` are
+compared with it. All policies have the same budget and the same scheduler, which spaces polls evenly.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fieldmouse.lab.refresh.wire import keep_on_the_wire
 
 POLICIES = ("learned", "uniform", "multiplicative", "automaton")
 SEEDS = (411, 421, 422)
-"""Others than those on which anything was chosen."""
+"""Seeds that were not used for any choice of parameters."""
 ALLOWED = 0.03
-"""By how much `fieldmouse freshness` may be off."""
+"""Largest accepted error of `fieldmouse freshness`."""
 
 Keeps = Callable[[Upkeep, str, Path, int], Kept]
 Tried = Mapping[tuple[str, int], Kept]
@@ -33,7 +33,7 @@ Tried = Mapping[tuple[str, int], Kept]
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """One upkeep for all policies and seeds, in virtual time or on the wire."""
+    """One experiment for all policies and seeds, in virtual time or with real processes."""
 
     name: str
     upkeep: Upkeep
@@ -114,7 +114,7 @@ def _summed(label: str, values: Sequence[float]) -> Row:
 
 ABOUT = (
     "A meadow is crawled and refreshed under a budget; freshness as the meadow knows it, "
-    "beside what the crawl says of itself. "
+    "beside the estimate of `fieldmouse freshness`. "
 )
 
 ARENAS = (

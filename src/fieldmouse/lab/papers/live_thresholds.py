@@ -1,9 +1,9 @@
-"""Live threshold control against every fixed number of robots, and against its own predictions.
+"""Live threshold control compared with every fixed number of fetch workers and with its own predictions.
 
-A meadow is crawled in virtual time with an indexer slowed on purpose. Under `auto` the
-crawl tries its robots, fits itself, and follows the cheapest rule for what it saw; the
-same crawl is made with each fixed number of robots. The cost is that of Avrachenkov et
-al. (2011), equation 2, measured by the agent's own gauge, and counts the trials, too.
+A meadow (synthetic web) is crawled in virtual time with an artificially slow indexer. Under `auto` the
+crawl tries its numbers of fetch workers, fits a model, and follows the cheapest rule for it. The same
+crawl is made with each fixed number. The cost is that of Avrachenkov et al. (2011), equation 2, measured
+by the crawler's own gauge; it includes the trials.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fieldmouse.lab.governed import GovernedCourse, Situation, crawl
 from fieldmouse.queueing.model.ph import PhaseType
 
 SEEDS = (11, 12, 13)
-"""Others than those on which the allowances below were found to be about right."""
+"""Seeds that were not used to choose the allowances below."""
 MEASURES = ("starvation", "loss", "obsolete", "response")
 KNOWN = 10.0
-"""Seconds until the first hosts are known; nothing is measured before."""
+"""Seconds until the first hosts are known; measures start then."""
 SHOWN = 120
-"""Seconds of a crawl that are drawn."""
+"""Seconds of a crawl shown in the figure."""
 BATCH = 20.0
-"""Seconds of a batch, for intervals of means."""
+"""Seconds of a batch, for the confidence intervals of means."""
 LEFT_OUT = 1 / 3
-"""Of a prediction: what we allow for fetches under way when the number of robots changes, which the model
-does not know of. It lets robots begin and stop at once; real ones have their first fetch before them, and
-deliver what they have asked for."""
+"""Allowance, as a share of the prediction, for fetches in flight when the number of fetch workers changes.
+The model ignores them: it starts and stops workers at once. A real worker first has to make its first
+fetch, and delivers the response it is waiting for."""
 
 UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 """Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5."""
@@ -41,10 +41,10 @@ UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What was predicted of one measure, on average over the rules followed, and what was measured.
+    """Predicted value of one measure, averaged over the rules followed, and its measured value.
 
-    `chance` is the half-width of the 95 % interval of the measured mean, by batch means; of a
-    share of pages it is at least three pages, the 95 % bound on a count when none was seen.
+    `chance` is the half-width of the 95 % interval of the measured mean, by batch means. For a share of
+    pages it is at least three pages, the 95 % bound on a count of zero.
     """
 
     measure: str
@@ -63,7 +63,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class LiveTrial:
-    """One seed: the governed crawl, and the cost of each fixed number of robots."""
+    """Results of one seed: the controlled crawl, and the cost of each fixed number of fetch workers."""
 
     seed: int
     governed: GovernedCourse
@@ -72,12 +72,12 @@ class LiveTrial:
 
     @property
     def gain(self) -> float:
-        """By how much the governed crawl was cheaper than the best fixed number, as a share."""
+        """Saving of the controlled crawl over the best fixed number, as a share."""
         return 1 - self.cost / min(self.fixed.values())
 
 
 def trial(situation: Situation, seed: int, tell: Progress, **changes: object) -> LiveTrial:
-    """Crawl under `auto` and with each number of robots; settings as `section__key=value`."""
+    """Crawl under `auto` and with each fixed number of fetch workers; settings as `section__key=value`."""
     numbers = range(1, situation.robots + 1)
     auto = {name.replace("__", "."): value for name, value in changes.items()}
     auto |= {"control.mode": "auto", "control.modes": list(numbers)}
@@ -95,22 +95,22 @@ def trial(situation: Situation, seed: int, tell: Progress, **changes: object) ->
 
 
 def agreements(course: GovernedCourse) -> list[Agreement]:
-    """Predictions against what followed, from the first rule that was chosen to the end."""
-    told = [part for part in course.chapters if part.decision.predicted and part.period]
-    start = told[0].decision.at - course.readings[0].at + 1.0
+    """Compare predictions with measures, from the first chosen rule to the end."""
+    periods = [part for part in course.chapters if part.decision.predicted and part.period]
+    start = periods[0].decision.at - course.readings[0].at + 1.0
     batches = course.batches(start, BATCH)
     totals = course.between(start)
     whole = Fare.measured(totals)
     found = []
     for measure in MEASURES:
-        lengths = [part.period.seconds for part in told if part.period]
-        values = [getattr(part.decision.predicted, measure) for part in told]
+        lengths = [part.period.seconds for part in periods if part.period]
+        values = [getattr(part.decision.predicted, measure) for part in periods]
         predicted = sum(map(math.prod, zip(lengths, values, strict=True))) / sum(lengths)
         spread = [getattr(batch, measure) for batch in batches]
-        # Student's t for as many batches as we have is a little above 2.
+        # Student's t for this number of batches is a little above 2.
         chance = 2.2 * stdev(spread) / math.sqrt(len(spread)) if len(spread) > 2 else math.inf
         if measure in ("loss", "obsolete"):
-            # Of what happens so seldom that it may not happen at all, batches cannot tell the spread.
+            # Batch means do not give the spread of events that are rare enough not to occur at all.
             chance = max(chance, 3 / totals.arrived)
         found.append(Agreement(measure, predicted, getattr(whole, measure), chance))
     return [one for one in found if one.predicted or one.measured]
@@ -169,20 +169,13 @@ def _remarks(situation: Situation, trials: Sequence[LiveTrial]) -> list[str]:
 def _course_figure(situation: Situation, name: str, one: LiveTrial) -> Figure:
     shown = one.governed.readings[:SHOWN]
     seconds = [reading.at - shown[0].at for reading in shown]
-    return Figure(
-        f"{name}-course",
-        "A crawl that governs itself",
-        (
-            Panel("seconds", "pages in buffer and service", (
-                Series("level", seconds, [reading.level for reading in shown], "steps"),
-                Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes"),
-            )),
-            Panel("seconds", "robots allowed", (
-                Series("robots", seconds, [reading.allowed for reading in shown], "steps"),
-            )),
-        ),
-        "First each number of robots is tried, the largest first; then the fitted rule holds.",
-    )  # fmt: skip
+    level = Series("level", seconds, [reading.level for reading in shown], "steps")
+    room = Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes")
+    allowed = Series("fetch workers", seconds, [reading.allowed for reading in shown], "steps")
+    buffer_panel = Panel("seconds", "pages in buffer and service", (level, room))
+    panels = (buffer_panel, Panel("seconds", "fetch workers allowed", (allowed,)))
+    caption = "First each number of fetch workers is tried, the largest first; then the fitted rule holds."
+    return Figure(f"{name}-course", "A crawl under threshold control", panels, caption)
 
 
 def _cost_figure(name: str, trials: Sequence[LiveTrial]) -> Figure:
@@ -200,19 +193,16 @@ def _cost_figure(name: str, trials: Sequence[LiveTrial]) -> Figure:
 
 
 def _fare_figure(name: str, one: LiveTrial) -> Figure:
-    told = [part for part in one.governed.chapters if part.decision.predicted and part.period]
+    periods = [part for part in one.governed.chapters if part.decision.predicted and part.period]
     start = one.governed.readings[0].at
-    at = [part.decision.at - start for part in told]
+    at = [part.decision.at - start for part in periods]
     panels = []
     for measure in ("starvation", "loss", "obsolete"):
-        expected = [getattr(part.decision.predicted, measure) for part in told]
-        measured = [getattr(part.period.measured, measure) for part in told if part.period]
-        panels.append(
-            Panel("seconds", measure, (
-                Series("predicted", at, expected, "line"), Series("measured", at, measured, "points"),
-            ))
-        )  # fmt: skip
-    caption = "Each decision's prediction, and what was measured until the next one."
+        expected = [getattr(part.decision.predicted, measure) for part in periods]
+        measured = [getattr(part.period.measured, measure) for part in periods if part.period]
+        curves = Series("predicted", at, expected, "line"), Series("measured", at, measured, "points")
+        panels.append(Panel("seconds", measure, curves))
+    caption = "Each decision's prediction, and the measures until the next decision."
     return Figure(f"{name}-fare", "Predicted and measured", tuple(panels), caption)
 
 

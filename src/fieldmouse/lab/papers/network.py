@@ -1,15 +1,15 @@
-"""KALMAN-BLAWLB and its rivals: the thesis's tables and levels, then all policies against the limit.
+"""KALMAN-BLAWLB and other balancing policies: the thesis' numbers, and shares of the limit.
 
-`network_printed` holds what was printed. Every number is given in the calibrated reading of the
-round-trip time (`lab/network/environment.py` says why). Where it does not come out, the other readings are
-played, too (`network_readings`): a number between them is open, one outside all of them different. What went
-in is no result and gets no verdict.
+`network_printed` holds the printed numbers. Our numbers use the calibrated interpretation of the
+round-trip time (`lab/network/environment.py` gives the reason). Where a number does not agree, the other
+interpretations are played too (`network_readings`): a number between them is open, a number outside all of
+them is different. Inputs get no verdict.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -22,16 +22,17 @@ from fieldmouse.lab.network.play import RULES, NetworkSetting, Shock, run
 from fieldmouse.lab.papers.network_printed import RUNS, PrintedRun
 from fieldmouse.lab.papers.network_readings import BLIND, ThesisReading, blind_rate, readings
 
+Run = Callable[[Progress], Result]
 SEEDS = tuple(range(1, 26))
 FEW = 5
-"""Webs on which other readings are played."""
+"""Webs on which other interpretations are played."""
 FRESH = (101, 102, 103)
 _REACH = 4.0
-"""Standard errors within which our mean may lie: by chance one of 24 is farther out once in 600 reports."""
+"""Standard errors within which our mean may lie: the probability that one of 24 lies outside is 1 in 600."""
 _ROUNDED = 0.05
-"""Visits a second: levels are printed with one decimal."""
+"""Rounding error in visits per second: levels are printed with one decimal."""
 _THEIRS = 100
-"""Runs of which the thesis prints the mean."""
+"""Runs behind each mean that the thesis prints."""
 
 
 def setting_of(one: PrintedRun, reading: TripReading) -> NetworkSetting:
@@ -46,16 +47,17 @@ def _course(one: PrintedRun, reading: TripReading, seeds: tuple[int, ...]) -> Ne
 
 
 @cache
-def _otherwise(one: PrintedRun, reading: ThesisReading, seeds: tuple[int, ...]) -> NetworkCourse:
+def _course_in_reading(one: PrintedRun, reading: ThesisReading, seeds: tuple[int, ...]) -> NetworkCourse:
     return course(reading.of(setting_of(one, TripReading.CALIBRATED)), seeds)
 
 
 def _compare(
     one: PrintedRun, what: str, printed: float, slack: float, seeds: tuple[int, ...], theirs: float = math.inf
 ) -> Row:
-    """`what` is rate, fairness or exchanges; `slack` how far off the printed number may be by itself.
+    """Compare one number of a run.
 
-    It is a mean of `theirs` runs, which errs too.
+    `what` is rate, fairness or exchanges; `slack` is the uncertainty of the printed number, which is a
+    mean of `theirs` runs and has an error too.
     """
     values = getattr(_course(one, TripReading.CALIBRATED, seeds), what)
     label, ours, spread = f"{what} of {one.name}", float(np.mean(values)), float(np.std(values, ddof=1))
@@ -77,17 +79,17 @@ def _in_other_readings(
 ) -> tuple[Verdict, str]:
     digits = 3 if what == "rate" else 0
     means = {
-        reading.name: float(getattr(_otherwise(one, reading, seeds[:FEW]), what).mean())
+        reading.name: float(getattr(_course_in_reading(one, reading, seeds[:FEW]), what).mean())
         for reading in readings(one)
     }
-    told = "; ".join(f"{name}: {mean:,.{digits}f}" for name, mean in means.items())
+    means_by_reading = "; ".join(f"{name}: {mean:,.{digits}f}" for name, mean in means.items())
     if min(means.values()) - slack <= printed <= max(means.values()) + slack:
-        return Verdict.OPEN, told
-    return Verdict.DIFFERENT, f"in none of our readings. {told}"
+        return Verdict.OPEN, means_by_reading
+    return Verdict.DIFFERENT, f"in none of our readings. {means_by_reading}"
 
 
 def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Table 7.5."""
+    """Compare Table 7.5."""
     rows: list[Row] = []
     for place, one in enumerate(RUNS):
         progress(place / len(RUNS), one.name)
@@ -107,7 +109,7 @@ def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
 
 
 def levels(environment: str, progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Figures 7.2 and 7.4 (Small), 7.3 and 7.5 (Large): levels that the text names, and the curves."""
+    """Compare the levels in the text and draw Figures 7.2 and 7.4 (Small), 7.3 and 7.5 (Large)."""
     runs = [one for one in RUNS if one.environment == environment]
     rows: list[Row] = []
     for place, one in enumerate(runs):
@@ -167,7 +169,7 @@ def _curves(environment: str, runs: Sequence[PrintedRun], seeds: tuple[int, ...]
 
 
 def policies(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
-    """All policies against the limit, on webs that nothing was tuned on."""
+    """Compare all policies with the limit, on webs that were not used for tuning."""
     rows: list[Row] = []
     cases = [(policy, times, reading) for times in (1, 10) for reading in TripReading for policy in RULES]
     for place, (policy, times, reading) in enumerate(cases):
@@ -183,7 +185,7 @@ def policies(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
 
 
 def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
-    """Small, while an agent is slow or dead, after one has joined, and while round trips drift."""
+    """Play Small while an agent is slow or dead, after one has joined, and while round trips drift."""
     rows: list[Row] = []
     cases = [(shock, policy) for shock in Shock if shock is not Shock.NONE for policy in RULES]
     for place, (shock, policy) in enumerate(cases):
@@ -193,11 +195,12 @@ def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
         rows.append(_new(f"share of the limit, {policy}, {shock}", shares))
         if policy in ("priced", "kalman"):
             costly = [run(replace(base, transfer=2.0, delay=5.0), seed) for seed in seeds]
-            rows.append(
-                _new(f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}",
-                     [one.fraction_of_limit for one in costly])
-            )  # fmt: skip
-    drift = "Where round trips drift, the limit is that of trips that do not: who follows them may exceed it."
+            label = f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}"
+            rows.append(_new(label, [one.fraction_of_limit for one in costly]))
+    drift = (
+        "Where round trips drift, the limit is that of constant trips; "
+        "a policy that tracks the drift may exceed it."
+    )
     return Result(tuple(rows), remarks=(_about_limit(seeds), drift))
 
 
@@ -208,29 +211,28 @@ def _new(label: str, values: Sequence[float], note: str = "") -> Row:
 def _about_limit(seeds: Sequence[int]) -> str:
     return (
         "Hosts over the mean time between two visits of a host, over the limit of the linear programme;"
-        f" {len(seeds)} webs that no setting was chosen by."
+        f" {len(seeds)} webs that were not used to choose settings."
     )
 
 
+def _experiment(name: str, title: str, about: str, run: Run, shares: str = "") -> Experiment:
+    return Experiment(f"network-{name}", "network", title, about, run, shares=shares)
+
+
+def _levels(environment: str, figures: str) -> Experiment:
+    title = f"Fairness and throughput, {environment} (figures {figures})"
+    about = "Levels over the last half, and the curves."
+    return _experiment(environment.lower(), title, about, partial(levels, environment), "network-runs")
+
+
+_TABLE_7_5 = "Number of moves of hosts between agents, in the thesis' ten runs."
+_LIMIT = "Shares of the throughput of the best division of equal visits."
+_SHOCKS = "An agent slow, dead or new, and round trips that drift."
+
 EXPERIMENTS = (
-    Experiment(
-        "network-exchanges", "network", "Exchanges (table 7.5)",
-        "How often hosts change agents, in the thesis's ten runs.", exchanges, shares="network-runs",
-    ),
-    Experiment(
-        "network-small", "network", "Fairness and throughput, Small (figures 7.2, 7.4)",
-        "Levels over the last half, and the curves.", partial(levels, "Small"), shares="network-runs",
-    ),
-    Experiment(
-        "network-large", "network", "Fairness and throughput, Large (figures 7.3, 7.5)",
-        "Levels over the last half, and the curves.", partial(levels, "Large"), shares="network-runs",
-    ),
-    Experiment(
-        "network-policies", "network", "All policies against the limit",
-        "Shares of what the best division of equal visits would give.", policies,
-    ),
-    Experiment(
-        "network-shocks", "network", "All policies under shocks",
-        "An agent slow, dead or new, and round trips that drift.", shocks,
-    ),
-)  # fmt: skip
+    _experiment("exchanges", "Exchanges (table 7.5)", _TABLE_7_5, exchanges, "network-runs"),
+    _levels("Small", "7.2, 7.4"),
+    _levels("Large", "7.3, 7.5"),
+    _experiment("policies", "All policies against the limit", _LIMIT, policies),
+    _experiment("shocks", "All policies under shocks", _SHOCKS, shocks),
+)

@@ -1,8 +1,8 @@
-"""What the thesis on KALMAN-BLAWLB printed: its settings, and what it read off its figures.
+"""Printed numbers of the thesis on KALMAN-BLAWLB: its settings, and the levels read from its figures.
 
 Tarjei Romtveit, Load-balancing by applying a Bayesian Learning Automata (BLA) scheme in a non-stationary
-web-crawler network, master's thesis, University of Agder, 2010. Levels that it gives as a range ("1 - 1.1")
-stand here as such. Plots have no numbers and are drawn beside ours.
+web-crawler network, master's thesis, University of Agder, 2010. Levels that the thesis gives as a range
+("1 - 1.1") are kept as a range. Its plots have no numbers; ours are drawn for comparison.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PrintedRun:
-    """One line of tables 7.4 and 7.5, with the levels that the text gives."""
+    """One row of tables 7.4 and 7.5, with the levels that the text gives."""
 
     name: str
     policy: str
@@ -20,7 +20,7 @@ class PrintedRun:
     exchanges: str
     sigma_tr: float = 0.1
     sigma_ob: float = 2.0
-    rate: tuple[float, float] | None = None  # visits a second
+    rate: tuple[float, float] | None = None  # visits per second
     fairness: tuple[float, float] | None = None  # seconds
 
     @property
@@ -42,4 +42,4 @@ RUNS = (
 )
 
 PARTITIONS = {"Small": (6, 13, 25, 56), "Large": (60, 130, 250, 560)}
-"""Table 7.2."""
+"""Sizes of the partitions by environment (Table 7.2)."""

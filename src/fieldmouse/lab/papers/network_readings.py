@@ -1,11 +1,11 @@
-"""How the thesis can be read where it leaves things open, and what must hold in every reading.
+"""Interpretations of the thesis where its text is ambiguous.
 
-Round trips as they are printed cannot give the printed level of consistent hashing. Two readings do:
-calibrated ones (`lab/network/environment.py`), and literal ones with more work. The noises in its table
-7.4 are standard deviations or variances; of IPMicra it says little of how a subnet changes hands: the
-other extreme is that none ever does. A number that lies between readings is open: nobody can know which
-of them it was made with. No reading was made to fit a number but the level of consistent hashing, and
-none counts that does not give it.
+Round trips as printed cannot give the printed level of consistent hashing. Two interpretations do:
+calibrated trips (`lab/network/environment.py`), and literal trips with more work per visit. The noises in
+table 7.4 are either standard deviations or variances. The text says little about IPMicra's transfer of
+subnets between agents; the other extreme is that a subnet is never transferred. A number that lies between
+interpretations is open, because the interpretation behind it is unknown. Interpretations were fitted only
+to the level of consistent hashing, and those that do not give it are excluded.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ from fieldmouse.lab.network.play import NetworkSetting, ground_of
 from fieldmouse.lab.papers.network_printed import PrintedRun
 
 NEVER = 1 << 60
-"""Complaints that no subnet lives to see."""
+"""Number of complaints that no subnet reaches."""
 LITERAL_WORK = 1.5
-"""Seconds: with so much work each visit, literal trips give the printed level of hashing, too."""
+"""Seconds of work per visit with which literal trips also give the printed level of hashing."""
 BLIND = 0.03
-"""A rule that comes so near to the rate of blind ones does not see distances."""
+"""Largest relative difference from the rate of distance-blind rules at which a rule counts as distance-blind.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ThesisReading:
-    """One way to read what is open."""
+    """One interpretation of the ambiguous points."""
 
     trips: TripReading = TripReading.CALIBRATED
-    work: float | None = None  # seconds with each visit; None: as usual with these trips
-    variances: bool = False  # table 7.4 has variances
-    never: bool = False  # a subnet is never offered anew
+    work: float | None = None  # seconds per visit; None: the default for these trips
+    variances: bool = False  # table 7.4 gives variances
+    never: bool = False  # a subnet is never offered again
 
     @property
     def name(self) -> str:
-        said = [f"{self.trips} trips"]
-        said += [f"{self.work:g} s of work"] if self.work else []
-        said += ["noises as variances"] if self.variances else []
-        said += ["subnets never offered anew"] if self.never else []
-        return ", ".join(said)
+        parts = [f"{self.trips} trips"]
+        parts += [f"{self.work:g} s of work"] if self.work else []
+        parts += ["noises as variances"] if self.variances else []
+        parts += ["subnets never offered anew"] if self.never else []
+        return ", ".join(parts)
 
     def of(self, setting: NetworkSetting) -> NetworkSetting:
-        """A run in this reading, from one in ours."""
+        """Return the setting of a run under this interpretation."""
         setting = replace(setting, reading=self.trips, work=self.work, complaints=NEVER if self.never else 0)
         if not self.variances:
             return setting
@@ -53,7 +54,7 @@ class ThesisReading:
 
 
 def readings(one: PrintedRun) -> Iterator[ThesisReading]:
-    """Ours first."""
+    """Yield the interpretations, ours first."""
     kalman = one.policy == "kalman"
     for trips, work in ((TripReading.CALIBRATED, None), (TripReading.LITERAL, LITERAL_WORK)):
         yield ThesisReading(trips, work)
@@ -61,8 +62,8 @@ def readings(one: PrintedRun) -> Iterator[ThesisReading]:
 
 
 def blind_rate(setting: NetworkSetting, seeds: tuple[int, ...]) -> float:
-    """Visits a second where hosts go to agents without regard to distance, exactly.
+    """Exact visits per second when hosts are assigned to agents without regard to distance.
 
-    Each agent then works for the mean over all hosts with each visit, and none is idle.
+    The work of each agent per visit is then the mean over all hosts, and no agent is idle.
     """
     return float(np.mean([(1 / ground_of(setting, seed).service.mean(axis=0)).sum() for seed in seeds]))

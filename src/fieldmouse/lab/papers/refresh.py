@@ -1,8 +1,8 @@
-"""Learning automata and bin packing: every number of the report, the exact law behind it, and what is better.
+"""Experiments of the report on learning automata and bin packing.
 
-Anis Yazidi, Solving the bin packing problem, Agder University College, 2006. `refresh_printed` holds what
-was printed and `refresh_agreement` says when a number is ours; `refresh_games` plays each
-game once for all who look at it, with the automata and the packing that the crawler has too.
+Anis Yazidi, Solving the bin packing problem, Agder University College, 2006. `refresh_printed` holds the
+printed numbers, and `refresh_agreement` decides whether ours agree. `refresh_games` plays each game once
+and caches it, with the automata and the packing of the crawler.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""When a number of the automata-and-packing report is ours.
+"""Rules that decide whether a number of the automata-and-packing report agrees with ours.
 
-What leaves nothing to chance must agree in every printed digit. What one run gave is held against the
-exact law of the free automaton where there is one, else against one more run of our own; over all such
-numbers the chance of a false alarm is five in a hundred. And whatever is printed, our
-own simulation must be where the law says, or nothing is called the same.
+A deterministic number must agree in every printed digit. A number from one run is compared with the exact
+law of the free automaton where there is one, else with another run by us; over all such numbers the
+probability of a false alarm is 5 %. In all cases our simulation must agree with the law, or the number is
+not called the same.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from fieldmouse.lab.papers.urn_agreement import FALSE_ALARMS, Throws, reach, to_
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """What the exact law has for a number, with its spread, and within how many of these our mean must lie.
+    """Value and spread of a number by the exact law, and the number of spreads within which our mean must
+    lie.
 
-    The law knows of no full nodes. While these are still being opened, ours may be lower
-    by what was `taken` from pages on them.
+    The law assumes that no node is full. While nodes are still being opened, our mean may be lower by the
+    polls `taken` from pages on full nodes.
     """
 
     mean: float
@@ -37,14 +38,14 @@ class Twin:
 
 
 def normal_reach() -> float:
-    """How many spreads from its known mean one of the report's numbers may lie."""
-    from scipy.special import ndtri  # here, so that listing experiments does not wait for scipy
+    """Number of spreads by which one of the report's numbers may differ from its known mean."""
+    from scipy.special import ndtri  # imported here, so that listing experiments does not load scipy
 
     return float(ndtri(1 - FALSE_ALARMS / SIMULATED_CELLS / 2))
 
 
 def exactly(label: str, printed: str, ours: float, note: str = "") -> Row:
-    """A number that leaves nothing to chance; one known to be misprinted must be the true one."""
+    """Compare a deterministic number; a known misprint is compared with the corrected number."""
     if label not in MISPRINTS:
         return to_the_digit(label, printed, ours, note)
     true, why = MISPRINTS[label]
@@ -54,7 +55,7 @@ def exactly(label: str, printed: str, ours: float, note: str = "") -> Row:
 
 
 def by_law(label: str, printed: str, ours: Throws, twin: Twin) -> Row:
-    """A number of one run of which the law is known."""
+    """Compare a number of one run whose law is known."""
     value = float(printed)
     if not twin.holds(ours):
         verdict, note = Verdict.DIFFERENT, f"our own simulation is not where the exact law is: {twin}"
@@ -68,7 +69,7 @@ def by_law(label: str, printed: str, ours: Throws, twin: Twin) -> Row:
 
 
 def by_another_run(label: str, printed: str, ours: Throws, total: Throws, twin: Twin) -> Row:
-    """A number of one run that only our own runs can tell about, provided that their `total` is right."""
+    """Compare a number of one run with our runs, provided that their `total` agrees with the law."""
     value = float(printed)
     near = abs(value - ours.mean) - unit(printed) / 2 <= reach(ours.games, SIMULATED_CELLS) * ours.one_more
     if not twin.holds(total):
@@ -81,10 +82,10 @@ def by_another_run(label: str, printed: str, ours: Throws, total: Throws, twin: 
 
 
 def unmoved(label: str, printed: str, start: float, ours: Throws, total: Throws, twin: Twin) -> Row:
-    """A number printed as the result of a run, which is what stood before its first slot.
+    """Compare a number that is printed as the result of a run but is the state before its first slot.
 
-    It is a misprint if it is that to the digit and the automata have really left it: their total must
-    be where the law has it.
+    It is a misprint if it equals that state in every digit and the automata have left it, that is, if
+    their total agrees with the law.
     """
     is_start = to_the_digit(label, printed, start).verdict is Verdict.SAME
     verdict = Verdict.MISPRINT if is_start and twin.holds(total) else Verdict.DIFFERENT
@@ -95,7 +96,7 @@ def unmoved(label: str, printed: str, start: float, ours: Throws, total: Throws,
 
 
 def ours_by_law(label: str, ours: Throws, twin: Twin, note: str = "") -> Row:
-    """A number that was not printed, beside its exact law."""
+    """Return a row for a number that was not printed, with its exact law."""
     verdict = Verdict.NEW if twin.holds(ours) else Verdict.DIFFERENT
     said = f"exact law {twin}"
     return Row(label, None, ours.mean, ours.spread, verdict, f"{said}; {note}" if note else said)

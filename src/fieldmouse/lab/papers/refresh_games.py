@@ -1,4 +1,4 @@
-"""The games behind the automata-and-packing report, each played once however many look at it."""
+"""Cached games behind the automata-and-packing report."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fieldmouse.lab.refresh.populations import PageSet, domains, zipf
 from fieldmouse.lab.refresh.twophase import PollReading, Scheme, SchemeCourse, SchemeMoment, play
 
 SEEDS = 10
-"""Games behind each mean."""
+"""Games per mean."""
 
 DRAWN_EVERY = 20
-"""Slots between two moments of the first game, which is drawn."""
+"""Slots between two points of the first game, which is drawn."""
 
 Test = Literal["first", "second", "zipf", "dynamic"]
 
 SETTLED = 200
-"""Slots after which all nodes are open and the weights have come to rest, at the latest."""
+"""Slots after which at the latest all nodes are open and the weights are stationary."""
 
 
 @cache
@@ -48,7 +48,7 @@ MOMENTS: dict[Test, Sequence[int]] = {
 
 @dataclass(frozen=True, slots=True)
 class PlayedTest:
-    """All games of a test; what they are asked is asked of each, and makes a mean and a spread."""
+    """All games of a test; each measure is taken from every game and gives a mean and a spread."""
 
     test: Test
     courses: Sequence[SchemeCourse]
@@ -69,13 +69,13 @@ class PlayedTest:
         return Throws.of([of(course) for course in self.courses])
 
     def twin(self, slots: int) -> Twin:
-        """The exact law of the free automata's total at this moment."""
+        """Return the exact law of the free automata's total at this slot."""
         spell = law(self.test).spell(law(self.test).at(slots))
         taken = 0.0 if slots >= SETTLED else self.at(slots, lambda moment: moment.taken).mean
         return Twin(spell.weight, spell.spread, taken=taken)
 
     def site_twins(self, slots: int) -> list[Twin]:
-        """The exact law of each site."""
+        """Return the exact law of each site."""
         chosen = law(self.test)
         mean, variance = chosen.weights(chosen.at(slots))
         of_page = np.searchsorted(chosen.p, population(self.test).p)
@@ -87,7 +87,7 @@ class PlayedTest:
 def games(
     test: Test, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS, slots: int = 0
 ) -> PlayedTest:
-    """All games of a test with as many slots as were printed, or as are asked for."""
+    """Play all games of a test, with the printed number of slots unless another is given."""
     return _games(test, reading, seeds, slots or max(MOMENTS[test]))
 
 
@@ -114,10 +114,10 @@ def last_half(course: Reals) -> Reals:
 
 
 def useful(course: SchemeCourse) -> float:
-    """R over the last half."""
+    """R (share of polls that find a change) over the last half."""
     return float(last_half(course.updates).sum() / last_half(course.polls).sum())
 
 
 def rate(course: SchemeCourse, pages: int) -> float:
-    """Updates found in a slot by page, over the last half."""
+    """Updates found per page and slot, over the last half."""
     return float(last_half(course.updates).mean() / pages)

@@ -1,4 +1,4 @@
-"""R and the rate of updates (Figures 3 and 4), the exact law behind them, and other readings of the text."""
+"""R and rate of updates (Figures 3 and 4), their exact law, and other interpretations of the text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fieldmouse.lab.refresh.twophase import PollReading
 TESTS: tuple[Test, ...] = ("first", "second")
 
 CLOSE = 0.005
-"""How far R and the rate of updates over thousands of slots may be from the exact law."""
+"""Largest accepted difference of R and the rate of updates from the exact law over thousands of slots."""
 
 DRAWN = 400
-"""Slots of Figures 3 and 4: the automata have long come to rest by then."""
+"""Slots of Figures 3 and 4, enough for the automata to be stationary."""
 
 
 def _states(test: Test) -> int:
@@ -31,7 +31,7 @@ def _steady(test: Test) -> SlotLaw:
 
 
 def measures(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
-    """R and the rate of updates in the end."""
+    """Compute R and the rate of updates at the end."""
     rows: list[Row] = []
     pages = domains().pages
     for done, test in enumerate(TESTS):
@@ -53,12 +53,11 @@ def measures(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, 
         )
     )
     rows += _more_states(pages)
-    rows += _rest()
+    rows += _slots_until_stationary()
     remarks = (
-        "the pictures of Figures 3 and 4 are lost; what the text says of them holds: 16 states have a "
-        "higher R and find more "
-        "updates than 8",
-        "but R does not go on rising with N: it tends to 1/2, where automata come to rest, whatever N "
+        "the pictures of Figures 3 and 4 are lost; the text about them is right: 16 states have a higher "
+        "R and find more updates than 8",
+        "but R does not keep rising with N: it tends to 1/2, where automata come to rest, whatever N "
         "is; a high R is "
         "no freshness either, since polls that come late find a change more often",
         "the optimal rate of 0.2433 needs 5028 polls a slot, at f = 1; the document compares it with "
@@ -93,10 +92,10 @@ def _more_states(pages: int) -> list[Row]:
     return rows
 
 
-def _rest() -> list[Row]:
-    """How long it takes."""
+def _slots_until_stationary() -> list[Row]:
+    """Measure the slots until the totals are stationary."""
     rows = []
-    said = {
+    statements = {
         "first": "the document: stable after 5000 runs",
         "second": "the document: 10000, almost twice as long",
     }
@@ -109,7 +108,9 @@ def _rest() -> list[Row]:
             slots += 1
         rows.append(
             only_ours(
-                f"slots until the total is within 1 % of its rest, N = {_states(test)}", slots, said[test]
+                f"slots until the total is within 1 % of its rest, N = {_states(test)}",
+                slots,
+                statements[test],
             )
         )
     return rows
@@ -155,7 +156,7 @@ def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
 def exact_law(
     progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
 ) -> Result:
-    """Totals of the scheme, at the end and over time, beside the exact law of the free automaton."""
+    """Compare totals of the scheme, at the end and over time, with the exact law of the free automaton."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         progress(done / 2, f"N = {_states(test)}")
@@ -182,18 +183,16 @@ def exact_law(
             rows.append(only_ours(f"frequency at rest, p {p}, N {states}", float(mean[0])))
         rows.append(only_ours(f"frequency at rest, p {p}, p/(1-p) {p / (1 - p):.4f}", p / (1 - p)))
     remarks = (
-        "the law is a chain of the automaton's state and its copy's staleness, solved; it knows of no "
-        "full nodes, "
-        "and these take little: pages that were lowered are back within some fifty slots",
+        "the law is a chain of the automaton's state and its copy's staleness, solved; it ignores "
+        "full nodes, which take little: pages that were lowered are back within some fifty slots",
         "an automaton rests where a poll finds a change as often as not: p/(p + f - pf) = 1/2, so f = "
-        "p/(1-p), and not f = p; "
-        "for p of a half and more it polls always",
+        "p/(1-p), and not f = p; for p of a half and more it polls always",
     )
     return Result(tuple(rows), remarks=remarks)
 
 
 def readings(progress: Progress) -> Result:
-    """What else could be read into the text, and that it does not give the printed totals either."""
+    """Show that other interpretations of the text do not give the printed totals either."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         for reading in PollReading:
@@ -206,7 +205,7 @@ def readings(progress: Progress) -> Result:
     remarks = (
         "printed were 1323.875 in 4 bins (N = 8) and 1199.5 in 4 (N = 16)",
         "half the time: of the changes in the slot of a poll every other is overlooked; then automata rest "
-        "at f = p, as the report believes of its own, and the totals are too small",
+        "at f = p, as the report assumes, and the totals are too small",
     )
     return Result(tuple(rows), remarks=remarks)
 
@@ -232,7 +231,7 @@ EXPERIMENTS = (
         "refresh-readings",
         "refresh",
         "Other readings of the text",
-        "What automata would do that see only changes of the slot, or that rest at f = p.",
+        "Automata that see only changes of the slot, or that rest at f = p.",
         readings,
     ),
 )

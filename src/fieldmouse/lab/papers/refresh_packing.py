@@ -1,4 +1,4 @@
-"""Packing beside what is possible: nodes against the fewest, and sites that must move as weights change."""
+"""Bin packing beside its bounds: number of nodes, and sites that move when weights change."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SITES = (20, 60, 200)
 INSTANCES = 30
 STEPS = 200
 DRIFT = 0.02
-"""Standard deviation of the change of a site's weight in a step, as a share of it."""
+"""Standard deviation of the change of a site's weight per step, as a share of the weight."""
 
 GAMES = 5
 
 
 def weights_of(sites: int, rng: np.random.Generator, largest: float) -> list[int]:
-    """Sites of uneven weight, up to this share of a node."""
+    """Draw weights of sites, up to this share of a node."""
     shares = rng.beta(0.8, 1.6, sites) * largest
     return [max(1, int(share * CAPACITY)) for share in shares]
 
 
 def nodes(progress: Progress) -> Result:
-    """Best Fit Decreasing and the search against the bounds."""
+    """Compare Best Fit Decreasing and the search with the bounds."""
     rows: list[Row] = []
     for done, sites in enumerate(SITES):
         progress(done / len(SITES), f"{sites} sites")
@@ -67,7 +67,7 @@ def _counted(weights: Sequence[int]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """What packing again at every step came to: nodes on average, sites and weight moved in a step."""
+    """Result of packing again at every step: mean number of nodes, sites and weight moved per step."""
 
     nodes: float
     sites: float
@@ -78,12 +78,12 @@ Again = Callable[[Sequence[int], Bins], Bins]
 
 
 def anew(weights: Sequence[int], bins: Bins) -> Bins:
-    """Best Fit Decreasing of everything, at every step."""
+    """Pack everything again with Best Fit Decreasing at every step."""
     return best_fit_decreasing(weights, CAPACITY)
 
 
 def by_scheme(weights: Sequence[int], bins: Bins) -> Bins:
-    """The scheme's exclusion: the fullest part stays, the rest is fitted in elsewhere."""
+    """Pack by the scheme's exclusion: the fullest part stays, the rest is moved to other nodes."""
     staying: Bins = []
     going: list[int] = []
     for held in bins:
@@ -104,14 +104,14 @@ CONTENDERS: dict[str, Again] = {"packed anew": anew, "the scheme": by_scheme, "f
 
 
 def drift(again: Again, sites: int, steps: int, seed: int) -> Drifted:
-    """Weights that go up and down a little at each step, and are packed again."""
+    """Change the weights a little at each step and pack again."""
     rng = np.random.default_rng([seed, sites])
     first = np.array(weights_of(sites, rng, 0.6), dtype=float)
     logs = np.zeros(sites)
     bins = best_fit_decreasing([int(weight) for weight in first], CAPACITY)
     used, moved, carried = [], 0, 0
     for _ in range(steps):
-        logs = 0.98 * logs + DRIFT * rng.standard_normal(sites)  # drawn back, so that sites keep their size
+        logs = 0.98 * logs + DRIFT * rng.standard_normal(sites)  # pulled back, so that sites keep their size
         weights = np.clip(first * np.exp(logs), 1, CAPACITY).astype(int).tolist()
         before = {item: place for place, held in enumerate(bins) for item in held}
         bins = again(weights, bins)

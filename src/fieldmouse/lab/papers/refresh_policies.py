@@ -1,8 +1,8 @@
-"""Beyond the report: all polling policies at the budget of its automata, beside the known-rate optimum.
+"""All polling policies at the budget of the report's automata, compared with the known-rate optimum.
 
-The automata's own populations and one with a heavy tail, as they stand, with rates that are dealt anew,
-and in bursts. All policies meet the same changes. R and updates are shown beside freshness and age
-because they mislead: a policy that polls late finds a change more often.
+The populations are those of the report and one with a heavy tail. Rates are static, switching or bursty.
+All policies see the same changes. R and updates are shown beside freshness and age because they mislead: a
+policy that polls late finds a change more often.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEEDS = (1, 2, 3)
 SLOTS = 3000
 
 Scores = Mapping[tuple[str, str], list[SlotCourse]]
-"""The games of each policy in each weather."""
+"""Games per policy and kind of change."""
 
 MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
     "freshness": lambda course: course.freshness,
@@ -30,9 +30,9 @@ MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
     "updates by page": lambda course: course.updates,
 }
 
-SHOWN = ("optimal (even)", "learned (even)", "uniform (even)", "multiplicative (even)", "proportional (even)",
-         "automaton (even)", "automaton (random)")  # fmt: skip
-"""What is named in a figure; the rest is grey."""
+_EVEN = ("optimal", "learned", "uniform", "multiplicative", "proportional", "automaton")
+SHOWN = (*(f"{policy} (even)" for policy in _EVEN), "automaton (random)")
+"""Policies with a label in a figure; the others are grey."""
 
 TITLES = {
     "test1": "the pages of Tests 1 and 2",
@@ -49,10 +49,8 @@ def policies(
     for done, (weather, policy, spacing, seed) in enumerate(rounds):
         progress(done / len(rounds), f"{weather}: {policy}, {spacing}")
         every, bursts = WEATHERS[weather]
-        course = game(
-            POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing,
-            switch_every=every, bursts=bursts,
-        )  # fmt: skip
+        play = partial(game, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing)
+        course = play(switch_every=every, bursts=bursts)
         scores.setdefault((_name(policy, spacing), weather), []).append(course)
     rows: list[Row] = []
     for (policy, weather), courses in scores.items():
@@ -65,7 +63,9 @@ def policies(
         )
     budget = natural(POPULATIONS[population](seeds[0]))
     return Result(
-        tuple(rows), (_figure(population, scores),), (*_told(scores), *_conditions(budget, seeds, slots))
+        tuple(rows),
+        (_figure(population, scores),),
+        (*_default_summary(scores), *_conditions(budget, seeds, slots)),
     )
 
 
@@ -81,8 +81,8 @@ def _mean(scores: Scores, policy: str, weather: str) -> float:
     return float(np.mean([course.freshness for course in scores[policy, weather]]))
 
 
-def _told(scores: Scores) -> list[str]:
-    """What the default brings, weather by weather."""
+def _default_summary(scores: Scores) -> list[str]:
+    """Summarise the results of the default policy for each kind of change."""
     said = []
     for weather in WEATHERS:
         learned, optimal, uniform, automaton = (

@@ -1,8 +1,7 @@
-"""The numbers of the automata-and-packing report as printed.
+"""Printed numbers of the automata-and-packing report.
 
-Numbers are text, because a printed number says by its digits how exact it means to be. Where the
-report contradicts itself the true number is on file with the reason, and ours must agree with
-that one: a misprint excuses nothing else.
+Numbers are text, because the digits of a printed number show its precision. Where the report contradicts
+itself, the corrected number is given with the reason, and ours must agree with that.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ TEST_1: Mapping[int, Sequence[str]] = {
     1000: ("360.875", "379.875", "392.5", "202.125"),
     5000: ("374.75", "369.875", "387.875", "191.37"),
 }
-"""Loads of the four bins after so many runs; N = 8."""
+"""Loads of the four bins by number of runs; N = 8."""
 
 TEST_1_TOTALS = {"in the text": "1323.625", "in the overview": "1321"}
 TEST_2 = ("383.3125", "376.5", "378.4375", "61.25")
@@ -30,7 +29,7 @@ OPTIMAL_TOTAL = "1223.66"
 
 @dataclass(frozen=True, slots=True)
 class PrintedSite:
-    """A line of the table of weights: the optimal one, and what the automata of both tests had in the end."""
+    """One row of the table of weights: the optimal weight, and the final weights in both tests."""
 
     number: int
     pages: int
@@ -86,7 +85,7 @@ DYNAMIC_RUNS = (200, 400, 600, 800, 1000)
 SWITCHED_EVERY = 2000
 
 SIMULATED_CELLS = 4 * len(TEST_1) + len(TEST_2) + 2 * 20 + 2
-"""Numbers of one run of chance: the bins of Tests 1 and 2, the weights of 20 sites, the totals."""
+"""Number of printed random numbers: the bins of Tests 1 and 2, the weights of 20 sites, the totals."""
 
 MISPRINTS: Mapping[str, tuple[str, str]] = {
     "site 3, optimal": ("170.1", "the site has 567 pages, not 576"),

@@ -29,7 +29,7 @@ from fieldmouse.policy.packing.bounds import fewest
 from fieldmouse.policy.packing.fit import best_fit_decreasing, loads
 
 TWENTIETHS = 20
-"""All optimal weights are whole numbers of these."""
+"""Unit of which all optimal weights are multiples."""
 
 OPEN = (
     "not given: the node automaton's states and threshold (16 and 2 here) and the register's length (8); "
@@ -44,7 +44,7 @@ REASON = (
 
 
 def optimum(progress: Progress) -> Result:
-    """What follows from the probabilities alone."""
+    """Compute the numbers that follow from the probabilities alone."""
     return Result(tuple(_optimum()), remarks=("packed by Best Fit Decreasing in whole twentieths of a poll",))
 
 
@@ -119,7 +119,7 @@ def second_test(
 
 
 def _sum(printed: Sequence[str]) -> str:
-    """191.37 is 191.375 cut off: all loads are multiples of 1/8 or 1/16."""
+    """Sum the printed bins. 191.37 is 191.375 truncated: all loads are multiples of 1/8 or 1/16."""
     return str(sum(round(float(text) * 16) / 16 for text in printed))
 
 
@@ -159,7 +159,7 @@ def _figure_2(played: PlayedTest) -> Figure:
 
 
 def weights(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
-    """The table of the 20 sites: what the automata of both tests ended with."""
+    """Compare the final weights of the 20 sites in both tests."""
     rows: list[Row] = []
     tests: tuple[tuple[Test, int], ...] = (("first", 5000), ("second", 10_000))
     for done, (test, runs) in enumerate(tests):

@@ -1,4 +1,4 @@
-"""The Zipf and the dynamic test, whose printed results are the state before the first slot."""
+"""Zipf test and dynamic test, whose printed results are the state before the first slot."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fieldmouse.lab.refresh.twophase import PollReading, Scheme, play
 from fieldmouse.policy.packing.fit import best_fit_decreasing, loads
 
 LONG = 10_000
-"""Slots in which the environment really switches, four times."""
+"""Slots of the dynamic test with real switches, four of them."""
 
 CAPTION = "One game of the Zipf population. The report shows the grey line at every moment it looked."
 
 
 def zipf_optimum(pages: PageSet) -> Iterator[Row]:
-    """Optimal weights; that they come out to the last digit says what the law is."""
+    """Compute the optimal weights. They agree in the last digit, which confirms the law."""
     weights = pages.by_site(pages.p).tolist()
     found = loads(weights, best_fit_decreasing(weights, ZIPF_CAPACITY))
     for number, printed in enumerate(ZIPF_OPTIMAL_BINS):
@@ -54,7 +54,7 @@ def zipf_test(
         "every slot. Only so are the printed optimal weights those of the law, to the last digit",
         f"{ZIPF_TOTAL} is 1738/16: all 1738 automata in their first state, and the printed bins are Best "
         "Fit Decreasing of just "
-        "that. No automaton had moved in what was printed as the result",
+        "that. No automaton had moved in the printed result",
     )
     return Result(tuple(rows), remarks=remarks)
 

@@ -1,8 +1,7 @@
-"""Optimal threshold control by the robots of web search engines (Avrachenkov et al. 2011), number by number.
+"""Experiments of "Optimal threshold control by the robots of web search engines" (Avrachenkov et al. 2011).
 
-Five tables, four figures and the numbers of the text, computed with the solver and the
-rule that also govern a live crawl; and, beyond the paper, how near thresholds come to
-the best policy of all.
+Five tables, four figures and the numbers of the text are computed with the solver and the rule that also
+control a live crawl. Beyond the paper: the gap between thresholds and the best policy of any kind.
 """
 
 from __future__ import annotations

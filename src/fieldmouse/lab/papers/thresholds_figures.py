@@ -1,8 +1,7 @@
-"""Figures 1 to 4 of the threshold paper: the cost over the limit, for pairs of modes and for other laws.
+"""Figures 1 to 4 of the threshold paper: cost by limit, for pairs of modes and for other laws.
 
-The paper draws the curves and prints few of their numbers; those are compared, the
-rest are ours. Figure 4 is the only place of the paper where a lifetime is not
-exponential and the order of waiting pages matters.
+The paper draws the curves and prints few of their numbers. Printed numbers are compared; the rest are
+ours. Only in Figure 4 is a lifetime not exponential, so that the order of waiting pages matters.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LIFETIME_RATES = (0.2, 0.5, 1.0, 3.0, 7.0)
 LEVELS = range(6)
 
 Curve = list[float]
-"""The cost with the limit at 0, 1, ..., K; at K the smaller mode is never used."""
+"""Cost with the limit at 0, 1, ..., K; at K the smaller mode is never used."""
 
 
 def curve(model: Model, robots: tuple[int, int]) -> Curve:
@@ -67,7 +66,8 @@ def _lifetime(alpha1: float) -> Model:
 
 
 def figure_2(progress: Progress) -> Result:
-    """The text's numbers go here too: variances, and where four robots come in."""
+    """Draw Figure 2 and compare its numbers in the text: variances, and the alpha1 from which four robots are
+    better."""
     curves = {f"alpha1 {rate:g}": curve(_service(rate), (3, 1)) for rate in SERVICE_RATES}
     progress(0.5, "looking for where modes 4 and 1 take over")
     ours = {f"variance at alpha1 {rate:g}": _service(rate).service.variance for rate in (1.521, 4, 9)}
@@ -82,7 +82,7 @@ def figure_2(progress: Progress) -> Result:
 
 
 def _takeovers() -> tuple[float, float]:
-    """From which alpha1 on 4 and 1 robots beat 3 and 1, and from which on 4, 3 and 1 beat both."""
+    """Find the alpha1 from which 4 and 1 robots beat 3 and 1, and that from which 4, 3 and 1 beat both."""
 
     def pair_wins(alpha1: float) -> bool:
         found = OptimalRules(_service(alpha1), COST)

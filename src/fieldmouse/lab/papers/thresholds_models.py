@@ -1,7 +1,7 @@
-"""The paper's two systems: four modes before a buffer of five, and INRIA's crawler.
+"""Models of the threshold paper: four modes before a buffer of five, and INRIA's crawler.
 
-Three signs of the printed matrices are corrected (`printed/thresholds.toml` says how
-one can tell), and INRIA's D0 is what the rows of A ask for.
+Three signs of the printed matrices are corrected; `printed/thresholds.toml` gives the reasons. INRIA's D0
+is computed from the rows of A.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ SERVICE = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
 LIFETIME = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
 COST = Cost(loss=5, obs=10, sojourn=2, robots=20, star=300)
 
-BATCHES = (
-    0.040445227, 0.18404232, 0.26405114, 0.5057307, 8.8163983e-4, 7.7143486e-4, 0.0018734847, 0.00220405,
-)  # fmt: skip
+_BATCHES = "0.040445227 0.18404232 0.26405114 0.5057307 8.8163983e-4 7.7143486e-4 0.0018734847 0.00220405"
+BATCHES = tuple(map(float, _BATCHES.split()))
 """INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9."""
 
 A = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
@@ -52,15 +51,15 @@ INRIA_COST = Cost(loss=200, obs=250, sojourn=3, robots=20, star=600)
 
 
 def system(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFETIME) -> Model:
-    """The paper's example, or a variation of it."""
+    """Return the paper's example, or a variation of it."""
     return Model(K, MODES, service, lifetime)
 
 
 @cache
 def crawler() -> BatchArrivals:
-    """What one of INRIA's robots brings."""
-    brought = [share * A for share in BATCHES]
-    return BatchArrivals((-np.diag(sum(brought, np.zeros((2, 2))).sum(axis=1)), *brought))
+    """Return the arrivals from one of INRIA's robots."""
+    batches = [share * A for share in BATCHES]
+    return BatchArrivals((-np.diag(sum(batches, np.zeros((2, 2))).sum(axis=1)), *batches))
 
 
 def inria() -> Model:
@@ -69,28 +68,28 @@ def inria() -> Model:
 
 
 def two_rates(mean: float, alpha1: float) -> PhaseType:
-    """The law of figures 2 to 4: rate alpha1 nine times in ten, else as slow as the mean demands."""
+    """Law of figures 2 to 4: rate alpha1 with probability 0.9, else the rate that gives this mean."""
     return PhaseType.hyperexponential([0.9, 0.1], [alpha1, 0.1 * alpha1 / (mean * alpha1 - 0.9)])
 
 
 class OptimalRules:
-    """The optimum of a model, asked for as the tables ask."""
+    """Optimum of a model, with the lookups that the tables need."""
 
     def __init__(self, model: Model, cost: Cost):
         self.optimum: Optimum = optimise(model, cost)
         self._subsets = {choice.robots: choice for choice in self.optimum.subsets}
 
     def of(self, modes: str) -> Choice:
-        """Of a subset of modes, written as digits."""
+        """Return the best rule for a subset of modes, written as digits."""
         return self._subsets[tuple(int(digit) for digit in modes)]
 
     @property
     def modes(self) -> str:
-        """Those that the best rule uses."""
+        """Modes of the best rule, written as digits."""
         return "".join(map(str, self.optimum.robots))
 
     @property
     def profit(self) -> float:
-        """R: what control saves against the best fixed number of robots, in percent."""
+        """R: the saving of control over the best fixed number of robots, in percent."""
         fixed = min(choice.J for choice in self.optimum.subsets if not choice.limits)
         return (1 - self.optimum.J / fixed) * 100

@@ -1,4 +1,4 @@
-"""Numbers in the running text of the threshold paper: of its example and of INRIA's crawler."""
+"""Numbers in the running text of the threshold paper, about its example and INRIA's crawler."""
 
 from __future__ import annotations
 

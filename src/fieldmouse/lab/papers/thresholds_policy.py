@@ -1,9 +1,8 @@
-"""What thresholds leave on the table: the best rule of any kind, and the best with everything in sight.
+"""Cost of thresholds compared with the best rule by level and with the best policy that sees all state.
 
-The paper believes that thresholds are nearly optimal among all policies, and cannot
-prove it. For exponential lifetimes both answers are within reach: every rule that looks at
-the level alone, whatever its order, and the best policy that also sees the phases of
-arrivals and service (`queueing.decision`).
+The paper conjectures that thresholds are nearly optimal among all policies. For exponential lifetimes both
+comparisons can be computed: all rules that depend on the level alone, in any order, and the best policy
+that also sees the phases of arrivals and service (`queueing.decision`).
 """
 
 from __future__ import annotations
@@ -22,16 +21,17 @@ from fieldmouse.queueing.solve.solve import solve
 
 SIZES = (1, 2, 3, 5, 10, 20, 30)
 SMALL = 4
-"""A buffer whose rules by level can all be tried: 4^5 of them."""
+"""Buffer small enough to try all 4^5 rules by level."""
 
 
 def gap(best: float, least: float) -> float:
-    """How much more, in percent; rounding is no gap."""
+    """Return the extra cost in percent; rounding errors count as 0."""
     return round((best / least - 1) * 100, 10) + 0.0
 
 
 def _poisson(K: int) -> Model:
-    """The example with Poisson arrivals of the same rates and exponential service: no phases to be seen."""
+    """Return the example with Poisson arrivals of the same rates and exponential service, which has no
+    phases."""
     modes = {robots: BatchArrivals.poisson(stream.rate) for robots, stream in MODES.items()}
     given = system(K)
     return Model(K, modes, type(given.service).exponential(given.service.rate), given.lifetime)

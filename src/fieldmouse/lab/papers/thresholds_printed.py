@@ -1,8 +1,7 @@
-"""The threshold paper as printed, read from `printed/thresholds.toml`, and when a number of it is ours.
+"""Printed numbers of the threshold paper, read from `printed/thresholds.toml`, and the rule of agreement.
 
-A number agrees when ours is less than one step of its last printed digit away. Where
-the paper contradicts itself the true number is on file with the reason, and ours must
-agree with that one instead: a misprint excuses nothing else.
+A number agrees if ours differs by less than one unit of its last printed digit. Where the paper
+contradicts itself, the corrected number is given with the reason, and ours must agree with that.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fieldmouse.lab.catalogue import Row, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One printed number; `unit` is what ours may be away from it."""
+    """One printed number; `unit` is the largest accepted difference."""
 
     key: str
     column: str
@@ -42,7 +41,7 @@ def _file() -> dict[str, Any]:
 
 @cache
 def table(number: str) -> tuple[Cell, ...]:
-    """All cells that are not empty, row by row."""
+    """Return all cells that are not empty, row by row."""
     entry = next(entry for entry in _file()["table"] if entry["number"] == number)
     return tuple(_cells(entry))
 
@@ -61,7 +60,7 @@ def _cells(entry: Mapping[str, Any]) -> Iterator[Cell]:
 
 @cache
 def numbers(where: str) -> tuple[Cell, ...]:
-    """Numbers in the running text."""
+    """Return the numbers in the running text."""
     return tuple(
         Cell(label, "", label, text, step(text, entry.get("unit", "digits")))
         for entry in _file()["number"]
@@ -94,7 +93,7 @@ def step(text: str, unit: str) -> float:
 
 
 def verdict(where: str, cell: Cell, ours: float) -> Row:
-    """A row for one printed number."""
+    """Compare one printed number."""
     printed = float(cell.printed)
     misprint = misprints(where).get(cell.label)
     if misprint is not None:

@@ -25,7 +25,7 @@ CONVENTIONS = (
 
 
 def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Progress) -> Result:
-    """Tables 1 and 5: the best limits and the cost of each subset of modes."""
+    """Compare tables 1 and 5: the best limits and the cost of each subset of modes."""
     progress(0.0, "solving")
     found = OptimalRules(model(), cost)
 
@@ -42,7 +42,7 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
 
 
 def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> Result:
-    """Tables 2 to 4: the optimum as one thing varies."""
+    """Compare tables 2 to 4: the optimum as one parameter varies."""
     solved: dict[str, tuple[Model, OptimalRules]] = {}
     rows = []
     for cell in table(number):
@@ -72,10 +72,8 @@ def _asked(cell: Cell, model: Model, found: OptimalRules) -> float:
 
 
 def _experiment(number: str, about: str, run: Callable[[Progress], Result]) -> Experiment:
-    return Experiment(
-        f"thresholds-table-{number}", "thresholds", f"Table {number}: {title(number)}", about, run,
-        shares="thresholds",
-    )  # fmt: skip
+    name, heading = f"thresholds-table-{number}", f"Table {number}: {title(number)}"
+    return Experiment(name, "thresholds", heading, about, run, shares="thresholds")
 
 
 EXPERIMENTS = (

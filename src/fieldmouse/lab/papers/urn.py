@@ -1,28 +1,19 @@
-"""The urn game of the BUbiNG thesis: every table, every number in the prose, every figure, and more.
+"""Experiments of the urn game of the BUbiNG thesis: every table, number in the text and figure, and more.
 
-Anne Buijsrogge, Optimization of the BUbiNG web crawler, University of Twente, 2014.
-`urn_printed` holds what was printed and `urn_agreement` says when a number is ours;
-`urn_games` plays each game once for all who look at it. What goes beyond the thesis
-is in `urn_beyond` (every policy over every law, also a changing one) and `urn_scale`
-(what it costs at the sizes of a real crawl).
+Anne Buijsrogge, Optimization of the BUbiNG web crawler, University of Twente, 2014. `urn_printed` holds
+the printed numbers, and `urn_agreement` decides whether ours agree. `urn_games` plays each game once and
+caches it. Two modules go beyond the thesis: `urn_beyond` (every policy with every law, including a
+changing one) and `urn_scale` (cost at the sizes of a real crawl).
 """
 
 from __future__ import annotations
 
-from fieldmouse.lab.papers import (
-    urn_beyond,
-    urn_neutral_figures,
-    urn_offline_figures,
-    urn_prose,
-    urn_scale,
-    urn_tables,
-)  # fmt: skip
+from fieldmouse.lab.papers import urn_beyond as beyond
+from fieldmouse.lab.papers import urn_neutral_figures as neutral_figures
+from fieldmouse.lab.papers import urn_offline_figures as offline_figures
+from fieldmouse.lab.papers import urn_prose as prose
+from fieldmouse.lab.papers import urn_scale as scale
+from fieldmouse.lab.papers import urn_tables as tables
 
-EXPERIMENTS = (
-    *urn_tables.EXPERIMENTS,
-    *urn_prose.EXPERIMENTS,
-    *urn_neutral_figures.EXPERIMENTS,
-    *urn_offline_figures.EXPERIMENTS,
-    *urn_beyond.EXPERIMENTS,
-    *urn_scale.EXPERIMENTS,
-)
+_MODULES = (tables, prose, neutral_figures, offline_figures, beyond, scale)
+EXPERIMENTS = tuple(experiment for module in _MODULES for experiment in module.EXPERIMENTS)

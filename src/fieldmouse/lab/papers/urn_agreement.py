@@ -1,13 +1,11 @@
-"""When a number of the thesis is ours: to the digit, by chance, or about.
+"""Rules that decide whether a printed number of the thesis agrees with ours: exact, random, or approximate.
 
-A number that follows from a formula must agree in every printed digit, rounded or
-cut off. A number from one simulation is one throw of dice: it agrees when it lies
-where one more of our own games could have ended. The thesis prints 627 such
-throws, so the reach is chosen once for all of them: if every table came from the
-game as we play it, the chance that even one cell were called different would be
-at most five in a hundred (Bonferroni over a Student prediction interval, because
-the spread is itself known from our seeds only). A number that the prose calls
-"about" so much agrees within a tenth of itself.
+A number that follows from a formula must agree in every printed digit, rounded or truncated. A number from
+one simulation is a random sample: it agrees if it lies in the prediction interval of one more game of
+ours. The thesis prints 627 such samples, so one width is chosen for all: if every table came from our
+game, the probability that any cell is called different is at most 5 % (Bonferroni over a Student
+prediction interval, because the spread is estimated from our seeds). A number that the text calls "about"
+agrees within 10 %.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import numpy as np
 from fieldmouse.lab.catalogue import Row, Verdict
 
 SEEDS = 15
-"""Games behind each mean: enough to know the spread, few enough that all tables take minutes."""
+"""Games per mean: enough to estimate the spread, few enough that all tables take minutes."""
 
 SIMULATED_CELLS = 627
 FALSE_ALARMS = 0.05
@@ -34,12 +32,12 @@ REMARKED: dict[tuple[str, str], str] = {
         "It is some two and a half of our spreads low, as a few of 627 cells are by chance"
     ),
 }
-"""Cells, by table and label, of which there is something to say."""
+"""Notes on single cells, by table and label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throws:
-    """The same quantity from several games: mean, spread (sd over games) and how many there were."""
+    """One quantity over several games: mean, spread (standard deviation) and number of games."""
 
     mean: float
     spread: float
@@ -52,20 +50,20 @@ class Throws:
 
     @property
     def one_more(self) -> float:
-        """The spread of one further game around our mean, which is itself a little off."""
+        """Standard deviation of one further game around our mean, which has an error too."""
         return self.spread * math.sqrt(1 + 1 / self.games)
 
 
 @cache
 def reach(games: int, cells: int = SIMULATED_CELLS) -> float:
-    """How many spreads away one of all simulated cells may lie before it is called different."""
-    from scipy.special import stdtrit  # here, so that listing experiments does not wait for scipy
+    """Distance in spreads from which a simulated cell is called different."""
+    from scipy.special import stdtrit  # imported here, so that listing experiments does not load scipy
 
     return float(stdtrit(games - 1, 1 - FALSE_ALARMS / cells / 2))
 
 
 def unit(printed: str) -> float:
-    """One in the last printed digit.
+    """Return one unit in the last printed digit.
 
     >>> unit("0.0050"), unit("404"), unit("2.2140e-04")
     (0.0001, 1.0, 1e-08)
@@ -75,9 +73,9 @@ def unit(printed: str) -> float:
 
 
 def to_the_digit(label: str, printed: str, ours: float, note: str = "") -> Row:
-    """A number that leaves nothing to chance."""
+    """Compare a deterministic number."""
     value, step = float(printed), unit(printed)
-    slack = 1e-9 * step  # binary fractions
+    slack = 1e-9 * step  # rounding error of binary fractions
     if abs(ours - value) <= step / 2 + slack:
         return Row(label, value, ours, None, Verdict.SAME, note)
     if 0 <= ours - value < step:
@@ -87,7 +85,7 @@ def to_the_digit(label: str, printed: str, ours: float, note: str = "") -> Row:
 
 
 def by_chance(label: str, printed: str, ours: Throws, table: str = "") -> Row:
-    """A number that one simulation gave."""
+    """Compare a number that one simulation gave."""
     value = float(printed)
     off = abs(value - ours.mean) - unit(printed) / 2
     verdict = Verdict.SAME if off <= reach(ours.games) * ours.one_more else Verdict.DIFFERENT
@@ -95,23 +93,24 @@ def by_chance(label: str, printed: str, ours: Throws, table: str = "") -> Row:
 
 
 def about(label: str, printed: float, ours: float | Throws, note: str = "") -> Row:
-    """A number that the prose rounds as people do: "about 950"."""
+    """Compare a number that the text rounds freely, such as "about 950"."""
     mean, spread = (ours.mean, ours.spread) if isinstance(ours, Throws) else (ours, None)
     verdict = Verdict.SAME if abs(mean - printed) <= ABOUT * abs(printed) else Verdict.DIFFERENT
     return Row(label, printed, mean, spread, verdict, note)
 
 
 def only_ours(label: str, ours: float | Throws, note: str = "") -> Row:
-    """A number that nobody printed."""
+    """Return a row for a number that was not printed."""
     mean, spread = (ours.mean, ours.spread) if isinstance(ours, Throws) else (ours, None)
     return Row(label, None, mean, spread, Verdict.NEW, note)
 
 
 def residuals(rows: Sequence[Row]) -> str:
-    """How far all printed numbers of a table lie from ours together: a sharper eye than any one cell.
+    """Summarise the differences between the printed numbers of a table and ours, as a test of the whole
+    table.
 
-    A wrong rule shows as a mean far from 0 long before a single cell is out of
-    reach; numbers that scatter as chance does have a root mean square near 1.
+    A wrong rule moves the mean away from 0 long before a single cell is called different. Differences that
+    are only random have a root mean square near 1.
     """
     off = np.array(
         [

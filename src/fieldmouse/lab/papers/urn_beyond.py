@@ -1,11 +1,10 @@
-"""Every policy over every law of host size, also when the law changes under its feet.
+"""Comparison of all distribution policies under all laws of host size, stationary and changing.
 
-The thesis judges by distinct hosts online. A crawler pays for them: draws from the
-source, appends to and reads from the disk, a backlog that grows by what is drawn
-and not used. And hosts end and begin, so the same games are played with a source
-whose probabilities are dealt anew every 50000 steps. Any policy with D distinct
-hosts needs at least a number of draws that follows from the law alone; how close
-each comes to it is the measure that cannot be argued with.
+The thesis compares distinct hosts online. A crawler also pays their cost: draws from the source, appends
+to and reads from the disk, and a backlog that grows by the draws that are not used. Hosts also end and
+begin, so the same games are played with a source whose probabilities are permuted every 50000 steps. A
+policy with D distinct hosts needs at least a number of draws that follows from the law alone; the ratio of
+its draws to this bound is the main measure.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SOURCES = {"stationary": 0, "changing": PERMUTED_EVERY}
 
 
 def contenders() -> dict[str, Strategy]:
-    """What the thesis tried last, and whatever a crawl can be told to use."""
+    """Return the last strategies of the thesis and all policies that a crawl can use."""
     return {
         "alg11": strategy("alg11"),
         "alg12-adapted": strategy("alg12-adapted"),
@@ -40,17 +39,17 @@ def contenders() -> dict[str, Strategy]:
     }
 
 
-def _over_the_fewest(one: Outcome) -> float:
-    return one.per_step(one.draws) / fewest_draws(one.p, one.distinct_mean)
+def _draws_over_bound(outcome: Outcome) -> float:
+    return outcome.per_step(outcome.draws) / fewest_draws(outcome.p, outcome.distinct_mean)
 
 
 MEASURES: dict[str, Callable[[Outcome], float]] = {
-    "distinct / K": lambda one: one.distinct_mean / PLACES,
-    "draws per step": lambda one: one.per_step(one.draws),
-    "draws / fewest possible": _over_the_fewest,
-    "backlog growth per step": lambda one: one.per_step(one.backlog),
-    "appends per step": lambda one: one.per_step(one.appends),
-    "reads per step": lambda one: one.per_step(one.reads),
+    "distinct / K": lambda outcome: outcome.distinct_mean / PLACES,
+    "draws per step": lambda outcome: outcome.per_step(outcome.draws),
+    "draws / fewest possible": _draws_over_bound,
+    "backlog growth per step": lambda outcome: outcome.per_step(outcome.backlog),
+    "appends per step": lambda outcome: outcome.per_step(outcome.appends),
+    "reads per step": lambda outcome: outcome.per_step(outcome.reads),
 }
 
 
@@ -78,45 +77,47 @@ def scores(
         game = Game(replace(law(gamma), permute_every=every), PLACES, steps, policies[name])
         outcomes = many([game], range(1, GAMES + 1))[0]
         for measure, of in MEASURES.items():
-            yield Score(name, gamma, source, measure, Throws.of([of(one) for one in outcomes]))
+            yield Score(name, gamma, source, measure, Throws.of([of(outcome) for outcome in outcomes]))
 
 
-def _panel(found: list[Score], source: str, measure: str, y_log: bool) -> Panel:
-    chosen = [score for score in found if score.source == source and score.measure == measure]
+def _panel(results: list[Score], source: str, measure: str, y_log: bool) -> Panel:
+    chosen = [score for score in results if score.source == source and score.measure == measure]
     curves = []
     for name in dict.fromkeys(score.policy for score in chosen):
-        mine = [score for score in chosen if score.policy == name]
-        curves.append(Series(name, [score.gamma for score in mine], [score.ours.mean for score in mine]))
+        of_policy = [score for score in chosen if score.policy == name]
+        curves.append(
+            Series(name, [score.gamma for score in of_policy], [score.ours.mean for score in of_policy])
+        )
     if measure == "draws per step":
         bound = [fewest_draws(law(gamma).p, PLACES) for gamma in GAMMAS]
         curves.append(Series("", GAMMAS, bound, "dashes"))
     return Panel("gamma", measure, tuple(curves), source, y_log=y_log)
 
 
-def _promise(found: list[Score]) -> str:
-    """What the index keeps, over all laws and both sources."""
-    mine = [score for score in found if score.policy == "index"]
-    least = min(score.ours.mean for score in mine if score.measure == "distinct / K")
-    most = max(score.ours.mean for score in mine if score.measure == "draws / fewest possible")
+def _index_guarantee(results: list[Score]) -> str:
+    """Summarise the worst results of the index policy over all laws and both sources."""
+    of_policy = [score for score in results if score.policy == "index"]
+    least = min(score.ours.mean for score in of_policy if score.measure == "distinct / K")
+    most = max(score.ours.mean for score in of_policy if score.measure == "draws / fewest possible")
     return (
         f"index keeps at least {least:.4f} K distinct hosts, with at most {most:.3f} times the fewest draws"
     )
 
 
 def beyond(progress: Progress) -> Result:
-    found = list(scores(contenders(), GAMMAS, STEPS, progress))
+    results = list(scores(contenders(), GAMMAS, STEPS, progress))
     shown = (("distinct / K", False), ("draws per step", True), ("backlog growth per step", False))
-    panels = tuple(_panel(found, source, measure, log) for source in SOURCES for measure, log in shown)
+    panels = tuple(_panel(results, source, measure, log) for source in SOURCES for measure, log in shown)
     return Result(
-        tuple(score.row() for score in found),
+        tuple(score.row() for score in results),
         (Figure("urn-beyond", "Every policy over every law of host size", panels, CAPTION),),
         (
             f"C = 100000, K = 1000, T = {STEPS}, the last half of it; {GAMES} games each",
             f"a changing source deals its probabilities anew every {PERMUTED_EVERY} steps",
             "mice-and-elephants is Algorithm 12 with delta 5; with T* it names no elephant after 50000 steps",
-            "fewest possible is for one law for ever and for the mean of D: where the law has just changed a "
-            "backlog can serve in place of draws, and where D is small and jumps the mean says too much",
-            _promise(found),
+            "fewest possible holds for a constant law and the mean of D: just after a change of the law a "
+            "backlog can replace draws, and where D is small and varies much the bound is too high",
+            _index_guarantee(results),
         ),
     )
 

@@ -1,9 +1,9 @@
-"""The games behind the thesis' tables and figures, each played once however many ask for it.
+"""Cached games behind the tables and figures of the thesis.
 
-Several tables look at the same games: 8.1 and 8.2 at different sides of them, 8.5 to
-8.10 at different moments, and the figures at their course. So games are kept by
-their parameters, cut down to what is asked of them: a whole outcome knows every host.
-All seeds make the mean and the spread; the first gives the course that is drawn.
+Several tables use the same games: 8.1 and 8.2 use different measures, 8.5 to 8.10 different times, and the
+figures their course. Games are therefore cached by their parameters and reduced to the measures that are
+used, because a full outcome has a value for every host. Mean and spread use all seeds; the course in a
+figure is that of the first seed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Queues = Literal["per-host", "one"]
 NEUTRAL = Strategy("none")
 
 POINTS = 200
-"""Moments at which a course is drawn."""
+"""Points in the curve of a course."""
 
 
 @dataclass(frozen=True, slots=True)
 class GameCourse:
-    """One game over time; `cost` is the thesis' m(t)/t, moves of the disk's head per step so far."""
+    """One game over time; `cost` is the thesis' m(t)/t, moves of the disk's head per step since time 0."""
 
     t: Reals
     distinct: Reals
@@ -56,10 +56,10 @@ def curve(label: str, t: Reals, y: Reals, style: Literal["line", "dashes"] = "li
 
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
-    """A game with all seeds, cut down to what the thesis prints or draws of it."""
+    """Measures of one game over all seeds, as far as the thesis prints or draws them."""
 
     elephants: Mapping[int, Throws]  # by step
-    share: Throws  # 1 - q: of the source, at the end
+    share: Throws  # 1 - q: share of the source, at the end
     distinct: Throws  # colours online, over the last half
     cost: Throws  # moves of the disk's head per step
     draws: Throws  # per step, over the last half
@@ -84,7 +84,8 @@ def elephants(
     adapted: bool = False,
     seeds: int = SEEDS,
 ) -> PlayedGame:
-    """Mice and elephants: hosts with more than `delta` balls online, or known beforehand by `beta`."""
+    """Play mice and elephants: an elephant has more than `delta` balls online, or is known from the start by
+    `beta`."""
     played = strategy(
         "alg12-adapted" if adapted else "alg12",
         delta=delta,
@@ -98,15 +99,15 @@ def elephants(
 
 
 def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
-    # Only the first course is drawn; measuring every other as often would take longer than playing.
+    # Only the first course is drawn. Measuring all others as often would take longer than playing.
     drawn = many([replace(game, every=max(1, game.steps // POINTS))], [1])[0]
     outcomes = drawn + many([game], range(2, seeds + 1))[0]
     return PlayedGame(
-        {mark: _throws(one.elephants[one.at(mark)] for one in outcomes) for mark in marks},
-        _throws(one.elephant_share for one in outcomes),
-        _throws(one.distinct_mean for one in outcomes),
-        _throws(one.moves[-1] / one.steps for one in outcomes),
-        _throws(one.per_step(one.draws) for one in outcomes),
+        {mark: _throws(outcome.elephants[outcome.at(mark)] for outcome in outcomes) for mark in marks},
+        _throws(outcome.elephant_share for outcome in outcomes),
+        _throws(outcome.distinct_mean for outcome in outcomes),
+        _throws(outcome.moves[-1] / outcome.steps for outcome in outcomes),
+        _throws(outcome.per_step(outcome.draws) for outcome in outcomes),
         GameCourse.of(outcomes[0]),
     )
 
@@ -117,14 +118,15 @@ def _throws(values: Iterable[float]) -> Throws:
 
 @dataclass(frozen=True, slots=True)
 class Unaided:
-    """The game without an offline structure: at t = K of the thesis' clock, and over the last half."""
+    """Measures of the game without an offline structure: at t = K of the thesis' clock, and over the last
+    half."""
 
     initial: Throws
     distinct: Throws
     new: Throws
-    lengths: tuple[Throws, ...]  # how many colours have 0 to 5 balls online
+    lengths: tuple[Throws, ...]  # number of colours with 0 to 5 balls online
     course: GameCourse
-    lengths_course: Reals  # a row per moment of the course
+    lengths_course: Reals  # one row per point of the course
 
 
 @cache
@@ -133,11 +135,11 @@ def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unai
     outcomes = many([game], range(1, seeds + 1))[0]
     first = outcomes[0]
     return Unaided(
-        _throws(one.distinct[one.at(0)] for one in outcomes),
-        _throws(one.distinct_mean for one in outcomes),
-        _throws(one.new[one.half :].mean() for one in outcomes),
+        _throws(outcome.distinct[outcome.at(0)] for outcome in outcomes),
+        _throws(outcome.distinct_mean for outcome in outcomes),
+        _throws(outcome.new[outcome.half :].mean() for outcome in outcomes),
         tuple(
-            _throws(one.lengths[one.half :, length].mean() for one in outcomes)
+            _throws(outcome.lengths[outcome.half :, length].mean() for outcome in outcomes)
             for length in range(first.lengths.shape[1])
         ),
         GameCourse.of(first),
@@ -157,7 +159,7 @@ def course(
     draw_cap: int = 1_000_000,
     initial: Literal["strategy", "neutral"] | None = None,
 ) -> GameCourse:
-    """One game over time, from the first ball on, so that its clock starts at -K."""
+    """Play one game and measure it over time, from the first ball on; its clock starts at -K."""
     game = Game(
         source,
         places,
@@ -173,7 +175,7 @@ def course(
 
 
 def filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:
-    """Lemma 3.2.1 for t from 1 to K: t, colours expected online, and the chance of a new one."""
+    """Lemma 3.2.1 for t from 1 to K: t, expected colours online, and the probability of a new colour."""
     t = np.unique(np.linspace(1, places, 41).round())
     p = source.p[source.p > 0]
     distinct = np.array([initial_mean(p, int(at)) for at in t])

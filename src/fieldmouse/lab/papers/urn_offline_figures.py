@@ -1,9 +1,8 @@
-"""Figures 7.1 to 7.9 and 8.1 to 8.4: the game with an offline structure.
+"""Figures 7.1 to 7.9 and 8.1 to 8.4 of the thesis: the game with an offline structure.
 
-7.1 to 7.6 show the natural strategies fail, 7.7 to 7.9 and all of chapter 8 what mice
-and elephants do. Most curves of chapter 8 are first seeds of games that tables count
-elephants in. C = 100000 and K = 1000 from 7.7 on. Legends did not survive: where
-captions and tables do not name a value, it is ours.
+Figures 7.1 to 7.6 show that the natural strategies fail, 7.7 to 7.9 and chapter 8 the effect of mice and
+elephants. Most curves of chapter 8 are first seeds of the games that the tables use. From 7.7 on C =
+100000 and K = 1000. The legends are lost: values that captions and tables do not give are ours.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ TIME = "time t"
 DELTAS = tuple(range(1, 11))
 BETAS = tuple(range(1, 11))
 FULL = 0.99
-"""Where the thesis stops a greedy game: nearly every draw would have to go offline."""
+"""P_offline at which the thesis stops a greedy game: nearly every draw would have to go offline."""
 
 STOPPED = "a curve ends where P_offline exceeds 0.99, as there, or where no draw can go online"
 
@@ -44,7 +43,7 @@ def over_colours(
     ceiling: float,
     progress: Progress,
 ) -> Result:
-    """7.1 to 7.4: K = 1000, gamma = 1, more and more colours."""
+    """Figures 7.1 to 7.4: K = 1000, gamma = 1, an increasing number of colours."""
     curves = []
     for done, colours in enumerate((1000, 2000, 5000)):
         progress(done / 3, f"C = {colours}")
@@ -56,7 +55,7 @@ def over_colours(
 
 
 def over_chances(number: str, title: str, name: str, colours: int, steps: int, progress: Progress) -> Result:
-    """7.5 and 7.6: how often the coin says source."""
+    """Figures 7.5 and 7.6: different probabilities that the coin chooses the source."""
     curves = []
     for done, r in enumerate((0.0, 0.25, 0.5, 0.75, 1.0)):
         progress(done / 5, f"r = {r}")
@@ -68,7 +67,7 @@ def over_chances(number: str, title: str, name: str, colours: int, steps: int, p
 
 
 def without(progress: Progress) -> Result:
-    """7.7: what there is to improve on."""
+    """Figure 7.7: the baseline, without an offline structure."""
     curves = []
     for done, gamma in enumerate(GAMMAS):
         progress(done / len(GAMMAS), f"gamma {gamma}")
@@ -79,7 +78,7 @@ def without(progress: Progress) -> Result:
 
 
 def known(number: str, title: str, neutral: bool, progress: Progress) -> Result:
-    """7.8 and 7.9: elephants known beforehand; a panel for each gamma."""
+    """Figures 7.8 and 7.9: elephants known from the start; one panel per gamma."""
     panels = []
     for done, gamma in enumerate(GAMMAS):
         curves = []
@@ -97,38 +96,40 @@ def known(number: str, title: str, neutral: bool, progress: Progress) -> Result:
     return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
 
 
-def _found(gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False) -> Panel:
-    """Elephants found while playing: one curve for each delta."""
+def _detection_panel(
+    gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False
+) -> Panel:
+    """Draw a panel of games that detect elephants while playing, one curve per delta."""
     games = [(delta, elephants(gamma, delta, queues).course) for delta in deltas]
     curves = (curve(f"δ = {delta}", game.t, game.cost if costs else game.distinct) for delta, game in games)
     return Panel(TIME, "moves of the head per step" if costs else DISTINCT, tuple(curves), title)
 
 
 def found(number: str, title: str, costs: bool, progress: Progress) -> Result:
-    """8.1 and 8.2: a panel for each gamma."""
+    """Figures 8.1 and 8.2: one panel per gamma."""
     panels = []
     for done, gamma in enumerate(GAMMAS):
         progress(done / len(GAMMAS), f"gamma {gamma}")
-        panels.append(_found(gamma, "per-host", DELTAS, f"γ = {gamma:g}", costs))
+        panels.append(_detection_panel(gamma, "per-host", DELTAS, f"γ = {gamma:g}", costs))
     return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
 
 
 def compared(progress: Progress) -> Result:
-    """8.3: a queue per elephant on the left, one for all on the right."""
+    """Figure 8.3: a queue per elephant on the left, a single queue on the right."""
     figures = []
     gammas = tables()["8.5"].columns
     for done, gamma in enumerate(gammas):
         progress(done / len(gammas), f"gamma {gamma}")
         panels = (
-            _found(gamma, "per-host", DELTAS[1:], "a queue per elephant"),
-            _found(gamma, "one", DELTAS[1:], "one queue"),
+            _detection_panel(gamma, "per-host", DELTAS[1:], "a queue per elephant"),
+            _detection_panel(gamma, "one", DELTAS[1:], "one queue"),
         )
         figures.append(Figure(f"thesis-8.3-{gamma}", f"One queue instead of many, γ = {gamma}", panels))
     return Result(figures=tuple(figures))
 
 
 def stopped(progress: Progress) -> Result:
-    """8.4: no elephant is named after T*; a panel for each delta."""
+    """Figure 8.4: no elephant is named after T*; one panel per delta."""
     table = tables()["8.10"]
     panels = []
     for done, delta in enumerate(sorted({cell.row for cell in table.cells})):
@@ -156,8 +157,8 @@ def _experiment(number: str, title: str, run: Callable[[Progress], Result], shar
 FILLED_OFFLINE = "Algorithm 1, K balls offline before the start"
 COIN = "Algorithm 9: a coin between the greedy source and any ball offline"
 COMBINED = "Algorithm 10: the greedy source until most are offline, then a coin"
-KNOWN = "Elephants known beforehand, a neutral filling"
-KNOWN_FILLED = "Elephants known beforehand, kept offline while filling too"
+KNOWN = "Elephants known from the start, a neutral filling"
+KNOWN_FILLED = "Elephants known from the start, kept offline while filling too"
 FOUND = "Elephants found while playing"
 COSTS = "Moves of the disk's head, a queue per elephant"
 TOGETHER = "thesis games"

@@ -1,7 +1,7 @@
-"""The tables of the thesis as printed, read from `printed/thesis.toml`.
+"""Printed tables of the thesis, read from `printed/thesis.toml`.
 
-Cells stay text, because a printed number says by its digits how exact it means to
-be: 0.0050 promises more than 0.005.
+Cells are text, because the digits of a printed number show its precision: 0.0050 is more precise than
+0.005.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ GAMMAS = (0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7)
 
 @dataclass(frozen=True, slots=True)
 class UrnCell:
-    """One printed number, where it stands, and which of the simulations side by side it came from."""
+    """One printed number, its place in the table, and the simulation it came from where several are side by
+    side."""
 
     row: int
     column: float
@@ -58,7 +59,7 @@ def _read(row: str, columns: list[float], simulations: int, down: str, across: s
 def tables() -> dict[str, UrnTable]:
     """All tables by number, such as "8.10"."""
     text = files("fieldmouse.lab.papers").joinpath("printed/thesis.toml").read_text()
-    found: dict[str, UrnTable] = {}
+    result: dict[str, UrnTable] = {}
     for entry in tomllib.loads(text)["table"]:
         simulations = entry.get("simulations", 1)
         cells = tuple(
@@ -66,7 +67,7 @@ def tables() -> dict[str, UrnTable]:
             for row in entry["cells"].strip().splitlines()
             for cell in _read(row, entry["columns"], simulations, entry["down"], entry["across"])
         )
-        found[entry["number"]] = UrnTable(
+        result[entry["number"]] = UrnTable(
             entry["number"],
             entry["title"],
             entry["down"],
@@ -75,4 +76,4 @@ def tables() -> dict[str, UrnTable]:
             cells,
             simulations,
         )
-    return found
+    return result

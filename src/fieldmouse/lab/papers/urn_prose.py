@@ -1,9 +1,8 @@
-"""Every number in the thesis' sentences, by the section it stands in.
+"""Numbers in the text of the thesis, by section.
 
-Chapters 3 to 5 state what formulas give, chapters 5 to 9 what single simulations
-showed. A parameter is not a number to reproduce; nor is the host-size law of a
-crawl that was never published (chapter 6). What is wrong in a formula rather than
-in a number is said in the remarks.
+Chapters 3 to 5 give results of formulas, chapters 5 to 9 results of single simulations. Parameters are not
+reproduced, nor is the host-size law of a crawl that was never published (chapter 6). Errors in formulas
+are listed in the remarks.
 """
 
 from __future__ import annotations
@@ -20,19 +19,7 @@ from fieldmouse.lab.exact import initial_mean, mean_field, mean_field_new, stati
 from fieldmouse.lab.papers.urn_agreement import Throws, about, by_chance, only_ours, to_the_digit
 from fieldmouse.lab.papers.urn_games import elephants, law, unaided
 from fieldmouse.lab.papers.urn_printed import COLOURS, PLACES, tables
-from fieldmouse.lab.urn import (
-    Game,
-    Source,
-    exponential,
-    normal,
-    play,
-    poisson,
-    power,
-    strategy,
-    uniform,
-)  # fmt: skip
-
-HOUR = 3600.0
+from fieldmouse.lab.urn import Game, Source, exponential, normal, play, poisson, power, strategy, uniform
 
 
 def introduction() -> Iterator[Row]:
@@ -118,26 +105,26 @@ def crawl() -> Iterator[Row]:
     yield only_ours(
         "6: share of colours larger than the average; gamma 0.9",
         large,
-        "the thesis says of a crawl it does not print: about 10 % are likely, 90 % are not",
+        "about an unpublished crawl the thesis says: about 10 % are likely, 90 % are not",
     )
 
 
 def known_elephants() -> Iterator[Row]:
-    # Filled as in Figure 7.9: after a neutral filling it takes a million steps to get there.
+    # Filled as in Figure 7.9: after a neutral filling it takes a million steps to reach this number.
     game = elephants(1.7, 1, "per-host", beta=200.0)
     yield about("7.4: colours in the end; gamma 1.7, beta 200", 950, game.distinct)
     ended = stationary(law(0.3).p, PLACES).per_step
     played = unaided(law(0.3), PLACES, 200_000)
     yield about(
-        "7.4: colours for ever, as a share of those after 200000 steps; gamma 0.3",
+        "7.4: colours in the limit, as a share of those after 200000 steps; gamma 0.3",
         1.0,
         ended / played.distinct.mean,
-        "the thesis saw no decrease in 10^8 steps; by the exact mean there is none ever",
+        "the thesis saw no decrease in 10^8 steps; by the exact mean there is none",
     )
     ended = stationary(law(0.5).p, PLACES).per_step
     played = unaided(law(0.5), PLACES, 200_000)
     yield only_ours(
-        "7.4: colours for ever, as a share of those after 200000 steps; gamma 0.5",
+        "7.4: colours in the limit, as a share of those after 200000 steps; gamma 0.5",
         ended / played.distinct.mean,
         "the thesis saw the number still falling at the end of Figure 7.7",
     )
@@ -149,10 +136,12 @@ def found_elephants() -> Iterator[Row]:
         PLACES,
         elephants(0.9, 1, "per-host").distinct,
     )
-    found = elephants(1.3, 5, "per-host").distinct
+    detected = elephants(1.3, 5, "per-host").distinct
     known = elephants(1.3, 1, "per-host", beta=10.0).distinct
     yield about(
-        "8.1: colours with delta 5 as a share of those with beta 10; gamma 1.3", 1.0, found.mean / known.mean
+        "8.1: colours with delta 5 as a share of those with beta 10; gamma 1.3",
+        1.0,
+        detected.mean / known.mean,
     )
     least, most = (elephants(1.5, delta, "per-host").cost.mean for delta in (10, 1))
     yield about(
@@ -169,7 +158,7 @@ def found_elephants() -> Iterator[Row]:
 
 
 def recommended() -> Iterator[Row]:
-    reached = _reached()
+    reached = _elephants_if_five_suffice()
     meant, printed = elephants(0.9, 5, "one").elephants[200_000], tables()["8.5"].cell(5, 0.9).printed
     yield Row(
         "8.4: balls that make an elephant in Algorithm 12",
@@ -190,17 +179,17 @@ def recommended() -> Iterator[Row]:
     yield about("9.1: share of the largest throughput; Algorithm 12, gamma 0.9", 0.9, share)
 
 
-def _reached() -> Throws:
+def _elephants_if_five_suffice() -> Throws:
     game = Game(law(0.9), PLACES, 200_000, strategy("alg12", delta=5, trigger="reaches"))
     return Throws.of([float(play(game, seed).elephants[-1]) for seed in range(1, 11)])
 
 
 def _seconds() -> float:
     game = Game(law(1.3), PLACES, 200_000, strategy("alg12", delta=2))
-    play(Game(law(1.3), PLACES, 1, strategy("alg12")), 1)  # compiled by now
-    began = time.perf_counter()
+    play(Game(law(1.3), PLACES, 1, strategy("alg12")), 1)  # compiles the kernel before the clock starts
+    started = time.perf_counter()
     play(game, 1)
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 @cache
@@ -229,7 +218,7 @@ SECTIONS: tuple[Callable[[], Iterator[Row]], ...] = (
 )
 
 REMARKS = (
-    'a number that the thesis calls "about" so much is the same within a tenth of itself',
+    'a number that the thesis calls "about" is the same within 10 %',
     "3.2: the number of colours for C much larger than K is K - O(K^2/C), not K - O(K/C): at K = 1000 and "
     f"C = 100000 it is {PLACES - initial_mean(np.full(COLOURS, 1 / COLOURS), PLACES):.2f} short of K",
     "4.2: in the proof of Corollary 4.2.4 P_new is (C - 1)/(K + C - 1), not (C - 1)/(K + C)",
@@ -252,7 +241,7 @@ EXPERIMENTS = (
         "thesis-prose",
         "urn",
         "The numbers in the thesis' sentences",
-        "What formulas give (chapters 3 to 5), and what single simulations showed (chapters 5 to 9).",
+        "Results of formulas (chapters 3 to 5) and of single simulations (chapters 5 to 9).",
         prose,
         shares="thesis games",
     ),

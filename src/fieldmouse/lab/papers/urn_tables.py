@@ -1,8 +1,8 @@
 """Tables 7.1, 7.2 and 8.1 to 8.10 of the thesis, cell by cell.
 
-7.1, 7.2 and 8.3 leave nothing to chance: the first two follow from the power law, the
-third from the counts printed in 8.1. All others are numbers of elephants that a
-game has named, or how much of the source these make up.
+Tables 7.1, 7.2 and 8.3 are deterministic: the first two follow from the power law, the third from the
+counts printed in 8.1. All others give the number of elephants that a game has named, or their share of the
+source.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fieldmouse.lab.papers.urn_games import Queues, elephants, law
 from fieldmouse.lab.papers.urn_printed import PLACES, UrnCell, UrnTable, tables
 
 LONGEST = {"per-host": 300_000, "one": 600_000}
-"""Steps of the games that tables 8.4 and 8.6 to 8.10 look at, each at its own moments."""
+"""Steps of the games behind tables 8.4 and 8.6 to 8.10, which use different times of them."""
 
 
-def _known(cell: UrnCell) -> int:
-    """Elephants known beforehand: those with a probability of 1/(beta K) or more."""
+def _count_known(cell: UrnCell) -> int:
+    """Count the elephants known from the start: hosts with a probability of 1/(beta K) or more."""
     return int((law(cell.column).p >= (1 - 1e-12) / (cell.row * PLACES)).sum())
 
 
@@ -37,13 +37,13 @@ def _largest(gamma: float, count: int) -> float:
 
 
 def table_7_1(progress: Progress) -> Result:
-    rows = [to_the_digit(cell.label, cell.printed, _known(cell)) for cell in tables()["7.1"].cells]
+    rows = [to_the_digit(cell.label, cell.printed, _count_known(cell)) for cell in tables()["7.1"].cells]
     return Result(tuple(rows), remarks=("a host is an elephant if its probability is 1/(beta K) or more",))
 
 
 def table_7_2(progress: Progress) -> Result:
     rows = [
-        to_the_digit(cell.label, cell.printed, _largest(cell.column, _known(cell)))
+        to_the_digit(cell.label, cell.printed, _largest(cell.column, _count_known(cell)))
         for cell in tables()["7.2"].cells
     ]
     return Result(tuple(rows))
@@ -77,7 +77,7 @@ def _at(queues: Queues, cell: UrnCell) -> Throws:
 def simulated(
     number: str, ours: Callable[[UrnCell], Throws], remarks: Sequence[str], progress: Progress
 ) -> Result:
-    """A table of throws: every cell beside the mean of our own."""
+    """Compare every cell of a simulated table with the mean of our games."""
     table: UrnTable = tables()[number]
     rows: list[Row] = []
     for done, cell in enumerate(table.cells):
@@ -91,7 +91,7 @@ def simulated(
 
 
 def table_8_5(progress: Progress) -> Result:
-    """With the game that took the thesis too long."""
+    """Compare Table 8.5 and add the game that the thesis left out because of its computation time."""
     result = simulated("8.5", partial(_count, "one"), ("T = 200000",), progress)
     missing = only_ours(
         "delta 1, gamma 1.3",
@@ -101,9 +101,7 @@ def table_8_5(progress: Progress) -> Result:
     return Result((*result.rows, missing), remarks=result.remarks)
 
 
-STOPPED = (
-    "the number when the search ends is that of any game at this moment: what is done with it comes later"
-)
+STOPPED = "the number when the search ends is that of any game at this time: T* changes only the later steps"
 
 RUNS: dict[str, Callable[[Progress], Result]] = {
     "7.1": table_7_1,

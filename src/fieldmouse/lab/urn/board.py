@@ -1,12 +1,11 @@
-"""The arrays a compiled game is played on.
+"""Arrays that hold the state of a compiled game.
 
-A ball has no identity beyond its colour, so a host's queue is a count, and the one
-queue of Algorithm 12 a ring of colours. All that is known of a host lies side by
-side, in 32 bytes: a draw touches one line of the processor's cache, and a game with
-ten million hosts fits in half a gigabyte.
+A ball has no identity beyond its colour. A host's queue is therefore a count, and the single queue of
+Algorithm 12 is a ring of colours. The fields of a host are adjacent, 32 bytes in all: a draw touches one
+cache line, and a game with ten million hosts fits in half a gigabyte.
 
-Whoever renumbers something here must touch `kernel.py` too: compiled code is kept
-until that file changes, and has these numbers inside.
+After a change of these numbers also touch `kernel.py`: compiled code contains them and is cached until
+that file changes.
 """
 
 from __future__ import annotations
@@ -22,38 +21,35 @@ Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
-# Kinds of strategy the kernel plays.
+# Kinds of strategy that the kernel plays.
 NEUTRAL, GREEDY, ELEPHANTS, INDEX = range(4)
 
-# How a game stands, in numbers[STATE].
+# States of a game, in numbers[STATE].
 PLAYING, STUCK, FULL, DRY = range(4)
 
-# Places in `numbers`: the rules, which a game never changes, then how it stands, then what is counted.
-(
-    KIND, CAPACITY, LIMIT, STOP_SEARCH, ORDERED, OWN_QUEUES, ADAPTED, DRAW_CAP, DEPTH, BACKLOG_LIMIT,
-    INDEX_LIMIT, CAP, PERMUTED, WATCHED,
-    STATE, LEFT, FILLING, PENDING, ASKED, NEVER_ASK, DISTINCT, BALLS, STORED, WAITING, NAMED, REFUSED, PLACED,
-    LAST, HEAD, TAIL, DRAWN,
-    SUM, STEPS, DRAWS, APPENDS, READS, MOVES, EVENTS,
-    NUMBERS,
-) = range(39)  # fmt: skip
+# Places in `numbers`: first the rules, which are constant during a game, then the state, then the counts.
+KIND, CAPACITY, LIMIT, STOP_SEARCH, ORDERED, OWN_QUEUES, ADAPTED, DRAW_CAP, DEPTH = range(9)
+BACKLOG_LIMIT, INDEX_LIMIT, CAP, PERMUTED, WATCHED = range(9, 14)
+STATE, LEFT, FILLING, PENDING, ASKED, NEVER_ASK, DISTINCT, BALLS, STORED, WAITING = range(14, 24)
+NAMED, REFUSED, PLACED, LAST, HEAD, TAIL, DRAWN = range(24, 31)
+SUM, STEPS, DRAWS, APPENDS, READS, MOVES, EVENTS, NUMBERS = range(31, 39)
 
 # Places in `reals`.
 TOKENS, BUDGET, BURST, MASS, CEILING, REALS = range(6)
 
-# Columns of `hosts`. SLOT is where it is in the list of colours online; AFTER and BEFORE chain those with a
-# backlog and nothing online, oldest first, from the extra last row and back to it; GONE counts entries of the
-# one queue that were recalled out of turn.
+# Columns of `hosts`. SLOT is the host's place in the list of colours online. AFTER and BEFORE link the hosts
+# with a backlog and nothing online, oldest first; the extra last row is head and tail of the list. GONE
+# counts entries of the single queue that were recalled out of turn.
 ONLINE, SLOT, BACKLOG, AFTER, BEFORE, ELEPHANT, GONE, COLUMNS = range(8)
 
 NO_END = 1 << 62
 
-# What happened to a ball; an event is colour * 4 + kind.
+# Kinds of event; an event is colour * 4 + kind.
 LEFT_ONLINE, DRAWN_ONLINE, DRAWN_OFFLINE, RECALLED = range(4)
 
 
 class UrnBoard(NamedTuple):
-    """One game: its numbers, its hosts, the colours online, the one queue, and where draws come from."""
+    """State of one game: numbers, hosts, colours online, the single queue, and the source."""
 
     numbers: Longs
     reals: Reals
@@ -69,7 +65,7 @@ class UrnBoard(NamedTuple):
 
 
 class BoardRules(NamedTuple):
-    """A policy's parameters, as the kernel reads them."""
+    """Parameters of a policy in the form that the kernel reads."""
 
     kind: int
     ordered: bool = False
@@ -87,9 +83,9 @@ class BoardRules(NamedTuple):
 
 
 def rules_of(policy: Distribution[int]) -> BoardRules | None:
-    """What the kernel must know to play this policy, or None if only the policy itself can.
+    """Return the kernel's parameters for this policy, or None if the kernel cannot play it.
 
-    A subclass may have changed anything, so only the very classes the kernel was written after count.
+    Subclasses return None, because a subclass may override anything.
     """
     kind: type = type(policy)
     if kind is Neutral:

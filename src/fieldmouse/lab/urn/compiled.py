@@ -1,4 +1,4 @@
-"""A table at which the kernel plays, for the policies it knows."""
+"""Urn game player that runs the compiled kernel, for the policies that the kernel supports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST_RING = 1 << 12
 
 
 class CompiledTable:
-    """The board, and the few things that cannot be done inside a loop over arrays."""
+    """Kernel state, and the operations that cannot run inside the compiled loop."""
 
     def __init__(self, game: Game, rules: b.BoardRules, rng: Generator) -> None:
         self._game, self._rng = game, rng
@@ -27,7 +27,7 @@ class CompiledTable:
         self._numbers[b.LEFT] = balls
         while self._numbers[b.LEFT]:
             store(self._rng, self._board)
-            self._widen()
+            self._enlarge_ring()
 
     def fill(self, balls: int, neutral: bool) -> None:
         self._numbers[b.NEVER_ASK] = neutral
@@ -42,18 +42,18 @@ class CompiledTable:
         self._numbers[b.LEFT] = turns
         while self._numbers[b.LEFT] and self._numbers[b.STATE] == b.PLAYING:
             advance(self._rng, self._board)
-            self._widen()
+            self._enlarge_ring()
 
-    def _widen(self) -> None:
-        """Give the single queue twice the room, if it has none left."""
+    def _enlarge_ring(self) -> None:
+        """Double the ring of the single queue if it is full."""
         ring, numbers = self._board.ring, self._numbers
         head, tail = int(numbers[b.HEAD]), int(numbers[b.TAIL])
         if tail - head < len(ring):
             return
-        wider = np.empty(2 * len(ring), np.int32)
-        wider[: tail - head] = np.roll(ring, -(head % len(ring)))
+        larger = np.empty(2 * len(ring), np.int32)
+        larger[: tail - head] = np.roll(ring, -(head % len(ring)))
         numbers[b.HEAD], numbers[b.TAIL] = 0, tail - head
-        self._board = self._board._replace(ring=wider)
+        self._board = self._board._replace(ring=larger)
 
     def permute(self, label: Ints) -> None:
         """Give host i's probability to host label[i]."""
@@ -128,8 +128,8 @@ class CompiledTable:
 
     def lengths(self) -> list[int]:
         board = self._board
-        held = np.bincount(board.hosts[board.slots[: self.distinct], b.ONLINE], minlength=LENGTHS)
-        return [len(board.p) - self.distinct, *held[1:LENGTHS].tolist()]
+        counts = np.bincount(board.hosts[board.slots[: self.distinct], b.ONLINE], minlength=LENGTHS)
+        return [len(board.p) - self.distinct, *counts[1:LENGTHS].tolist()]
 
     @property
     def events(self) -> Ints:
@@ -137,21 +137,19 @@ class CompiledTable:
 
 
 def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.UrnBoard:
-    """An empty board; its one queue has next to no room for strategies that keep several."""
+    """Return an empty state. The ring has length 1 if the strategy has no single queue."""
     source = game.source
     end = source.hosts
     hosts = np.zeros((end + 1, b.COLUMNS), np.int32)
     hosts[end, b.AFTER] = hosts[end, b.BEFORE] = end
     hosts[sorted(rules.elephants), b.ELEPHANT] = 1
     numbers = np.zeros(b.NUMBERS, np.int64)
-    for place, value in (
-        (b.KIND, rules.kind), (b.CAPACITY, game.capacity), (b.LIMIT, rules.limit),
-        (b.STOP_SEARCH, rules.stop_search), (b.ORDERED, rules.ordered), (b.OWN_QUEUES, rules.own_queues),
-        (b.ADAPTED, rules.adapted), (b.DRAW_CAP, rules.draw_cap), (b.DEPTH, rules.depth),
-        (b.BACKLOG_LIMIT, rules.backlog_limit), (b.INDEX_LIMIT, rules.index_limit), (b.CAP, game.draw_cap),
-        (b.WATCHED, game.ceiling < 1.0), (b.NAMED, len(rules.elephants)), (b.LAST, -1),
-    ):  # fmt: skip
-        numbers[place] = value
+    numbers[b.KIND], numbers[b.CAPACITY], numbers[b.CAP] = rules.kind, game.capacity, game.draw_cap
+    numbers[b.LIMIT], numbers[b.STOP_SEARCH], numbers[b.DEPTH] = rules.limit, rules.stop_search, rules.depth
+    numbers[b.ORDERED], numbers[b.OWN_QUEUES] = rules.ordered, rules.own_queues
+    numbers[b.ADAPTED], numbers[b.DRAW_CAP] = rules.adapted, rules.draw_cap
+    numbers[b.BACKLOG_LIMIT], numbers[b.INDEX_LIMIT] = rules.backlog_limit, rules.index_limit
+    numbers[b.WATCHED], numbers[b.NAMED], numbers[b.LAST] = game.ceiling < 1.0, len(rules.elephants), -1
     reals = np.zeros(b.REALS)
     reals[b.TOKENS] = reals[b.BURST] = rules.burst
     reals[b.BUDGET], reals[b.CEILING] = rules.budget, game.ceiling

@@ -1,4 +1,4 @@
-"""How many URLs each host of a crawl has: a source as the web made it (chapter 6 of the thesis)."""
+"""URL counts per host of a real crawl, used as a source (chapter 6 of the thesis)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from fieldmouse.url import Host
 
 
 def counts(directory: Path) -> dict[Host, int]:
-    """Pages stored and URLs waiting, by host, as of the last checkpoint; reads only."""
+    """Count stored pages and waiting URLs per host at the last checkpoint, without changing the crawl."""
     home = CrawlDir.open(directory)
     nothing: dict[Host, int] = {}
-    if found := look(home, lambda last: _counts(home / "frontier", sealed_frontier(last)), before=nothing):
-        return found
+    if urls := look(home, lambda last: _counts(home / "frontier", sealed_frontier(last)), before=nothing):
+        return urls
     raise FieldmouseError(
-        f"the crawl in `{directory}` has met no host yet", "let it crawl for a while, then ask again"
+        f"the crawl in `{directory}` has no hosts yet", "let it crawl for a while and try again"
     )
 
 
 def _counts(frontier: Path, state: FrontierState) -> dict[Host, int]:
-    found: Counter[Host] = Counter()
-    for host, told in read_hosts(frontier, state.hosts).items():
-        found[host] += told.pages
+    urls: Counter[Host] = Counter()
+    for host, row in read_hosts(frontier, state.hosts).items():
+        urls[host] += row.pages
     for host, length in queue_lengths(frontier, state.queues.index):
-        found[host] += length
+        urls[host] += length
     for host, _ in waiting_items(frontier, state.ready):
-        found[host] += 1
-    return dict(+found)
+        urls[host] += 1
+    return dict(+urls)

@@ -1,10 +1,9 @@
-"""What is played, and what came of it.
+"""Urn game parameters and results.
 
-A game is a value: a source, K places online, a strategy, a number of steps. Time
-0 is when K balls are online. In each step a colour present online is chosen, each
-with the same chance however many balls it has; its first ball goes, and the
-strategy refills. Before time 0 the structure is filled, one ball per unit of time,
-so that a filling starts at -K.
+A game is a value: a source, K places online, a strategy and a number of steps. At time 0, K balls are
+online. Each step chooses a colour that is online, with the same probability for each regardless of its
+number of balls. The first ball of that colour leaves, and the strategy refills. The filling before time 0
+adds one ball per unit of time, so it starts at -K.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ from fieldmouse.lab.urn.strategies import Strategy
 Longs = npt.NDArray[np.int64]
 
 LENGTHS = 6
-"""Queues online are counted by length 0, 1, ... up to one less than this (Figure 5.2)."""
+"""Number of columns in `Outcome.lengths`: queues online of length 0, 1, ..., LENGTHS - 1 (Figure 5.2)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Game:
-    """What is to be played.
+    """Parameters of a game.
 
-    `initial`: whether the first K balls are placed by the strategy or all put online;
-    None: as the thesis does for this strategy. Measures are taken at 0, half time, the end,
-    all `checkpoints`, and `every` so many steps, filling included (0: no more than those).
-    `stored` balls are drawn and put offline before anything else (Figure 7.1).
-    The game ends early when hosts offline have together more than `ceiling` of the
-    probability, or after `draw_cap` draws in a row of which none went online.
-    The first `events` things that happen to a ball are kept.
+    `initial`: the first K balls are placed by the strategy or all put online; None: as the thesis does for
+    this strategy. Measures are taken at time 0, half time and the end, at all `checkpoints`, and once in
+    `every` steps including the filling (0: at no other time). `stored` balls are drawn and put offline
+    before the filling (Figure 7.1). The game ends early when the hosts offline together have more than
+    `ceiling` of the probability, or after `draw_cap` successive draws of which none went online. The first
+    `events` events are recorded.
     """
 
     source: Source
@@ -70,20 +68,20 @@ class Game:
 
     @property
     def times(self) -> list[int]:
-        """When measures are taken, ascending."""
+        """Times of the measures, ascending."""
         grid = range(-self.capacity + self.every, self.steps, self.every) if self.every else ()
         steady = range(0, self.steps, self.every) if self.every else ()
         filling = (at for at in grid if at < 0)
         return sorted({0, self.steps // 2, self.steps, *self.checkpoints, *filling, *steady})
 
     def first_step(self) -> Game:
-        """A game with the same strategy that is over at once: for whoever wants it compiled."""
+        """Return a minimal game with the same strategy, used to compile the kernel."""
         few = replace(self.source, p=np.ones(2), permute_every=0, sizes=np.empty(0, np.int32))
         return replace(self, source=few, capacity=1, steps=1, every=0, checkpoints=(), stored=0)
 
 
 class End(StrEnum):
-    """Why a game was over."""
+    """Reason for the end of a game."""
 
     STEPS = "all steps were played"
     STUCK = "no draw could go online"
@@ -93,17 +91,17 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Measures at `times`; counts are totals since before the filling.
+    """Measures at `times`; counts are totals that include the filling.
 
-    `distinct` are colours online at that time, `distinct_between` their mean over the
-    steps since the time before. `new` and `offline` are the thesis' P_new and
-    P_offline: the chance that a draw is of a colour that is not online, or that waits
-    offline. `moves` of the disk's head are those of section 8.2. `waiting` colours have a
-    backlog; `backlog` is its size. Row i of `lengths` counts colours with 0 to 5 balls online.
+    `distinct` is the number of colours online at that time, `distinct_between` its mean over the steps
+    since the previous time. `new` and `offline` are the thesis' P_new and P_offline: the probability that
+    a draw has a colour that is not online, or one that waits offline. `moves` counts moves of the disk's
+    head (section 8.2). `waiting` is the number of colours with a backlog; `backlog` is its size. Row i of
+    `lengths` counts colours with 0 to 5 balls online.
     """
 
     end: End
-    steps: int  # played
+    steps: int  # steps played
     times: Longs
     distinct: Longs
     distinct_between: Reals
@@ -118,42 +116,41 @@ class Outcome:
     waiting: Longs
     lengths: Longs
     elephant_hosts: Ints  # at the end, ascending
-    online: Longs  # balls of every host at the end
-    p: Reals  # as they were at the end
-    events: Ints  # colour * 4 + kind, as `board` names the kinds
+    online: Longs  # balls of every host online at the end
+    p: Reals  # probabilities at the end
+    events: Ints  # colour * 4 + kind; `board` names the kinds
 
     def at(self, time: int) -> int:
-        """Where this time is in the arrays."""
-        found = int(np.searchsorted(self.times, time))
+        """Index of this time in the arrays."""
         assert time in self.times, f"nothing was measured at {time}"
-        return found
+        return int(np.searchsorted(self.times, time))
 
     @property
     def half(self) -> int:
-        """Where the last half of what was played begins: the last time measured by then."""
+        """Index of the last measure in the first half of the steps played."""
         return int(np.searchsorted(self.times, self.steps // 2, side="right")) - 1
 
     @property
     def distinct_mean(self) -> float:
-        """Colours online, on average over the last half; where nothing was played, as it stood."""
-        lasted = np.diff(self.times)[self.half :]
-        if not lasted.sum():
+        """Mean number of colours online over the last half; the final number if no step was played."""
+        durations = np.diff(self.times)[self.half :]
+        if not durations.sum():
             return float(self.distinct[-1])
-        return float(self.distinct_between[self.half + 1 :] @ lasted / lasted.sum())
+        return float(self.distinct_between[self.half + 1 :] @ durations / durations.sum())
 
     def per_step(self, totals: Longs) -> float:
-        """How fast a count such as `draws` grew over the last half."""
+        """Growth per step of a count such as `draws` over the last half."""
         return self._growth(totals, self.half)
 
     def per_step_in_all(self, totals: Longs) -> float:
-        """The same from time 0 on, so that what was appended and not read is the backlog."""
+        """Growth per step since time 0, so that appends minus reads is the growth of the backlog."""
         return self._growth(totals, self.at(0))
 
     def _growth(self, totals: Longs, since: int) -> float:
-        lasted = int(self.times[-1] - self.times[since])
-        return float(totals[-1] - totals[since]) / lasted if lasted else 0.0
+        durations = int(self.times[-1] - self.times[since])
+        return float(totals[-1] - totals[since]) / durations if durations else 0.0
 
     @property
     def elephant_share(self) -> float:
-        """1 - q: the chance that a draw is of an elephant, at the end."""
+        """1 - q: the probability that a draw is of an elephant, at the end."""
         return float(self.p[self.elephant_hosts].sum())

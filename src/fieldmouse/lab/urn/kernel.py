@@ -1,12 +1,11 @@
-"""The urn game and its four serious strategies as loops over arrays.
+"""Compiled urn game with its four important strategies, as loops over arrays.
 
-It stands beside the pure player and the policies of `fieldmouse.policy`, takes
-numbers from the generator in the same order, and must come to the same game, ball
-by ball; a test plays both. It is written a second time for one reason: it is more
-than a hundred times as fast, and the tables of the thesis need 10^9 draws.
+It duplicates the pure player and the policies of `fieldmouse.policy`. It takes numbers from the generator
+in the same order and must produce the same game, ball by ball; a test compares both. The copy exists
+because it is more than a hundred times as fast, and the tables of the thesis need 10^9 draws.
 
-`advance` may be left and entered again between any two draws: Python widens the
-ring of the single queue when it is full, and goes on.
+`advance` can return between any two draws and be called again: Python then enlarges the full ring of the
+single queue and continues.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from fieldmouse.compiled import compiled_in_place
 from fieldmouse.lab.urn import board as b
 from fieldmouse.lab.urn.board import Ints, Longs, Reals, UrnBoard
 
-_NOBODY = -1
+_NO_HOST = -1
 
-# What came of one attempt to put a ball online.
+# Results of one attempt to put a ball online.
 _DONE, _NOTHING, _NO_ROOM, _CAPPED = range(4)
 
 
 @compiled_in_place
 def advance(rng: Generator, board: UrnBoard) -> None:
-    """Play numbers[LEFT] steps, or put so many first balls online if numbers[FILLING].
+    """Play numbers[LEFT] steps, or put numbers[LEFT] first balls online if numbers[FILLING] is set.
 
-    It comes back early, with numbers[LEFT] above 0, when the ring is full or the game has ended.
+    Returns early, with numbers[LEFT] above 0, when the ring is full or the game has ended.
     """
-    n, reals, hosts, slots, ring, events, p, below, guide, label, sequence = board
+    n, reals, hosts, slots, events = board.numbers, board.reals, board.hosts, board.slots, board.events
     while n[b.LEFT] > 0:
         if n[b.PENDING] == 0:
             if n[b.FILLING] == 0:
@@ -37,19 +36,19 @@ def advance(rng: Generator, board: UrnBoard) -> None:
                     n[b.STATE] = b.DRY
                     return
                 host = slots[int(rng.random() * n[b.DISTINCT])]
-                _note(n, events, host, b.LEFT_ONLINE)
-                _leave(n, hosts, slots, host)
+                _record(n, events, host, b.LEFT_ONLINE)
+                _remove(n, hosts, slots, host)
             n[b.PENDING] = 1
             n[b.ASKED] = 0
         while n[b.BALLS] < n[b.CAPACITY]:
-            came = _refill(rng, n, reals, hosts, slots, ring, events, p, below, guide, label, sequence)
-            if came == _NO_ROOM:
+            result = _refill(rng, board)
+            if result == _NO_ROOM:
                 return
-            if came == _CAPPED:
+            if result == _CAPPED:
                 n[b.STATE] = b.STUCK
                 return
             n[b.ASKED] = 0
-            if came == _NOTHING or n[b.FILLING] == 1:
+            if result == _NOTHING or n[b.FILLING] == 1:
                 break
         n[b.PENDING] = 0
         n[b.LEFT] -= 1
@@ -62,51 +61,50 @@ def advance(rng: Generator, board: UrnBoard) -> None:
 
 @compiled_in_place
 def store(rng: Generator, board: UrnBoard) -> None:
-    """Draw numbers[LEFT] balls and put them offline, before a game begins; may leave as `advance` does."""
+    """Draw numbers[LEFT] balls and put them offline, before a game begins; may return early as `advance`
+    does."""
     n, reals, hosts, _, ring, events, p, below, guide, label, sequence = board
     while n[b.LEFT] > 0:
         if n[b.TAIL] - n[b.HEAD] >= len(ring):
             return
         host = _draw(rng, n, below, guide, label, sequence)
-        if host == _NOBODY:
+        if host == _NO_HOST:
             n[b.LEFT] = 0
             return
-        _note(n, events, host, b.DRAWN_OFFLINE)
-        _store(n, reals, hosts, ring, p, host)
+        _record(n, events, host, b.DRAWN_OFFLINE)
+        _put_offline(n, reals, hosts, ring, p, host)
         n[b.LEFT] -= 1
 
 
 @compiled_in_place
-def _refill(
-    rng: Generator, n: Longs, reals: Reals, hosts: Ints, slots: Ints, ring: Ints, events: Ints, p: Reals,
-    below: Reals, guide: Ints, label: Ints, sequence: Ints,
-) -> int:  # fmt: skip
-    """Put one ball online as the strategy says."""
+def _refill(rng: Generator, board: UrnBoard) -> int:
+    """Put one ball online as the strategy decides."""
+    n, reals, hosts, slots, ring, events, p, below, guide, label, sequence = board
     while True:
-        host = _NOBODY
+        host = _NO_HOST
         if n[b.NEVER_ASK] == 0:
             host = _recall(n, hosts, ring, False)
-        if host == _NOBODY:
+        if host == _NO_HOST:
             if n[b.ASKED] >= n[b.CAP]:
                 return _CAPPED
             if n[b.TAIL] - n[b.HEAD] >= len(ring):
                 return _NO_ROOM
             host = _draw(rng, n, below, guide, label, sequence)
-            if host != _NOBODY:
+            if host != _NO_HOST:
                 n[b.ASKED] += 1
                 if n[b.NEVER_ASK] == 1 or _place(n, reals, hosts, host):
-                    _note(n, events, host, b.DRAWN_ONLINE)
-                    _come(n, reals, hosts, slots, host)
+                    _record(n, events, host, b.DRAWN_ONLINE)
+                    _put_online(n, reals, hosts, slots, host)
                     return _DONE
-                _note(n, events, host, b.DRAWN_OFFLINE)
-                _store(n, reals, hosts, ring, p, host)
+                _record(n, events, host, b.DRAWN_OFFLINE)
+                _put_offline(n, reals, hosts, ring, p, host)
                 continue
             host = _recall(n, hosts, ring, True)
-            if host == _NOBODY:
+            if host == _NO_HOST:
                 return _NOTHING
-        _note(n, events, host, b.RECALLED)
-        _fetch(n, reals, hosts, p, host)
-        _come(n, reals, hosts, slots, host)
+        _record(n, events, host, b.RECALLED)
+        _read_offline(n, reals, hosts, p, host)
+        _put_online(n, reals, hosts, slots, host)
         return _DONE
 
 
@@ -114,7 +112,7 @@ def _refill(
 def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequence: Ints) -> int:
     if len(sequence) > 0:
         if n[b.DRAWN] == len(sequence):
-            return _NOBODY
+            return _NO_HOST
         host = int(sequence[n[b.DRAWN]])
         n[b.DRAWN] += 1
     else:
@@ -130,16 +128,16 @@ def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequ
 
 @compiled_in_place
 def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
-    nobody = len(hosts) - 1
-    oldest = int(hosts[nobody, b.AFTER])
-    if oldest == nobody:
-        oldest = _NOBODY
+    sentinel = len(hosts) - 1
+    oldest = int(hosts[sentinel, b.AFTER])
+    if oldest == sentinel:
+        oldest = _NO_HOST
     if n[b.KIND] == b.NEUTRAL:
-        return oldest if dry else _NOBODY
+        return oldest if dry else _NO_HOST
     if n[b.KIND] == b.INDEX:
         return oldest
     if n[b.REFUSED] > 0 and not dry:
-        return _NOBODY
+        return _NO_HOST
     if n[b.OWN_QUEUES] == 1:
         return oldest
     while n[b.HEAD] < n[b.TAIL]:
@@ -150,7 +148,7 @@ def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
             break
         hosts[host, b.GONE] -= 1
         n[b.HEAD] += 1
-    return oldest if dry else _NOBODY
+    return oldest if dry else _NO_HOST
 
 
 @compiled_in_place
@@ -178,8 +176,8 @@ def _place(n: Longs, reals: Reals, hosts: Ints, host: int) -> bool:
 
 
 @compiled_in_place
-def _come(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
-    """A ball goes online."""
+def _put_online(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
+    """Put a ball online."""
     if hosts[host, b.ONLINE] == 0:
         if hosts[host, b.BACKLOG] > 0:
             _unlink(hosts, host)
@@ -198,8 +196,8 @@ def _come(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
 
 
 @compiled_in_place
-def _leave(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
-    """A ball leaves the game; the last colour of the list takes the place of one that is used up."""
+def _remove(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
+    """Remove a ball; the last colour of the list takes the place of a colour without balls."""
     hosts[host, b.ONLINE] -= 1
     n[b.BALLS] -= 1
     if hosts[host, b.ONLINE] == 0:
@@ -212,9 +210,9 @@ def _leave(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
 
 
 @compiled_in_place
-def _store(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int) -> None:
-    """A ball just drawn goes offline."""
-    _touch(n, host)
+def _put_offline(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int) -> None:
+    """Put a ball offline that was just drawn."""
+    _move_head(n, host)
     n[b.APPENDS] += 1
     if hosts[host, b.BACKLOG] == 0:
         n[b.WAITING] += 1
@@ -230,9 +228,9 @@ def _store(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int)
 
 
 @compiled_in_place
-def _fetch(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
-    """A ball is read from offline."""
-    _touch(n, host)
+def _read_offline(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
+    """Read a ball from offline."""
+    _move_head(n, host)
     n[b.READS] += 1
     hosts[host, b.BACKLOG] -= 1
     n[b.STORED] -= 1
@@ -246,8 +244,8 @@ def _fetch(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
 
 
 @compiled_in_place
-def _touch(n: Longs, host: int) -> None:
-    """Move the disk's head, if this queue is not the one it is at (section 8.2)."""
+def _move_head(n: Longs, host: int) -> None:
+    """Move the disk's head if it is at another queue (section 8.2)."""
     queue = 0 if n[b.ORDERED] == 1 else host
     if n[b.LAST] != queue:
         n[b.LAST] = queue
@@ -256,7 +254,7 @@ def _touch(n: Longs, host: int) -> None:
 
 @compiled_in_place
 def _link(hosts: Ints, host: int) -> None:
-    """Add to the end of those with a backlog and nothing online."""
+    """Append to the list of hosts with a backlog and nothing online."""
     end = len(hosts) - 1
     last = hosts[end, b.BEFORE]
     hosts[last, b.AFTER] = host
@@ -273,7 +271,7 @@ def _unlink(hosts: Ints, host: int) -> None:
 
 
 @compiled_in_place
-def _note(n: Longs, events: Ints, host: int, kind: int) -> None:
+def _record(n: Longs, events: Ints, host: int, kind: int) -> None:
     if n[b.EVENTS] < len(events):
         events[n[b.EVENTS]] = host * 4 + kind
         n[b.EVENTS] += 1

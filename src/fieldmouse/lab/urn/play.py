@@ -1,13 +1,13 @@
-"""Playing a game from the first ball to the last, and measuring on the way.
+"""Urn game runs: fill, play the steps, permute the source, and take measures at the requested times.
 
-A table knows how to fill, to step and to tell how things stand; this module knows
-when. The same seed gives the same game at either table.
+The same seed gives the same game with the pure and the compiled player.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -21,9 +21,11 @@ from fieldmouse.lab.urn.sources import Ints, Reals
 from fieldmouse.lab.urn.strategies import Seat, build, recipe
 from fieldmouse.policy.distribution import Distribution
 
+_counts = attrgetter("distinct", "sum", "named", "draws", "appends", "reads", "moves", "backlog", "waiting")
+
 
 class GameTable(Protocol):
-    """Where a game is played. Counts are totals from the first ball on."""
+    """Player of one game. Counts are totals since the first ball."""
 
     @property
     def end(self) -> End | None: ...
@@ -64,7 +66,7 @@ class GameTable(Protocol):
 
 
 def play(game: Game, seed: int) -> Outcome:
-    """Play with the kernel if it knows the strategy, else with the policy itself."""
+    """Play with the compiled kernel if it supports the strategy, else in pure Python."""
     rng = default_rng(seed)
     policy = _policy(game, rng)
     rules = rules_of(policy)
@@ -73,20 +75,21 @@ def play(game: Game, seed: int) -> Outcome:
 
 
 def play_pure(game: Game, seed: int) -> Outcome:
-    """Play with the policy itself, whatever the kernel knows."""
+    """Play in pure Python, even if the kernel supports the strategy."""
     return play_at(PureTable, game, seed)
 
 
 def play_at(
     table: Callable[[Game, Distribution[int], Generator], GameTable], game: Game, seed: int
 ) -> Outcome:
-    """Play at a table of this kind, which may have rules of its own."""
+    """Play with a player of this kind, which may change the rules."""
     rng = default_rng(seed)
     return _play(game, table(game, _policy(game, rng), rng), rng)
 
 
 def _policy(game: Game, rng: Generator) -> Distribution[int]:
-    """A strategy has dice of its own, so that it never disturbs the game's."""
+    """Create the policy with a generator that is separate from the game's, so that it does not change the
+    draws."""
     return build(game.strategy, Seat(game.source, game.capacity, rng.spawn(1)[0]))
 
 
@@ -96,11 +99,11 @@ def many(
     on_progress: Callable[[float], None] | None = None,
     jobs: int = 2,
 ) -> list[list[Outcome]]:
-    """Every game with every seed: a row per game, in the order given.
+    """Play every game with every seed; return one row per game, in the given order.
 
-    Kernels let go of the interpreter, so two threads use two cores; the longest go first.
+    Kernels release the interpreter lock, so two threads use two cores. The longest games start first.
     """
-    found: dict[tuple[int, int], Outcome] = {}
+    outcomes: dict[tuple[int, int], Outcome] = {}
     with ThreadPoolExecutor(jobs) as pool:
         order = sorted(range(len(games)), key=lambda number: -games[number].steps)
         runs = {
@@ -110,13 +113,13 @@ def many(
         }
         try:
             for run in as_completed(runs):
-                found[runs[run]] = run.result()
+                outcomes[runs[run]] = run.result()
                 if on_progress is not None:
-                    on_progress(len(found) / len(runs))
+                    on_progress(len(outcomes) / len(runs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [[found[number, place] for place in range(len(seeds))] for number in range(len(games))]
+    return [[outcomes[number, place] for place in range(len(seeds))] for number in range(len(games))]
 
 
 def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
@@ -137,7 +140,7 @@ def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
             table.advance(stop - now)
             now = stop
         if table.end is not None:
-            # Stuck while filling: nothing was played, and things stand as they stood at time 0.
+            # Stuck during the filling: no step was played, so the measures are those of time 0.
             measured.take(table.steps, table)
             break
         measured.take(time, table)
@@ -145,7 +148,7 @@ def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
 
 
 class GameMeasures:
-    """Rows of numbers, one per time, that become the columns of an outcome."""
+    """Measures collected as rows, one per time, and returned as the columns of an outcome."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, ...]] = []
@@ -153,13 +156,9 @@ class GameMeasures:
         self._lengths: list[list[int]] = []
 
     def take(self, time: int, table: GameTable) -> None:
-        row = (
-            time, table.distinct, table.sum, table.named, table.draws, table.appends, table.reads,
-            table.moves, table.backlog, table.waiting,
-        )  # fmt: skip
         if self._rows and self._rows[-1][0] == time:
             del self._rows[-1], self._chances[-1], self._lengths[-1]
-        self._rows.append(row)
+        self._rows.append((time, *_counts(table)))
         self._chances.append(table.chances())
         self._lengths.append(table.lengths())
 

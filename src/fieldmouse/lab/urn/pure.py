@@ -1,7 +1,7 @@
-"""A table at which any policy can play: the game asks it, obeys it, and tells it what happened.
+"""Urn game player in pure Python, for any policy.
 
-This is the game as the rules have it, one ball at a time, and the only code a new
-strategy needs. It plays a few hundred thousand balls a second.
+It calls the policy for every decision and reports every event to it, one ball at a time. A new strategy
+needs no other code. It plays a few hundred thousand balls per second.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class PureTable:
         source = game.source
         self._p, self._draw = source.p, source.draw
         self._label: Ints | None = None
-        self._ahead: list[int] | None = source.sequence(rng).tolist()[::-1] if source.finite else None
+        self._remaining: list[int] | None = source.sequence(rng).tolist()[::-1] if source.finite else None
         self._one_queue = bool(getattr(policy, "ordered", False))
         self._online: Counter[int] = Counter()
         self._slots: list[int] = []  # colours online
-        self._place: dict[int, int] = {}  # and where each is in that list
+        self._place: dict[int, int] = {}  # place of each colour in that list
         self._backlog: Counter[int] = Counter()
         self._balls = 0
-        self._mass = 0.0  # probability of colours offline, if somebody wants to stop by it
-        self._touched = -1
+        self._mass = 0.0  # probability of the colours offline, compared with the game's `ceiling`
+        self._head = -1
         self._events: list[int] = []
         self.end: End | None = None
         self.steps = self.sum = self.draws = self.appends = self.reads = self.moves = 0
@@ -41,7 +41,7 @@ class PureTable:
     def store(self, balls: int) -> None:
         """Draw `balls` and put them offline, before the game begins."""
         for _ in range(balls):
-            colour = self._next()
+            colour = self._draw_colour()
             if colour is None:
                 return
             self._put_offline(colour)
@@ -52,25 +52,25 @@ class PureTable:
                 self._refill(neutral)
             if self.end is End.STUCK:
                 return
-            self._after()
+            self._end_step()
 
     def advance(self, steps: int) -> None:
         for _ in range(steps):
             if not self._slots:
                 self.end = End.DRY
                 return
-            self._leave(self.choose())
+            self._remove(self.choose())
             while self._balls < self._game.capacity and self._refill(False):
                 pass
             if self.end is End.STUCK:
                 return
             self.steps += 1
-            self._after()
+            self._end_step()
             if self.end is not None:
                 return
 
     def choose(self) -> int:
-        """The colour that loses a ball: each with the same chance, however many balls it has."""
+        """Choose the colour that loses a ball, with the same probability for each colour online."""
         return self._slots[int(self._rng.random() * len(self._slots))]
 
     def permute(self, label: Ints) -> None:
@@ -80,16 +80,16 @@ class PureTable:
         self._p[label] = self._game.source.p
         self._mass = float(self._p[sorted(self._backlog)].sum()) if self._backlog else 0.0
 
-    def _after(self) -> None:
+    def _end_step(self) -> None:
         self.sum += len(self._slots)
         if self._game.ceiling < 1.0 and self._mass > self._game.ceiling:
             self.end = End.FULL
 
-    def _next(self) -> int | None:
-        if self._ahead is not None:
-            if not self._ahead:
+    def _draw_colour(self) -> int | None:
+        if self._remaining is not None:
+            if not self._remaining:
                 return None
-            colour = self._ahead.pop()
+            colour = self._remaining.pop()
         else:
             colour = self._draw(self._rng)
             if self._label is not None:
@@ -98,32 +98,32 @@ class PureTable:
         return colour
 
     def _refill(self, neutral: bool) -> bool:
-        """Put one ball online; False if there is none, or none that is accepted."""
+        """Put one ball online; return False if there is none or none is accepted."""
         policy = self._policy
         for _ in range(self._game.draw_cap):
             colour = None if neutral else policy.recall()
             if colour is None:
-                colour = self._next()
+                colour = self._draw_colour()
                 if colour is not None:
                     if neutral or policy.place(colour):
-                        self._note(colour, DRAWN_ONLINE)
-                        self._come(colour)
+                        self._record(colour, DRAWN_ONLINE)
+                        self._put_online(colour)
                         return True
                     self._put_offline(colour)
                     continue
                 colour = policy.recall(dry=True)
                 if colour is None:
                     return False
-            self._fetch(colour)
+            self._recall(colour)
             return True
         colour = None if neutral else policy.recall()
         if colour is None:
             self.end = End.STUCK
             return False
-        self._fetch(colour)
+        self._recall(colour)
         return True
 
-    def _come(self, colour: int) -> None:
+    def _put_online(self, colour: int) -> None:
         if not self._online[colour]:
             self._place[colour] = len(self._slots)
             self._slots.append(colour)
@@ -131,8 +131,8 @@ class PureTable:
         self._balls += 1
         self._policy.came_online(colour)
 
-    def _leave(self, colour: int) -> None:
-        self._note(colour, LEFT_ONLINE)
+    def _remove(self, colour: int) -> None:
+        self._record(colour, LEFT_ONLINE)
         self._balls -= 1
         self._online[colour] -= 1
         if not self._online[colour]:
@@ -145,32 +145,32 @@ class PureTable:
         self._policy.left_online(colour)
 
     def _put_offline(self, colour: int) -> None:
-        self._note(colour, DRAWN_OFFLINE)
-        self._touch(colour)
+        self._record(colour, DRAWN_OFFLINE)
+        self._move_head(colour)
         self.appends += 1
         if not self._backlog[colour]:
             self._mass += self._p[colour]
         self._backlog[colour] += 1
         self._policy.stored(colour)
 
-    def _fetch(self, colour: int) -> None:
-        self._note(colour, RECALLED)
-        self._touch(colour)
+    def _recall(self, colour: int) -> None:
+        self._record(colour, RECALLED)
+        self._move_head(colour)
         self.reads += 1
         self._backlog[colour] -= 1
         if not self._backlog[colour]:
             del self._backlog[colour]
             self._mass -= self._p[colour]
         self._policy.recalled(colour)
-        self._come(colour)
+        self._put_online(colour)
 
-    def _touch(self, colour: int) -> None:
+    def _move_head(self, colour: int) -> None:
         queue = 0 if self._one_queue else colour
-        if queue != self._touched:
-            self._touched = queue
+        if queue != self._head:
+            self._head = queue
             self.moves += 1
 
-    def _note(self, colour: int, kind: int) -> None:
+    def _record(self, colour: int, kind: int) -> None:
         if len(self._events) < self._game.events:
             self._events.append(colour * 4 + kind)
 
@@ -210,8 +210,8 @@ class PureTable:
         return new, float(self._p[sorted(self._backlog)].sum())
 
     def lengths(self) -> list[int]:
-        held = Counter(self._online.values())
-        return [len(self._p) - len(self._slots), *(held[length] for length in range(1, LENGTHS))]
+        counts_by_length = Counter(self._online.values())
+        return [len(self._p) - len(self._slots), *(counts_by_length[length] for length in range(1, LENGTHS))]
 
     @property
     def events(self) -> Ints:

@@ -1,13 +1,12 @@
-"""Where balls come from: the probability of every host, and how a draw is made from one number.
+"""Sources of the urn game: the probability of every host, and draws from it.
 
-Chapter 5 of the thesis plays with uniform, exponential, normal, Poisson and power
-laws over hosts 1 to C; a real crawl gives its own counts. Two things the thesis
-leaves out are here as well: a source whose probabilities are dealt anew to the
-hosts every so many steps, and hosts that end after their last page.
+Chapter 5 of the thesis uses uniform, exponential, normal, Poisson and power laws over hosts 1 to C; a real
+crawl gives empirical counts. Two extensions go beyond the thesis: a source that permutes its probabilities
+among the hosts at intervals, and hosts that end after their last page.
 
-A draw takes one number, uniform in [0, 1), and inverts the distribution function
-with a guide table: where to start looking, by the number's first digits. On
-average it looks at fewer than two hosts, however many there are.
+A draw takes one number, uniform in [0, 1), and inverts the distribution function. A guide table, indexed
+by the leading digits of the number, gives the host where the search starts. On average the search looks at
+fewer than two hosts, regardless of their number.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _MOST_HOSTS = 1 << 29  # a colour and the kind of its event share 32 bits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Host i is drawn with probability `p[i]`.
+    """Distribution in which host i is drawn with probability `p[i]`.
 
-    `permute_every` steps the probabilities change hands at random (0: never).
-    `sizes[i]` balls is all host i has (empty: no end); later draws come from the others.
+    Every `permute_every` steps the probabilities are permuted at random among the hosts (0: never). Host i
+    has `sizes[i]` balls in all (empty: unlimited); later draws come from the other hosts.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Source:
         return bool(len(self.sizes))
 
     def draw(self, rng: Generator) -> int:
-        """One host; takes one number from `rng`."""
+        """Draw one host; takes one number from `rng`."""
         u = rng.random()
         host = int(self.guide[int(u * len(self.guide))])
         while self.below[host] <= u:
@@ -81,11 +80,11 @@ class Source:
         return host
 
     def sequence(self, rng: Generator) -> Ints:
-        """All balls of a finite source in the order in which they are drawn.
+        """Return all balls of a finite source in the order in which they are drawn.
 
-        Each host gives its balls at the points of a Poisson process of rate p[i] and
-        then falls silent. The points of all hosts in order are draws from those that
-        have not ended, each with a probability proportional to its p.
+        Each host emits its balls at the points of a Poisson process of rate p[i] and then stops. The
+        points of all hosts in order are draws from the hosts that have not ended, each with a probability
+        proportional to its p.
         """
         assert self.finite, "an endless source has no last ball"
         hosts = np.repeat(np.arange(self.hosts, dtype=np.int32), self.sizes)
@@ -109,12 +108,13 @@ def exponential(hosts: int, mean: float) -> Source:
 
 
 def normal(hosts: int, mean: float, deviation: float) -> Source:
-    """Section 5.3: the steps of the distribution function from 1 to `hosts`, normalised.
+    """Section 5.3: the increments of the distribution function from 1 to `hosts`, normalised.
 
-    What lies to the left of host 1 is host 1's, as with the exponential law. The text asks for it: for a
-    mean of one or two deviations it finds a super colour (Figures 5.10 and 5.11b), which a density has not.
+    The probability left of host 1 is added to host 1, as with the exponential law. The text requires this:
+    for a mean of one or two deviations it finds a super colour (Figures 5.10 and 5.11b), which a density
+    does not have.
     """
-    from scipy.special import ndtr  # here, since only this law needs it
+    from scipy.special import ndtr  # imported here, because only this law needs it
 
     if not math.isfinite(mean):
         raise UsageError(f"a mean of {mean:g} makes no distribution", "give a finite one")
@@ -145,16 +145,16 @@ def power(hosts: int, gamma: float) -> Source:
 
 
 def empirical(counts: npt.ArrayLike) -> Source:
-    """Host i in proportion to its count, largest first, as chapter 6 orders them."""
+    """Host i in proportion to its count, largest first, as in chapter 6."""
     sizes = np.sort(np.asarray(counts, np.float64))[::-1]
     return Source("empirical", sizes[sizes > 0.0])
 
 
 def ending(source: Source, balls: int) -> Source:
-    """The same source with `balls` balls in all, shared among the hosts by their probability."""
+    """The same source with `balls` balls in all, distributed to the hosts by their probability."""
     shares = source.p * balls
     sizes = np.floor(shares).astype(np.int32)
-    # What rounding left over goes to those who lost most by it.
+    # The balls left over by rounding go to the hosts that lost most by it.
     order = np.argsort(sizes - shares, kind="stable")
     sizes[order[: balls - int(sizes.sum())]] += 1
     return replace(source, sizes=sizes)

@@ -1,9 +1,8 @@
-"""Strategies by name, each made of a policy that the crawler could live with.
+"""Urn game strategies by name, each built from a distribution policy.
 
-The thesis' Algorithms 1 to 12 are here under their numbers, with its own reading of
-their parameters: T* counts steps from the moment the online side is full. Whatever
-stands in `POLICIES` is here too under its own name and with its own parameters, and
-so is any policy that can be imported: it can be played as soon as it is written.
+Algorithms 1 to 12 of the thesis are available under their numbers, with the thesis' meaning of their
+parameters: T* counts steps from the moment the online side is full. Policies in `POLICIES` are available
+under their own names and parameters, and so is any importable policy.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from fieldmouse.policy.distribution import (
 )
 
 NO_CAP = 1 << 62
-"""The lab ends a game that draws for ever; a policy of its own need not."""
+"""Draw limit that is never reached: the game has its own `draw_cap`, so a policy needs none."""
 
 
 class Seat(NamedTuple):
-    """What a strategy may know before the game: the thesis lets some see the source."""
+    """Inputs of a strategy before the game. The thesis lets some strategies see the source."""
 
     source: Source
     capacity: int
@@ -45,7 +44,7 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A name and what differs from its defaults. Make one with `strategy`."""
+    """Name of a strategy and the parameters that differ from the defaults. Create one with `strategy`."""
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -53,7 +52,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a strategy is made, and how the thesis fills the online side before it starts."""
+    """Constructor of a strategy, and the thesis' way to fill the online side before the game."""
 
     make: Callable[..., Distribution[int]]
     about: str
@@ -63,8 +62,8 @@ class Recipe:
 Queues = Literal["per-host", "one"]
 
 
-def _mice(usual: Queues, adapted: bool = False) -> Callable[..., Distribution[int]]:
-    """How mice and elephants are made, with `usual` queues unless others are asked for."""
+def _mice(default_queues: Queues, adapted: bool = False) -> Callable[..., Distribution[int]]:
+    """Return a constructor of mice and elephants whose default for `queues` is `default_queues`."""
 
     def make(
         seat: Seat,
@@ -72,18 +71,18 @@ def _mice(usual: Queues, adapted: bool = False) -> Callable[..., Distribution[in
         delta: int = 5,
         trigger: Literal["exceeds", "reaches"] = "exceeds",
         stop_search: int | None = None,
-        queues: Queues = usual,
+        queues: Queues = default_queues,
         beta: float | None = None,
     ) -> Distribution[int]:
         if delta < 1:
             raise UsageError(f"with delta {delta} nothing may be online", "give a delta of 1 or more")
         if beta is not None and not beta > 0:
             raise UsageError(f"beta {beta:g} names no elephants", "give a beta above 0")
-        known: list[int] = []
+        elephants: list[int] = []
         search = None if stop_search is None else stop_search + seat.capacity
         if beta is not None:
-            # A hair below, or rounding decides about hosts whose probability is exactly 1/(beta K).
-            known = np.flatnonzero(seat.source.p >= (1 - 1e-12) / (beta * seat.capacity)).tolist()
+            # Slightly lower, so that rounding does not exclude hosts whose probability is exactly 1/(beta K).
+            elephants = np.flatnonzero(seat.source.p >= (1 - 1e-12) / (beta * seat.capacity)).tolist()
             search = 0
         return MiceAndElephants(
             delta,
@@ -92,7 +91,7 @@ def _mice(usual: Queues, adapted: bool = False) -> Callable[..., Distribution[in
             own_queues=queues == "per-host",
             draw_cap=NO_CAP,
             adapted=adapted,
-            elephants=known,
+            elephants=elephants,
         )
 
     return make
@@ -139,7 +138,7 @@ STRATEGIES: dict[str, Recipe] = {
         "neutral",
     ),
     "alg11": Recipe(_mice("per-host"), "mice and elephants, a queue per elephant"),
-    "alg12": Recipe(_mice("one"), "mice and elephants, one queue: what the thesis recommends"),
+    "alg12": Recipe(_mice("one"), "mice and elephants, one queue: recommended by the thesis"),
     "alg12-adapted": Recipe(
         _mice("one", adapted=True), "as 12, and an elephant that is nowhere goes online (section 8.4)"
     ),
@@ -151,7 +150,7 @@ def names() -> list[str]:
 
 
 def recipe(name: str) -> Recipe:
-    """How the strategy of this name is made; a policy gets its own parameters."""
+    """Return the constructor of the strategy with this name; a policy keeps its own parameters."""
     if name in STRATEGIES:
         return STRATEGIES[name]
     policy = _policy(name)
@@ -159,7 +158,7 @@ def recipe(name: str) -> Recipe:
 
 
 def options_of(name: str) -> dict[str, Any]:
-    """The parameters a strategy takes, with their defaults."""
+    """Return the parameters of a strategy with their defaults."""
     make = STRATEGIES[name].make if name in STRATEGIES else _policy(name)
     return {
         parameter.name: parameter.default
@@ -178,11 +177,11 @@ def _policy(name: str) -> Callable[..., Distribution[Any]]:
 
 
 def strategy(name: str, **options: Any) -> Strategy:
-    """A strategy with some of its parameters changed."""
-    known = options_of(name)
+    """Return a strategy with some of its parameters changed."""
+    parameters = options_of(name)
     for option in options:
-        if option not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
+        if option not in parameters:
+            has = f"it has {', '.join(parameters)}" if parameters else "it has none"
             raise UsageError(f"strategy `{name}` has no parameter `{option}`", has)
     if name not in STRATEGIES:
         lookup.check(name, options)
@@ -190,5 +189,5 @@ def strategy(name: str, **options: Any) -> Strategy:
 
 
 def build(chosen: Strategy, seat: Seat) -> Distribution[int]:
-    """The policy, new and knowing nothing but its seat."""
+    """Create a new policy for one game."""
     return recipe(chosen.name).make(seat, **dict(chosen.options))

@@ -1,13 +1,12 @@
-"""Strategies the thesis tried before mice and elephants, and gave up (Buijsrogge 2014, chapter 7).
+"""Strategies that the thesis tried and rejected before mice and elephants (Buijsrogge 2014, chapter 7).
 
-They are Algorithms 1 to 3 and 5 to 10; the lab plays them to show why. All keep one
-queue offline and call a draw acceptable when its host is neither online nor
-waiting. Some may see how probable each host is, which no crawl can; some toss a
-coin; none is for live use, and none guards itself against drawing for ever.
+These are Algorithms 1 to 3 and 5 to 10; the lab plays them to show why they fail. All keep a single queue
+offline and accept a draw if its host is neither online nor waiting. Some use the probability of each host,
+which a crawl does not have; some toss a coin. They are not for live use and do not limit their draws.
 
-Two readings of the text: in Algorithm 6 a second ball worth having brings the first
-online, since it is a queue; and in Algorithm 10 a ball whose host waits offline may
-not overtake it, as the rules of the game say everywhere else.
+The text is interpreted in two places. In Algorithm 6 an acceptable second ball brings the first ball
+online, because the balls are in a queue. In Algorithm 10 a ball whose host waits offline may not overtake
+it, as in all other rules of the game.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ MOST = 0.99
 
 
 class Picky(OneQueue[H]):
-    """What they share: a draw is accepted only if its host is nowhere yet."""
+    """Base of these strategies: a draw is accepted only if its host is neither online nor offline."""
 
     def __init__(self) -> None:
         super().__init__(draw_cap=1 << 62)
 
     def place(self, host: H) -> bool:
-        return self._nowhere(host) or self._tired()
+        return self._is_new(host) or self._tired()
 
-    def _nowhere(self, host: H) -> bool:
+    def _is_new(self, host: H) -> bool:
         return host not in self.online and host not in self.backlog
 
 
 class SourceFirst(Picky[H]):
-    """Algorithm 1: a draw; if it is turned away, the first ball offline, whatever its host."""
+    """Algorithm 1: a draw; if it is rejected, the first ball offline, regardless of its host."""
 
     def recall(self, dry: bool = False) -> H | None:
         return self._first() if self._refused or dry else None
 
 
 class OfflineFirst(Picky[H]):
-    """Algorithm 2: the first ball offline, whatever its host; only if there is none, draws."""
+    """Algorithm 2: the first ball offline, regardless of its host; draws only if offline is empty."""
 
     def recall(self, dry: bool = False) -> H | None:
         return None if self._refused and not dry else self._first()
 
 
 class SourceOnly(Picky[H]):
-    """Algorithm 3: draws, until one is acceptable."""
+    """Algorithm 3: draws until one is acceptable."""
 
     def recall(self, dry: bool = False) -> H | None:
         return self._first() if dry else None
@@ -82,7 +81,8 @@ class GreedySecond(Picky[H]):
 
 
 class Weighing(Picky[H]):
-    """Knows how probable each host is, and so what share of the draws is of hosts offline."""
+    """Base of strategies that use the probability of each host to compute the share of draws that hosts
+    offline have."""
 
     def __init__(self, share: Callable[[H], float]) -> None:
         super().__init__()
@@ -105,14 +105,14 @@ class Weighing(Picky[H]):
 
 
 class GreedyUntilFull(Weighing[H]):
-    """Algorithm 5: as Algorithm 4, but once most hosts are offline the first ball there."""
+    """Algorithm 5: as Algorithm 4, but once most hosts are offline, the first ball offline."""
 
     def recall(self, dry: bool = False) -> H | None:
         return self._first() if self.full else super().recall(dry)
 
 
 class Coin(Picky[H]):
-    """Algorithm 7: with probability `r` from the source, else from offline. Nothing ever gets there."""
+    """Algorithm 7: with probability `r` from the source, else from offline. No ball is ever put offline."""
 
     def __init__(self, r: float, dice: Generator) -> None:
         super().__init__()
@@ -126,12 +126,12 @@ class Coin(Picky[H]):
 
 
 class CoinAfterDraw(Weighing[H]):
-    """Algorithm 8: a draw; with probability `r` it is accepted, else the first ball offline is."""
+    """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
 
     def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
         super().__init__(share)
         self._r, self._dice = r, dice
-        self._due = False  # the first ball offline is to come online
+        self._due = False  # the first ball offline must come online
 
     def recall(self, dry: bool = False) -> H | None:
         return self._first() if self._due or dry else None
@@ -153,7 +153,7 @@ class CoinGreedy(Weighing[H]):
     def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
         super().__init__(share)
         self._r, self._dice = r, dice
-        self._any = False  # nothing is offline, and the coin wants no new host: any draw will do
+        self._any = False  # offline is empty and the coin rejects new hosts: accept any draw
 
     def recall(self, dry: bool = False) -> H | None:
         if dry:
@@ -172,7 +172,8 @@ class CoinGreedy(Weighing[H]):
 
 
 class GreedyThenCoin(Weighing[H]):
-    """Algorithm 10: acceptable draws; once most hosts are offline, one draw, a coin, the first ball there."""
+    """Algorithm 10: acceptable draws; once most hosts are offline, one draw, then a coin, then the first ball
+    offline."""
 
     def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
         super().__init__(share)
@@ -189,7 +190,7 @@ class GreedyThenCoin(Weighing[H]):
     def place(self, host: H) -> bool:
         if not self._late:
             return super().place(host)
-        if self._nowhere(host) or (self._dice.random() < self._r and host not in self.backlog):
+        if self._is_new(host) or (self._dice.random() < self._r and host not in self.backlog):
             return True
         self._due = True
         return False
