@@ -151,7 +151,7 @@ class NotifySection(Section, frozen=True):
     ] = ""
     feed_entries: Annotated[int, About(values.POSITIVE, "most entries of the feed; oldest are dropped")] = 200
     apprise: Annotated[
-        tuple[str, ...], About(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `apprise`)")
+        tuple[str, ...], About(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)")
     ] = ()
     timeout: Annotated[float, About(values.SOME_TIME, "longest time of one post, run or mail")] = 30.0
     patience: Annotated[
