@@ -72,7 +72,7 @@ def test_an_agent_that_was_drained_does_not_say_that_you_stopped_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = last_words(msgspec.structs.replace(STOPPED, stopped_by=StoppedBy.DRAINED), capsys)
-    assert "asked to leave (`fieldmouse cluster drain`); 1,881 URLs are waiting for others" in told
+    assert "left on request (`fieldmouse cluster drain`); 1,881 URLs are waiting for other agents" in told
     assert "`fieldmouse agent 'my west' --coordinator URL`" in told
     assert "by you" not in told
 

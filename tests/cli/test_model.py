@@ -181,7 +181,7 @@ def test_a_model_that_cannot_be_solved_is_told_why(
         (["solve", str(ROOT / "README.md")], "is no JSON", "docs/model.md"),
         (
             ["optimise", THRESHOLDS, "--modes", "one"],
-            "`--modes one` names no numbers of robots",
+            "`--modes one` is no list of numbers",
             "--modes 1,4,16",
         ),
         (["optimise", THRESHOLDS, "--modes", "7"], "there is no mode 7", "1, 2, 3, 4"),

@@ -343,7 +343,7 @@ def test_the_demo_ends_by_itself_with_nothing_missing(tmp_path: Path) -> None:
     assert told["crawl"]["exit"] == 0
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {"atlas", "pages.jsonl", "truth.jsonl"}
     (tmp_path / "demo" / "thesis.txt").write_text("precious")
-    assert "not left over from a demo" in fieldmouse("demo", str(tmp_path / "demo"), code=2)["error"]
+    assert "not from an earlier demo" in fieldmouse("demo", str(tmp_path / "demo"), code=2)["error"]
     assert (tmp_path / "demo" / "thesis.txt").read_text() == "precious"
 
 
@@ -352,7 +352,7 @@ def test_the_demo_is_a_session_that_can_be_read(tmp_path: Path) -> None:
         [sys.executable, "-m", "fieldmouse", "demo", str(tmp_path / "demo")],
         capture_output=True, text=True, check=True, timeout=250,
     ).stdout  # fmt: skip
-    assert "\n\n# is everything in order?\n$ fieldmouse doctor" in shown
+    assert "\n\n# check the crawl directory\n$ fieldmouse doctor" in shown
     assert not re.search("[\u2400-\u2426]", shown), "our own lines hold nothing that had to be made visible"
 
 

@@ -129,7 +129,7 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["search", "nowhere", "word"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
         (["search", "nowhere"], 2, "Missing argument 'WORDS...'", "see `fieldmouse search --help`"),
         (["export", "nowhere", "--to", "x.jsonl"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
-        (["export", "nowhere", "--to", "x.docx"], 2, "`x.docx` does not say which format", ".parquet"),
+        (["export", "nowhere", "--to", "x.docx"], 2, "the name `x.docx` has no known format", ".parquet"),
         (["explain", "nowhere", "http://a.example/"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
         (["doctor", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
         (["meadow", "serve", "--hosts", "9", "--pages", "3"], 2, "too few for 9 hosts", "--pages 9"),
@@ -185,7 +185,7 @@ def test_h_is_the_help_of_search_wherever_it_stands_and_other_words_with_a_dash_
         assert capsys.readouterr().out.startswith("Usage: fieldmouse search")
     for words in (["mouse", "-hotel"], ["mouse", "--", "-h"], ["--", "-h", "--json"]):
         assert run(["search", str(empty_crawl), *words]) == 0
-        assert f"has: {' '.join(word for word in words if word != '--')}" in capsys.readouterr().err
+        assert f"matches: {' '.join(word for word in words if word != '--')}" in capsys.readouterr().err
 
 
 def test_a_crawl_is_not_begun_twice_in_one_directory(empty_crawl: Path, capsys: Said) -> None:

@@ -223,7 +223,7 @@ def test_difference_has_no_colours_when_the_output_is_not_a_terminal(
     seen = json.loads(out)
     assert seen["hunks"][0] == {"old": ["Old"], "new": ["New"]}
     code, out, _ = run(["changes", str(changed.path), "--diff", HOME + "/picture"], capsys)
-    assert "other bytes" in out
+    assert "different bytes" in out
     code, out, _ = run(["changes", str(changed.path), "--versions", HOME + "/both"], capsys)
     assert len(out.splitlines()) == DAYS
     told_of_each = [line.split()[2] for line in out.splitlines()]
