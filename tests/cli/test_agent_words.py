@@ -148,7 +148,7 @@ def test_status_tells_agents_that_left_from_those_that_are_here() -> None:
     unheard = AgentStanding("elk-3", "left", 0, 0, 0, 0.0, 0.0, 0.0, "", "")
     told = ClusterStanding("news", 9, 5, 4, 2, 5, 419.7, False, [here, left, unheard])
     head, _, *rows = status.lines(told)
-    assert head.endswith("; 1 agent, begun 7 min ago")
+    assert head.endswith("; 1 agent, started 7 min ago")
     assert [row.split()[:2] for row in rows] == [["ox-1", "alive"], ["owl-2", "left"], ["elk-3", "left"]]
     assert "1 s ago" in rows[0]
     assert "7 min ago" in rows[1]
