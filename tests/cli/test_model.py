@@ -67,7 +67,7 @@ def test_a_model_may_come_from_stdin(capsys: Said, monkeypatch: pytest.MonkeyPat
     assert {**from_stdin, "seconds": 0} == {**from_file, "seconds": 0}
 
 
-def test_simulation_gives_intervals_around_what_is_exact(capsys: Said, write: Any) -> None:
+def test_simulation_intervals_contain_exact_values(capsys: Said, write: Any) -> None:
     exact = told(["model", "solve", INRIA], capsys)
     words = ["model", "solve", INRIA, "--method", "simulate", "--events", "2000000", "--seed", "3"]
     played = told(words, capsys)

@@ -78,7 +78,7 @@ def packed(atlas: Path, said: Said, *words: str) -> dict[str, object]:
     return told
 
 
-def test_sites_weigh_what_is_planned_for_their_pages(atlas: Path, capsys: Said) -> None:
+def test_site_weight_is_sum_of_planned_polls(atlas: Path, capsys: Said) -> None:
     told = packed(atlas, capsys, "--capacity", "160")
     plan = msgspec.convert(told, PackingPlan)
     shares = {share.site: share for node in plan.nodes for share in node.sites}

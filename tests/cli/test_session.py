@@ -83,7 +83,7 @@ def test_a_crawl_tells_what_the_contract_promises(
     assert summary["seen"] == sum(summary[kind] for kind in ("pages", "moved", "refused", "failed"))
 
 
-def test_what_is_exported_is_what_the_meadow_allows(meadow: RunningMeadow, atlas: Path) -> None:
+def test_exported_pages_are_exactly_the_allowed_ones(meadow: RunningMeadow, atlas: Path) -> None:
     rows = exported(atlas)
     assert {row["url"] for row in rows} == meadow.pages()
     assert len(rows) == len(meadow.pages()), "each page has one row"
@@ -204,7 +204,7 @@ def test_a_damaged_index_is_found_and_named(atlas: Path) -> None:
     assert [finding["what"] for finding in bad] == ["index"]
 
 
-def test_a_limit_ends_with_3_and_resume_goes_on_to_the_end(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_limit_exits_with_3_and_resume_finishes(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl = tmp_path / "limited"
     first = fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], "--pages", "40", *MANNERS, code=3)
     assert (first["pages"], first["exit"], first["stopped_by"]) == (40, 3, "pages")

@@ -172,7 +172,7 @@ def test_h_is_the_help_of_every_command(name: str, capsys: Said) -> None:
     assert capsys.readouterr().out.startswith(f"Usage: fieldmouse {name}")
 
 
-def test_h_is_the_help_of_search_wherever_it_stands_and_other_words_with_a_dash_are_left_out(
+def test_search_help_is_h_anywhere_and_other_dashed_words_are_excluded(
     empty_crawl: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = dict(verbs())["search"]
@@ -214,13 +214,13 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     assert done.returncode == 0
 
 
-def test_a_lost_settings_file_is_no_wrong_name(empty_crawl: Path, capsys: Said) -> None:
+def test_missing_settings_file_hint_names_doctor(empty_crawl: Path, capsys: Said) -> None:
     (empty_crawl / "fieldmouse.toml").unlink()
     assert run(["resume", str(empty_crawl)]) == 2
     assert f"hint: `fieldmouse doctor {empty_crawl}` says what it must hold" in capsys.readouterr().err
 
 
-def test_what_is_no_text_is_a_question_too(empty_crawl: Path, capsys: Said) -> None:
+def test_invalid_utf8_is_a_valid_query(empty_crawl: Path, capsys: Said) -> None:
     assert run(["search", str(empty_crawl), "\udcff\udcfe", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
     assert run(["explain", str(empty_crawl), "http://a.example/\udcff", "--json"]) == 0

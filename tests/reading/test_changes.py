@@ -203,7 +203,7 @@ def test_changes_command_prints_human_readable_output(
     assert "1 gone, 1 moved" in err
     code, out, err = run(["changes", str(changed.path), "--since", "2100-01-01"], capsys)
     assert (code, out) == (0, "")
-    assert "nothing is told" in err
+    assert "no change is recorded" in err
     code, _, err = run(["changes", str(changed.path), "--since", "soon"], capsys)
     assert code == 2
     assert "is no moment" in err

@@ -288,7 +288,7 @@ def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, ca
     words = ["changes", str(first), "--with", str(second)]
     assert cli.run(words) == 0
     said = capsys.readouterr()
-    assert f"nothing is told to have changed in `{first}` or `{second}`" in said.err
+    assert f"no change is recorded in `{first}` or `{second}`" in said.err
     assert f"fieldmouse refresh {first} --once" in said.err
     for path, day in ((first, 1), (second, 2)):
         poll_on(path, day)
