@@ -16,7 +16,7 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.settings import units
 
 KNOBS = {
-    "hosts": "Hosts, each on an address of its own.",
+    "hosts": "Number of hosts, each on a separate address.",
     "pages": "Pages with status 200 that may be crawled, in all.",
     "gamma": "Host i gets a share of the pages proportional to i^-gamma.",
     "seed": "The number from which everything follows.",

@@ -156,7 +156,7 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
 
 
 def asked(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
-    """Settings given as options of their own, and those given by `--set`."""
+    """Settings given by named options, and those given by `--set`."""
     words = {word: given.get(word) or None for word in SETTING_OF}
     return words, spellings.renamed(changes(given.get("changes", ())))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _POLICIES = ("kalman", "hash", "ipmicra", "shortest-delay", "two-choices", "priced")
 _MOST_PAIRS = 20_000_000  # hosts times agents: 80 bytes of memory each
-_PATIENCE = 2.0  # seconds: by then, what was compiled before is usually loaded
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 _SHOCKS = ("none", "slow", "die", "join", "drift")
 _SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0, "drift": 100.0}
 """Seconds below which there is nothing to measure: shocks come at 20,000."""
@@ -35,7 +35,7 @@ Examples:
     "--environment", type=click.Choice(["small", "large"]), default="small", show_default=True,
     help="The thesis's 100 hosts, or 1,000.",
 )  # fmt: skip
-@click.option("--hosts", type=int, metavar="N", help="So many instead, a number of whole hundreds.")
+@click.option("--hosts", type=int, metavar="N", help="Use N hosts instead, a multiple of 100.")
 @click.option(
     "--policy", type=click.Choice(_POLICIES), default="priced", show_default=True,
     help="Who decides which agent visits a host next.",

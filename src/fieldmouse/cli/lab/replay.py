@@ -28,7 +28,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--policy", "names", metavar="NAME", multiple=True, help="Which policy to play; all of ours if not given."
+    "--policy", "names", metavar="NAME", multiple=True, help="Policy to replay; default: all built-in ones."
 )
 @click.option(
     "--set", "changes", metavar="KEY=VALUE", multiple=True, help="A parameter of the policy, such as delta=3."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAY_NOT_APPLY = ("delta", "trigger", "stop_search", "queues")
 """Options that some strategies do not have; the command then prints a note and ignores them."""
 
-_PATIENCE = 2.0  # seconds: by then, what was compiled before is usually loaded
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 
 
 @click.command(
