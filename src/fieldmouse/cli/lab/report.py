@@ -53,7 +53,7 @@ def command(
     if kept and names:
         raise UsageError(
             f"both `{names[0]}` and `--from {kept[0]}` say what to show",
-            "give names or `--from`, not both",
+            "run experiments by name, or give only `--from`",
         )
     bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
     found = [finding for path in kept for finding in book.read(path)]
