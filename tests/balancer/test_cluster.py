@@ -440,9 +440,9 @@ def test_one_url_is_reported_in_the_singular(tmp_path: Path, capfd: Said) -> Non
         where = ("--coordinator", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)
         assert cli.run(["cluster", "status", *where]) == 0
-        assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 booked, done;" in capfd.readouterr().out
+        assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 acknowledged, done;" in capfd.readouterr().out
         server.client().flushall()
         assert cli.run(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
         told = capfd.readouterr().err
         assert "has outcomes of 1 URL that no other has" in told
-        assert "made `fieldmouse` again: 1 URL seen, 1 booked, 0 waiting" in told
+        assert "rebuilt `fieldmouse`: 1 URL seen, 1 acknowledged, 0 waiting" in told

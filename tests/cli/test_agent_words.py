@@ -57,7 +57,9 @@ def test_an_agent_counts_no_hosts_that_gave_their_first_page_to_others(
     assert "184 pages from 3 hosts" in alone
 
 
-def test_an_agent_tells_its_own_outcomes_from_what_waits_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_summary_separates_its_outcomes_from_urls_waiting_for_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """2,066 URLs known here, of which 1,881 wait on the board: neither is a count of what this agent saw."""
     told = last_words(STOPPED, capsys)
     assert "185 URLs settled by this agent: 0 moved, 0 refused, 1 failed\n" in told
@@ -68,17 +70,17 @@ def test_an_agent_tells_its_own_outcomes_from_what_waits_for_all(capsys: pytest.
     assert "all agents" not in alone
 
 
-def test_an_agent_that_was_drained_does_not_say_that_you_stopped_it(
+def test_drained_agent_does_not_report_a_stop_by_the_user(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = last_words(msgspec.structs.replace(STOPPED, stopped_by=StoppedBy.DRAINED), capsys)
-    assert "asked to leave (`fieldmouse cluster drain`); 1,881 URLs are waiting for others" in told
+    assert "left on request (`fieldmouse cluster drain`); 1,881 URLs are waiting for other agents" in told
     assert "`fieldmouse agent 'my west' --coordinator URL`" in told
     assert "by you" not in told
 
 
 @pytest.mark.parametrize(("by", "word"), [(StoppedBy.PAGES, "--pages N"), (StoppedBy.TIME, "--time T")])
-def test_an_agent_that_a_limit_stopped_would_be_stopped_again_by_the_same_command(
+def test_agent_stopped_by_a_limit_gets_a_hint_with_a_higher_limit(
     by: StoppedBy, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = last_words(msgspec.structs.replace(STOPPED, exit=3, stopped_by=by), capsys)
@@ -86,7 +88,7 @@ def test_an_agent_that_a_limit_stopped_would_be_stopped_again_by_the_same_comman
     assert "same command" not in told
 
 
-def test_an_agent_counts_the_hosts_it_holds_not_how_often_hosts_came() -> None:
+def test_agent_progress_counts_held_hosts() -> None:
     reading = Reading(
         at=1.0, pages=5, hosts=76, ready=1, front=3, buffered=0, robots=2, waiting=900, failed=0, seen=905,
         bytes=0,
@@ -118,9 +120,7 @@ def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
 
 
 @pytest.mark.parametrize(("agent", "verb"), [(NAMELESS, "agent"), (b"", "resume")])
-def test_hints_of_a_directory_name_the_command_that_goes_on_with_it(
-    agent: bytes, verb: str, tmp_path: Path
-) -> None:
+def test_hints_name_the_command_that_continues_the_directory(agent: bytes, verb: str, tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "east", shards=1, settings=b"", agent=agent)
     (advice,) = [each.advice for each in examine(home) if each.what == "journal"]
     assert f"`fieldmouse {verb} {home.path}" in advice
@@ -148,7 +148,7 @@ def test_status_tells_agents_that_left_from_those_that_are_here() -> None:
     unheard = AgentStanding("elk-3", "left", 0, 0, 0, 0.0, 0.0, 0.0, "", "")
     told = ClusterStanding("news", 9, 5, 4, 2, 5, 419.7, False, [here, left, unheard])
     head, _, *rows = status.lines(told)
-    assert head.endswith("; 1 agent, begun 7 min ago")
+    assert head.endswith("; 1 agent, started 7 min ago")
     assert [row.split()[:2] for row in rows] == [["ox-1", "alive"], ["owl-2", "left"], ["elk-3", "left"]]
     assert "1 s ago" in rows[0]
     assert "7 min ago" in rows[1]

@@ -105,7 +105,7 @@ def test_people_get_aligned_tables_notes_and_a_closing_count(capsys: Said) -> No
 
 def test_a_difference_is_told_in_a_sentence(capsys: Said) -> None:
     assert run(["lab", "run", "lost"]) == 1
-    assert "1 number is different, and nobody knows why" in capsys.readouterr().err
+    assert "1 number differs for an unknown reason" in capsys.readouterr().err
 
 
 def test_trouble_in_an_experiment_is_told_like_any_other(capsys: Said) -> None:
@@ -150,7 +150,7 @@ def test_figures_are_drawn_where_asked(tmp_path: Path, capsys: Said) -> None:
     assert "drew 1 figure in" in capsys.readouterr().err
 
 
-def test_a_report_is_the_same_from_a_run_and_from_what_was_kept(tmp_path: Path, capsys: Said) -> None:
+def test_report_from_kept_findings_equals_report_from_run(tmp_path: Path, capsys: Said) -> None:
     kept, fresh, again = tmp_path / "kept.json", tmp_path / "fresh.html", tmp_path / "again.html"
     assert run(["lab", "run", "tiny", "--keep", str(kept)]) == 0
     assert run(["lab", "report", "tiny", "--to", str(fresh)]) == 0
@@ -171,7 +171,7 @@ def test_a_report_is_the_same_from_a_run_and_from_what_was_kept(tmp_path: Path, 
 
 def test_a_report_of_a_difference_is_written_and_fails(tmp_path: Path, capsys: Said) -> None:
     assert run(["lab", "report", "lost", "--to", str(tmp_path / "r.html")]) == 1
-    assert "1 number is different" in capsys.readouterr().err
+    assert "1 number differs" in capsys.readouterr().err
     assert (tmp_path / "r.html").exists()
 
 

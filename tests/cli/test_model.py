@@ -67,7 +67,7 @@ def test_a_model_may_come_from_stdin(capsys: Said, monkeypatch: pytest.MonkeyPat
     assert {**from_stdin, "seconds": 0} == {**from_file, "seconds": 0}
 
 
-def test_simulation_gives_intervals_around_what_is_exact(capsys: Said, write: Any) -> None:
+def test_simulation_intervals_contain_exact_values(capsys: Said, write: Any) -> None:
     exact = told(["model", "solve", INRIA], capsys)
     words = ["model", "solve", INRIA, "--method", "simulate", "--events", "2000000", "--seed", "3"]
     played = told(words, capsys)
@@ -181,7 +181,7 @@ def test_a_model_that_cannot_be_solved_is_told_why(
         (["solve", str(ROOT / "README.md")], "is no JSON", "docs/model.md"),
         (
             ["optimise", THRESHOLDS, "--modes", "one"],
-            "`--modes one` names no numbers of robots",
+            "`--modes one` is no list of numbers",
             "--modes 1,4,16",
         ),
         (["optimise", THRESHOLDS, "--modes", "7"], "there is no mode 7", "1, 2, 3, 4"),

@@ -82,7 +82,7 @@ def test_the_model_alone_can_go_down_a_pipe(crawl: Path, capsys: Said) -> None:
 @pytest.mark.parametrize(
     ("words", "says", "code"),
     [
-        (["--modes", "four"], "names no numbers of robots", 2),
+        (["--modes", "four"], "is no list of numbers", 2),
         (["--plot", "fit.pdf"], "neither .svg nor .png", 2),
         (["--to", "no/such/place.json", "--draws", "0"], "cannot write", 1),
         (["--gap", "1e9"], "no number of robots brought", 1),

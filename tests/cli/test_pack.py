@@ -78,7 +78,7 @@ def packed(atlas: Path, said: Said, *words: str) -> dict[str, object]:
     return told
 
 
-def test_sites_weigh_what_is_planned_for_their_pages(atlas: Path, capsys: Said) -> None:
+def test_site_weight_is_sum_of_planned_polls(atlas: Path, capsys: Said) -> None:
     told = packed(atlas, capsys, "--capacity", "160")
     plan = msgspec.convert(told, PackingPlan)
     shares = {share.site: share for node in plan.nodes for share in node.sites}
@@ -115,14 +115,14 @@ def test_a_plan_made_anew_looks_at_none_before_it(atlas: Path, capsys: Said) -> 
 def test_people_are_told_how_many_nodes_and_which_sites(atlas: Path, capsys: Said) -> None:
     assert run(["pack", str(atlas), "--capacity", "110"]) == 0
     said = capsys.readouterr()
-    assert "4 sites with 300 polls an hour: 4 nodes of 110 will do, and fewer cannot" in said.err
-    assert "a.example wants 120, more than a node has: its 2 hosts are packed one by one" in said.err
+    assert "4 sites with 300 polls an hour need 4 nodes of 110 (the minimum)" in said.err
+    assert "a.example needs 120, more than one node has: its 2 hosts are packed separately" in said.err
     head, *lines = said.out.splitlines()
     assert head.split() == ["node", "polls/h", "full", "sites"]
     assert any("http://www0.a.example" in line for line in lines)
     assert run(["pack", str(atlas), "--capacity", "55"]) == 0
     said = capsys.readouterr()
-    assert "a.example wants 120, more than a node has: 2 hosts of it are cut into 4 parts" in said.err
+    assert "a.example needs 120, more than one node has: 2 of its 2 hosts are cut into 4 parts" in said.err
     assert "(2 of 2)" in said.out
 
 

@@ -83,7 +83,7 @@ def test_a_crawl_tells_what_the_contract_promises(
     assert summary["seen"] == sum(summary[kind] for kind in ("pages", "moved", "refused", "failed"))
 
 
-def test_what_is_exported_is_what_the_meadow_allows(meadow: RunningMeadow, atlas: Path) -> None:
+def test_exported_pages_are_exactly_the_allowed_ones(meadow: RunningMeadow, atlas: Path) -> None:
     rows = exported(atlas)
     assert {row["url"] for row in rows} == meadow.pages()
     assert len(rows) == len(meadow.pages()), "each page has one row"
@@ -204,7 +204,7 @@ def test_a_damaged_index_is_found_and_named(atlas: Path) -> None:
     assert [finding["what"] for finding in bad] == ["index"]
 
 
-def test_a_limit_ends_with_3_and_resume_goes_on_to_the_end(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_limit_exits_with_3_and_resume_finishes(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl = tmp_path / "limited"
     first = fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], "--pages", "40", *MANNERS, code=3)
     assert (first["pages"], first["exit"], first["stopped_by"]) == (40, 3, "pages")
@@ -343,7 +343,7 @@ def test_the_demo_ends_by_itself_with_nothing_missing(tmp_path: Path) -> None:
     assert told["crawl"]["exit"] == 0
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {"atlas", "pages.jsonl", "truth.jsonl"}
     (tmp_path / "demo" / "thesis.txt").write_text("precious")
-    assert "not left over from a demo" in fieldmouse("demo", str(tmp_path / "demo"), code=2)["error"]
+    assert "not from an earlier demo" in fieldmouse("demo", str(tmp_path / "demo"), code=2)["error"]
     assert (tmp_path / "demo" / "thesis.txt").read_text() == "precious"
 
 
@@ -352,7 +352,7 @@ def test_the_demo_is_a_session_that_can_be_read(tmp_path: Path) -> None:
         [sys.executable, "-m", "fieldmouse", "demo", str(tmp_path / "demo")],
         capture_output=True, text=True, check=True, timeout=250,
     ).stdout  # fmt: skip
-    assert "\n\n# is everything in order?\n$ fieldmouse doctor" in shown
+    assert "\n\n# check the crawl directory\n$ fieldmouse doctor" in shown
     assert not re.search("[\u2400-\u2426]", shown), "our own lines hold nothing that had to be made visible"
 
 

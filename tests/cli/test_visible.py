@@ -76,7 +76,7 @@ def test_all_that_is_said_is_made_visible(capsys: Said) -> None:
     assert json.loads(said.out.splitlines()[-1]) == {"title": EVIL}
 
 
-def test_columns_are_as_wide_as_what_is_shown() -> None:
+def test_column_width_counts_sanitized_text() -> None:
     lines = voice.columns([("\x1b\u202e", "x"), ("ab", "y")])
     assert lines[0].index("x") == lines[1].index("y")
 
@@ -144,7 +144,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
     server.server_close()
 
 
-def test_a_page_can_do_nothing_to_the_screen_of_who_looks_at_it(crawl: tuple[str, str], capsys: Said) -> None:
+def test_page_text_cannot_control_the_terminal(crawl: tuple[str, str], capsys: Said) -> None:
     home, url = crawl
     for words in (["search", home, "mouse"], ["explain", home, url], ["export", home, "--to", "-"]):
         assert run(words) == 0

@@ -129,7 +129,7 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["search", "nowhere", "word"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
         (["search", "nowhere"], 2, "Missing argument 'WORDS...'", "see `fieldmouse search --help`"),
         (["export", "nowhere", "--to", "x.jsonl"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
-        (["export", "nowhere", "--to", "x.docx"], 2, "`x.docx` does not say which format", ".parquet"),
+        (["export", "nowhere", "--to", "x.docx"], 2, "the name `x.docx` has no known format", ".parquet"),
         (["explain", "nowhere", "http://a.example/"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
         (["doctor", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
         (["meadow", "serve", "--hosts", "9", "--pages", "3"], 2, "too few for 9 hosts", "--pages 9"),
@@ -172,7 +172,7 @@ def test_h_is_the_help_of_every_command(name: str, capsys: Said) -> None:
     assert capsys.readouterr().out.startswith(f"Usage: fieldmouse {name}")
 
 
-def test_h_is_the_help_of_search_wherever_it_stands_and_other_words_with_a_dash_are_left_out(
+def test_search_help_is_h_anywhere_and_other_dashed_words_are_excluded(
     empty_crawl: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = dict(verbs())["search"]
@@ -185,7 +185,7 @@ def test_h_is_the_help_of_search_wherever_it_stands_and_other_words_with_a_dash_
         assert capsys.readouterr().out.startswith("Usage: fieldmouse search")
     for words in (["mouse", "-hotel"], ["mouse", "--", "-h"], ["--", "-h", "--json"]):
         assert run(["search", str(empty_crawl), *words]) == 0
-        assert f"has: {' '.join(word for word in words if word != '--')}" in capsys.readouterr().err
+        assert f"matches: {' '.join(word for word in words if word != '--')}" in capsys.readouterr().err
 
 
 def test_a_crawl_is_not_begun_twice_in_one_directory(empty_crawl: Path, capsys: Said) -> None:
@@ -214,13 +214,13 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     assert done.returncode == 0
 
 
-def test_a_lost_settings_file_is_no_wrong_name(empty_crawl: Path, capsys: Said) -> None:
+def test_missing_settings_file_hint_names_doctor(empty_crawl: Path, capsys: Said) -> None:
     (empty_crawl / "fieldmouse.toml").unlink()
     assert run(["resume", str(empty_crawl)]) == 2
     assert f"hint: `fieldmouse doctor {empty_crawl}` says what it must hold" in capsys.readouterr().err
 
 
-def test_what_is_no_text_is_a_question_too(empty_crawl: Path, capsys: Said) -> None:
+def test_invalid_utf8_is_a_valid_query(empty_crawl: Path, capsys: Said) -> None:
     assert run(["search", str(empty_crawl), "\udcff\udcfe", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
     assert run(["explain", str(empty_crawl), "http://a.example/\udcff", "--json"]) == 0

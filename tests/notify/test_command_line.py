@@ -147,7 +147,7 @@ def test_notify_without_test_lists_receivers_and_sends_nothing(tmp_path: Path, c
         ("command", "false", 0), ("webhook", f"http://127.0.0.1:{inbox.port}", 0)
     ]  # fmt: skip
     assert cli.run(["notify", str(path)]) == 0
-    assert "nothing told yet, 0 changes wait" in capsys.readouterr().out
+    assert "nothing sent yet, 0 changes wait" in capsys.readouterr().out
 
 
 def test_channel_that_is_not_configured_cannot_be_tested(tmp_path: Path, capsys: Said) -> None:
@@ -157,7 +157,7 @@ def test_channel_that_is_not_configured_cannot_be_tested(tmp_path: Path, capsys:
     code, told = ran(capsys, "notify", path, "--test", "pigeon")
     assert (code, "no channel `pigeon`" in told["error"]) == (2, True)
     assert cli.run(["notify", str(made(tmp_path / "b"))]) == 1
-    assert "nobody is told" in capsys.readouterr().err
+    assert "has no notification channel" in capsys.readouterr().err
 
 
 def test_a_missing_apprise_is_named_with_the_way_to_get_it(

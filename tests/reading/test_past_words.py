@@ -91,8 +91,8 @@ def test_search_command_names_the_version(crawl: Path, capsys: pytest.CaptureFix
     assert {"url", "title", "snippet", "score", "at"} < set(told[0])
     assert cli.run(["search", str(crawl), "--versions", "days"]) == 0
     out = capsys.readouterr().out
-    assert ", no longer shown" in out
-    assert "version 2, shown since " in out
+    assert ", no longer current" in out
+    assert "version 2, current since " in out
 
 
 def test_versions_of_several_crawls_are_searched_as_one(crawl: Path, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_search_command_names_the_directory_only_for_several_crawls(days: list[P
     assert cli.run(["search", str(days[0]), "--with", str(days[1]), "walnut"]) == 0
     assert f"{HOME}/other  in `{days[1]}`" in capsys.readouterr().out
     assert cli.run(["search", str(days[0]), "--with", str(days[1]), "acorn"]) == 0
-    assert f"no page in `{days[0]}` or `{days[1]}` has: acorn" in capsys.readouterr().err
+    assert f"no page in `{days[0]}` or `{days[1]}` matches: acorn" in capsys.readouterr().err
 
 
 def test_explain_names_the_directory_of_each_outcome(
@@ -288,7 +288,7 @@ def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, ca
     words = ["changes", str(first), "--with", str(second)]
     assert cli.run(words) == 0
     said = capsys.readouterr()
-    assert f"nothing is told to have changed in `{first}` or `{second}`" in said.err
+    assert f"no change is recorded in `{first}` or `{second}`" in said.err
     assert f"fieldmouse refresh {first} --once" in said.err
     for path, day in ((first, 1), (second, 2)):
         poll_on(path, day)

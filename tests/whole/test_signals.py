@@ -96,7 +96,7 @@ def test_a_signal_to_the_process_group_loses_no_page(
     with crawling(meadow, home) as crawl:
         assert children(crawl.process.pid)
         os.killpg(crawl.process.pid, number)
-        crawl.hear("stopping: ", "once more to stop at once")
+        crawl.hear("stopping: ", "repeat to stop at once")
         code, _ = crawl.end()
     assert code == 130
     assert "worker died" not in crawl.heard
@@ -145,7 +145,7 @@ def test_on_a_terminal_messages_are_above_the_progress_line(meadow: RunningMeado
     with crawling(meadow, tmp_path / "c", terminal=True) as crawl:
         crawl.hear(" pages  ")  # the progress line
         os.killpg(crawl.process.pid, signal.SIGINT)
-        crawl.hear("stopping: ", "once more to stop at", "stopped by you")
+        crawl.hear("stopping: ", "repeat to stop at", "stopped by you")
         assert crawl.end()[0] == 130
 
 

@@ -1,11 +1,10 @@
-"""The command line: one file per verb, loaded only when its verb is used.
+"""Command line: one module per command, loaded only when the command is used.
 
-Data goes to stdout, talk to stderr, and every verb takes `--json`. Nothing here
-decides anything about a crawl: a verb turns words into settings, calls one room
-of the house, and says what came of it through `voice`.
+Data goes to stdout, messages to stderr, and every command takes `--json`. No crawl logic is here: a command
+turns options into settings, calls one package, and reports the result through `voice`.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by a limit with work left,
-130 interrupted and safe to resume.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by a limit with work left, 130 interrupted and safe
+to resume.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ from fieldmouse.errors import FieldmouseError, StoppedAtOnce, UsageError
 
 INTERRUPTED = 130
 CRAWLING = frozenset({"crawl", "resume", "refresh", "agent"})
-"""Verbs that end in order when they are told to stop, from their first moment on."""
+"""Commands that handle stop signals from the start of the process."""
 
 VERBS = {
     "crawl": "Crawl websites into a new directory.",
     "resume": "Continue a crawl that was stopped, killed or limited.",
-    "refresh": "Ask for known pages again, and keep them fresh.",
+    "refresh": "Poll known pages again to keep them fresh.",
     "agent": "Crawl together with agents on other machines.",
-    "cluster": "Look after a crawl of many agents.",
+    "cluster": "Inspect and manage a crawl of many agents.",
     "search": "Search the pages of a crawl, also while it runs.",
-    "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
-    "freshness": "Say how fresh the copies are, and what another budget would bring.",
-    "pack": "Say how many nodes the polls need, and pack the sites onto them.",
-    "changes": "List the pages that are new, changed, gone or moved, and show how they differ.",
-    "explain": "Say what happened to one URL, and why its host waits.",
-    "notify": "Say who is told of changes, and test whether that works.",
-    "control": "Show the rules that governed a crawl's robots, and how each fared.",
-    "doctor": "Look a crawl directory over and say what to do.",
+    "export": "Export the pages as JSON lines, CSV or Parquet.",
+    "freshness": "Show how fresh the copies are, and estimate the effect of other budgets.",
+    "pack": "Compute how many nodes the polls need, and assign sites to them.",
+    "changes": "List pages that are new, changed, gone or moved, and show the differences.",
+    "explain": "Explain what happened to one URL, and why its host waits.",
+    "notify": "Show the channels of change notifications, and test them.",
+    "control": "Show the concurrency rules of a crawl, with predicted and measured results.",
+    "doctor": "Check a crawl directory, and repair it with --repair.",
     "meadow": "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
-    "model": "Solve, optimise and fit models of robots that fill a buffer.",
-    "lab": "Run the experiments: the papers number by number, and what goes beyond them.",
-    "demo": "Crawl a small meadow, search it, explain it: no internet needed.",
+    "model": "Solve, optimise and fit models of fetch workers that fill a buffer.",
+    "lab": "Run experiments: reproduce the papers' numbers, and go beyond them.",
+    "demo": "Crawl, search and explain a small synthetic web; needs no internet.",
 }
 
 
@@ -56,33 +55,33 @@ VERBS = {
 )
 @click.version_option(__version__, message="fieldmouse %(version)s")
 def fieldmouse() -> None:
-    """Crawl websites politely, keep them as WARC, and search them.
+    """Crawl websites politely, store them as WARC, and search them.
 
-    A crawl lives in one directory. It can be killed at any moment and resumed;
-    no URL it has accepted is ever lost.
+    A crawl lives in one directory. It can be killed at any moment and resumed
+    without losing a URL that it has accepted.
     """
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run one command and leave with its exit code."""
-    # The threads that numpy starts to multiply large matrices spin at every start, one for each core, and
-    # nothing here multiplies such. Whoever wants them says so.
+    """Run one command and exit with its exit code."""
+    # By default numpy starts one thread per core for large matrix products. These threads cost time at every
+    # start, and no code here multiplies large matrices. The environment variable can turn them back on.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if args is None else args
     try:
         if words[:1] and words[0] in CRAWLING:
-            heed_signals()  # before anything slow: a board may be waited for, for long
+            heed_signals()  # before anything slow: waiting for a coordinator may take long
         code = run(words)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
-        # Now, and without a word of Python's about a second Ctrl-C or a thread that has not ended.
+        # At once: Python would print tracebacks about a second Ctrl-C or a thread that still runs.
         voice.leave(code)
     sys.exit(code)
 
 
 def run(words: list[str]) -> int:
-    """Run one command and return its exit code; errors are told in the form the command was asked for."""
+    """Run one command and return its exit code; with `--json`, errors are printed as JSON."""
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
     voice.mute(as_json)
     try:
@@ -91,13 +90,14 @@ def run(words: list[str]) -> int:
         return leaving.exit_code
     except click.Abort:
         return INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as asked:
-        voice.say(asked.format_message())
-        return asked.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        voice.say(help_wanted.format_message())
+        return help_wanted.exit_code
     except click.ClickException as wrong:
         context = wrong.ctx if isinstance(wrong, click.UsageError) else None
         where = context.command_path if context else _command_path(words)
-        if isinstance(wrong, click.NoSuchOption) and wrong.possibilities and context:  # old names stay hidden
+        # Suggestions leave out the old names of options, which are accepted but undocumented.
+        if isinstance(wrong, click.NoSuchOption) and wrong.possibilities and context:
             shown = {name for param in context.command.get_params(context) for name in param.opts}
             near = [name for name in wrong.possibilities if name in shown]
             wrong = click.NoSuchOption(wrong.option_name, possibilities=near, ctx=context)
@@ -111,23 +111,24 @@ def run(words: list[str]) -> int:
         voice.error(str(trouble), trouble.hint, as_json=as_json)
         return 2 if isinstance(trouble, UsageError) else 1
     except OSError as refused:
-        # The machine's trouble, not a mistake of ours: a sentence, not a traceback.
+        # A problem of the machine, not a bug: an error message instead of a traceback.
         where = f"`{refused.filename}`: " if refused.filename else ""
-        voice.error(f"{where}{refused.strerror or refused}", "see that the disk is well", as_json=as_json)
+        voice.error(f"{where}{refused.strerror or refused}", "check the disk", as_json=as_json)
         return 1
     voice.finish()
     return outcome if isinstance(outcome, int) else 0
 
 
 def _command_path(words: list[str]) -> str:
-    """The command that these words begin with; click does not know it when an option lacks its value."""
+    """Command that the words begin with; click does not report it when an option lacks its value."""
     path = "fieldmouse"
-    command: click.Command = fieldmouse
+    command: click.Group = fieldmouse
     for word in words:
-        found = (
-            command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
-        )
-        if found is None:
+        subcommand = command.get_command(click.Context(command), word)
+        if subcommand is None:
             break
-        path, command = f"{path} {word}", found
+        path = f"{path} {word}"
+        if not isinstance(subcommand, click.Group):
+            break
+        command = subcommand
     return path

@@ -1,4 +1,4 @@
-"""`fieldmouse agent`: one of many agents that crawl together."""
+"""`fieldmouse agent`: one agent of a cluster."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Examples:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
     "--coordinator",
-    "boards",
+    "coordinators",
     cls=options.RenamedOption,
     metavar="URL",
     multiple=True,
     required=True,
     envvar=joining.COORDINATOR_VARIABLE,
     show_envvar=True,
-    help="The Redis-protocol server where agents meet; given more than once, sites are spread over them.",
+    help="Use this Redis-protocol server as coordinator; repeat it to spread the sites over several.",
 )
 @click.option(
     "--crawl",
@@ -39,61 +39,54 @@ Examples:
     metavar="NAME",
     default=joining.DEFAULT_CRAWL,
     show_default=True,
-    help="Which crawl of that server to join.",
+    help="Join the crawl of this name.",
 )
-@click.option(
-    "--seed", "seeds", metavar="URL", multiple=True, help="Where the crawl begins; the first agent says it."
-)
-@click.option(
-    "--seeds-file", metavar="FILE", help="A file with one URL a line, # for comments; - for standard input."
-)
-@click.option(
-    "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
-)
+@click.option("--seed", "seeds", metavar="URL", multiple=True, help="Start at this URL (first agent only).")
+@options.seeds_file
+@options.scope
 @options.seed_redirects
-@click.option("--balance", metavar="NAME", help="Which agent visits a host next: priced, kalman, hash, ...")
-@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
+@click.option(
+    "--balance", metavar="NAME", help="Policy that assigns hosts to agents: priced, kalman, hash, ..."
+)
+@options.config
 @options.retry_failed
 @options.limits
 @options.as_json
-def command(
-    directory: Path, boards: tuple[str, ...], name: str, seeds: tuple[str, ...], seeds_file: str | None,
-    balance: str | None, config: Path | None, retry_failed: bool, as_json: bool, **given: Any,
-) -> int:  # fmt: skip
+def command(directory: Path, coordinators: tuple[str, ...], name: str, as_json: bool, **given: Any) -> int:
     """Crawl into DIRECTORY together with other agents.
 
-    The agents of a crawl meet on a board, a Redis-protocol server, which knows what
-    was seen and what waits. Each agent fetches into a directory of its own. A host is
-    visited by one agent at a time, whichever is near to it and has time.
+    The agents of a crawl share a coordinator, a Redis-protocol server that stores the
+    seen and the waiting URLs. Each agent fetches into a separate directory. A host is
+    visited by one agent at a time, preferably one that is near to it and has time.
 
-    The first agent names the seeds and settles how the crawl is done; others join
-    without saying it again, and one without seeds waits for a crawl to appear. An
-    agent ends by itself when the whole crawl is done. It may be stopped or killed at
-    any time: others take over what it had, and the same command lets it go on.
+    The first agent gives the seeds and the settings of the crawl; other agents need
+    not repeat them. An agent without seeds waits until the crawl exists. An agent ends
+    when the whole crawl is done. It may be stopped or killed at any time: other agents
+    take over its hosts, and the same command continues it.
 
-    Each machine decides for itself about private addresses, certificates, robots.txt and
-    plug-ins. If the crawl wants them otherwise, say so to every agent, for example with
-    --allow-private; an agent that was not told refuses to join and names the setting.
+    Each machine has separate settings for private addresses, certificates, robots.txt
+    and plug-ins. An agent whose settings differ from those of the crawl refuses to join
+    and names the setting; give it to every agent, for example --allow-private.
 
-    With --retry-failed, after the crawl has ended, the URLs that this agent gave up because their
-    hosts failed (no address, no connection, TLS, no robots.txt) wait on the board again, for
-    whichever agents are there.
+    With --retry-failed, after the crawl has ended, the URLs that this agent gave up
+    because their hosts failed (no address, no connection, TLS, no robots.txt) are
+    queued again on the coordinator, for all agents.
 
     `fieldmouse search`, `export`, `explain` and `changes` read several directories with --with.
     """
     every = options.progress_every(given)
     words, changes = options.asked(given)
-    if balance is not None:
-        changes = {"cluster.policy": balance} | changes
-    listed = [*seeds, *(crawl.listed_in(seeds_file) if seeds_file else ())]
+    if given["balance"] is not None:
+        changes = {"cluster.policy": given["balance"]} | changes
+    seeds = [*given["seeds"], *(crawl.listed_in(given["seeds_file"]) if given["seeds_file"] else ())]
     with voice.talk_only():
         plan = joining.plan_to_join(
-            directory, boards, name, words, changes, listed, config, on_waiting=voice.say
+            directory, coordinators, name, words, changes, seeds, given["config"], on_waiting=voice.say
         )
-    if listed and plan.new:  # what is missing here was said, or not, by the first
+    if seeds and plan.new:  # only for the first agent: the others take over its settings
         crawl.advise(plan)
     try:
-        on_forgiven = resume.tell_forgiven if retry_failed else None
+        on_forgiven = resume.tell_forgiven if given["retry_failed"] else None
         return crawl.run(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
     except FieldmouseError as trouble:
         trouble.continued_by("agent", command_of(directory).partition(typed(directory))[2])

@@ -1,14 +1,14 @@
-"""`fieldmouse changes`: what is new, changed, gone or moved, and how two versions of a page differ."""
+"""`fieldmouse changes`: new, changed, gone and moved pages, and differences between versions."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -39,77 +39,76 @@ Examples:
   fieldmouse changes agent-1 --with agent-2 --with agent-3 --since 7d"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--since", metavar="T", help="Only what was seen since then: 1d, 12h, 2026-11-16.")
-@click.option("--host", metavar="H", help="Only pages of this host and of those below it.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these; may be repeated.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Only the newest N.")
-@click.option("--diff", "diffed", metavar="URL", help="Show how two stored versions of this page differ.")
+@click.option("--since", metavar="T", help="List only changes since then: 1d, 12h, 2026-11-16.")
+@click.option("--host", metavar="H", help="List only pages of this host and its subdomains.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="List only this kind; repeatable."
+)
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="List only the newest N changes.")
+@click.option(
+    "--diff", "diffed", metavar="URL", help="Show the difference of two stored versions of this page."
+)
 @click.option("--from", "old", metavar="V", help="With --diff: the older version, by number or time.")
 @click.option("--to", "new", metavar="V", help="With --diff: the newer version, by number or time.")
 @click.option("--versions", "versioned", metavar="URL", help="List the stored versions of this page.")
 @click.option(
-    "--propose-rules", "proposing", is_flag=True, help="Suggest rules for what differs at every look."
+    "--propose-rules", "proposing", is_flag=True, help="Suggest noise rules for parts that always differ."
 )
 @options.also
 @options.as_json
-def command(
-    directory: Path, since: str | None, host: str | None, kinds: tuple[str, ...], limit: int | None,
-    diffed: str | None, old: str | None, new: str | None, versioned: str | None, proposing: bool,
-    others: tuple[Path, ...], as_json: bool,
-) -> int:  # fmt: skip
+def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: Any) -> int:
     """List what changed on the sites of the crawl in DIRECTORY, oldest first.
 
-    A page is new if it was found after the first crawl was over, or is back after it was
-    gone. It has changed if a reader would say so: what differs at every look (dates,
-    counters, tokens) is learned and left out, and so is what the rules in `[noise]` ignore.
-    Changes are found by `fieldmouse refresh`. The list may be asked for while that runs.
+    A page is new if it was found after the first crawl, or came back after it was gone.
+    It has changed if a reader would notice: parts that differ at every poll (dates,
+    counters, tokens) are learned and left out, and so are parts that `[noise]` ignores.
+    Changes are found by `fieldmouse refresh`. The command may run at the same time.
 
-    With --with several crawls are one: what two of them saw is told once, a page is new
-    only if none had it, and a page's versions are those of all.
+    With --with several crawls are read as one: a change that two of them saw is listed
+    once, a page is new only if no crawl had it, and its versions are those of all.
     """
     room = options.opened(directory, others)
+    diffed, versioned, proposing = given["diffed"], given["versioned"], given["proposing"]
     if sum(map(bool, (diffed, versioned, proposing))) > 1:
-        raise UsageError("--diff, --versions and --propose-rules are three questions", "ask one at a time")
-    if (old is not None or new is not None) and not diffed:
-        raise UsageError("--from and --to say which versions --diff compares", "add --diff URL")
+        raise UsageError("--diff, --versions and --propose-rules exclude each other", "give one of them")
+    if (given["old"] is not None or given["new"] is not None) and not diffed:
+        raise UsageError("--from and --to need --diff", "add --diff URL")
     if diffed:
-        return _show_difference(room, voice.as_typed(diffed), old, new, as_json)
+        return _show_difference(room, voice.as_typed(diffed), given["old"], given["new"], as_json)
     if versioned:
         return _list_versions(room, voice.as_typed(versioned), as_json)
     if proposing:
-        return _propose(directory, others, host, as_json)
-    return _list(room, since, host, kinds, limit, as_json)
+        return _propose(directory, others, given["host"], as_json)
+    return _list(room, given, as_json)
 
 
-def _list(
-    room: Crawls, since: str | None, host: str | None, kinds: tuple[str, ...], limit: int | None,
-    as_json: bool,
-) -> int:  # fmt: skip
+def _list(room: Crawls, given: Mapping[str, Any], as_json: bool) -> int:
     from fieldmouse.reading.dates import read_moment
 
-    moment = None if since is None else read_moment(since, time.time())
-    changes = (one for one in _placed(room, moment, host) if not kinds or one[1].kind in kinds)
-    # What became durable together stands in the log by worker, not by time.
-    told = sorted(changes if limit is None else deque(changes, limit), key=lambda one: one[1].at)
+    kinds, limit = given["kinds"], given["limit"]
+    moment = None if given["since"] is None else read_moment(given["since"], time.time())
+    placed = (pair for pair in _placed(room, moment, given["host"]) if not kinds or pair[1].kind in kinds)
+    # Within one checkpoint the log is ordered by worker, not by time.
+    changes = sorted(placed if limit is None else deque(placed, limit), key=lambda pair: pair[1].at)
     if as_json:
-        voice.json([_plain(where, change) for where, change in told])
+        voice.json([_plain(where, change) for where, change in changes])
         return 0
     after = f" since {voice.when(round(moment))}" if moment is not None else ""
-    if not told:
+    if not changes:
         rooms = _rooms(room)
-        voice.say(f"nothing is told to have changed in {_named(room)}{after}")
-        if not any(one.status().polls for one in rooms):
-            voice.hint(f"no page was looked at twice so far: `{rooms[0].way_to_poll}` does")
+        voice.say(f"no change is recorded in {_named(room)}{after}")
+        if not any(each.status().polls for each in rooms):
+            voice.hint(f"no page was polled yet; poll them with `{rooms[0].way_to_poll}`")
         return 0
-    for line in voice.columns([_cells(where, change) for where, change in told], right={2}):
+    for line in voice.columns([_cells(where, change) for where, change in changes], right={2}):
         voice.data(line[: voice.width()])
-    counted = Counter(change.kind.value for _, change in told)
+    counted = Counter(change.kind.value for _, change in changes)
     voice.say(", ".join(f"{voice.number(counted[kind])} {kind}" for kind in KINDS if counted[kind]) + after)
     return 0
 
 
 def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tuple[Path | None, Change]]:
-    """Changes, and of several crawls the one that saw each."""
+    """Changes, each with the directory of its crawl if there are several."""
     from fieldmouse.reading import ReadingRooms
 
     if isinstance(room, ReadingRooms):
@@ -124,7 +123,7 @@ def _rooms(room: Crawls) -> tuple[ReadingRoom, ...]:
 
 
 def _named(room: Crawls) -> str:
-    return " or ".join(f"`{one.path}`" for one in _rooms(room))
+    return " or ".join(f"`{each.path}`" for each in _rooms(room))
 
 
 def _plain(where: Path | None, change: Change) -> dict[str, object]:
@@ -143,43 +142,40 @@ def _list_versions(room: Crawls, url: str, as_json: bool) -> int:
     from fieldmouse.reading.versions import news_of
 
     versions = room.versions(url)
-    rows = [
-        {
-            "number": number, "at": version.row.at, "url": version.url, "title": version.title,
-            "size": version.size, "news": news.value or "first", "difference": version.row.difference,
-            "warc": version.row.warc, "offset": version.row.offset,
-        }
-        | ({"directory": str(version.directory)} if len(_rooms(room)) > 1 else {})
-        for number, (version, news) in enumerate(zip(versions, news_of(versions), strict=True), 1)
-    ]  # fmt: skip
+    rows = []
+    for number, (version, news) in enumerate(zip(versions, news_of(versions), strict=True), 1):
+        row: dict[str, object] = {"number": number, "at": version.row.at, "url": version.url}
+        row |= {"title": version.title, "size": version.size, "news": news.value or "first"}
+        row |= {name: getattr(version.row, name) for name in ("difference", "warc", "offset")}
+        rows.append(row | ({"directory": str(version.directory)} if len(_rooms(room)) > 1 else {}))
     if as_json:
         voice.json(rows)
         return 0
     if not rows:
         voice.say(f"no version of {url} is stored in {_named(room)}")
         return 0
-    cells = [
-        (str(row["number"]), voice.when(round(version.row.at)), str(row["news"]), voice.size(version.size),
-         version.title)
-        for row, version in zip(rows, versions, strict=True)
-    ]  # fmt: skip
+    cells = []
+    for row, version in zip(rows, versions, strict=True):
+        at, size = voice.when(round(version.row.at)), voice.size(version.size)
+        cells.append((str(row["number"]), at, str(row["news"]), size, version.title))
     for line in voice.columns(cells, right={0, 3}):
         voice.data(line[: voice.width()])
     return 0
 
 
 def _show_difference(room: Crawls, url: str, old: str | None, new: str | None, as_json: bool) -> int:
-    told = room.difference(url, old, new)
+    difference = room.difference(url, old, new)
     if as_json:
-        voice.json(
-            {
-                "url": told.url, "from": told.old.row.at, "to": told.new.row.at, "numbers": told.numbers,
-                "difference": told.share, "same": told.same, "text": told.hunks is not None,
-                "hunks": [{"old": hunk.old, "new": hunk.new} for hunk in told.hunks or ()],
-            }
-        )  # fmt: skip
+        versions = {"from": difference.old.row.at, "to": difference.new.row.at, "numbers": difference.numbers}
+        result = {
+            "difference": difference.share,
+            "same": difference.same,
+            "text": difference.hunks is not None,
+        }
+        hunks = [{"old": hunk.old, "new": hunk.new} for hunk in difference.hunks or ()]
+        voice.json({"url": difference.url, **versions, **result, "hunks": hunks})
         return 0
-    for line in lines_of(told, coloured=voice.coloured()):
+    for line in lines_of(difference, coloured=voice.coloured()):
         voice.shown(line)
     return 0
 
@@ -195,13 +191,14 @@ def _propose(directory: Path, others: tuple[Path, ...], host: str | None, as_jso
         voice.json(proposals)
         return 0
     if not proposals:
-        voice.say("nothing differs at every look, as far as pages were seen four times and more")
+        voice.say("no part of a page differs at every poll, among pages polled at least four times")
         return 0
     voice.data("[noise]")
     voice.data("ignore = [")
-    for one in islice(proposals, 100):
-        voice.data(f"  # {one.pages} of {one.looked} pages: {' '.join(one.sample.split())[:80]}")
-        voice.data(f"  {json.dumps(one.rule, ensure_ascii=False)},")
+    for proposal in islice(proposals, 100):
+        sample = " ".join(proposal.sample.split())[:80]
+        voice.data(f"  # {proposal.pages} of {proposal.looked} pages: {sample}")
+        voice.data(f"  {json.dumps(proposal.rule, ensure_ascii=False)},")
     voice.data("]")
-    voice.say(f"put what you agree with into `{room.path / 'fieldmouse.toml'}`; it works on the past, too")
+    voice.say(f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too")
     return 0

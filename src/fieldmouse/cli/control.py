@@ -1,4 +1,4 @@
-"""`fieldmouse control`: which rules governed a crawl's robots, what was expected of each, and how it went."""
+"""`fieldmouse control`: concurrency rules of a crawl, with predicted and measured results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fieldmouse.control.controllog import Chapter
     from fieldmouse.control.gauge import Fare
 
-HEADS = ("", "robots", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
+HEADS = ("", "workers", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
 
 
 @click.command(
@@ -25,34 +25,39 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--last", metavar="N", type=click.IntRange(1), default=20, show_default=True, help="The newest N rules."
+    "--last",
+    metavar="N",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Show the newest N rules.",
 )
 @options.as_json
 def command(directory: Path, last: int, as_json: bool) -> int:
-    """Show the rules that governed the robots of the crawl in DIRECTORY.
+    """Show the rules for the number of fetch workers of the crawl in DIRECTORY.
 
-    For each rule that a crawl with `--control auto` chose: what the fitted model
-    expected under it, and below that, what was measured while it held. It may be
-    asked while the crawl runs.
+    For each rule that `--control auto` chose, the first line has the prediction of the
+    fitted model, the second the measurement while the rule was in force. The command
+    may run while the crawl runs.
     """
     from fieldmouse.reading import ReadingRoom
 
-    told = ReadingRoom(directory).chapters()[-last:]
+    chapters = ReadingRoom(directory).chapters()[-last:]
     if as_json:
-        voice.json(told)
+        voice.json(chapters)
         return 0
-    if not told:
+    if not chapters:
         raise FieldmouseError(
-            f"the robots of `{directory}` are governed by no rule that changes",
-            f"let them be with `fieldmouse resume {typed(directory)} --control auto`",
+            f"`{directory}` has no record of concurrency rules",
+            f"choose them automatically with `fieldmouse resume {typed(directory)} --control auto`",
         )
     rows: list[tuple[str, ...]] = [HEADS]
-    for chapter in told:
+    for chapter in chapters:
         rows += _rows(chapter)
     for line in voice.columns(rows, right=range(4, 9)):
         voice.data(line)
-    newest = told[-1].decision
-    voice.say(f"the newest rule: {newest.why}")
+    newest = chapters[-1].decision
+    voice.say(f"newest rule: {newest.why}")
     for doubt in newest.says:
         voice.say(f"  {doubt}")
     return 0

@@ -33,34 +33,30 @@ Examples:
 )
 @click.argument("directory", type=click.Path())
 @click.option(
-    "--seed", "seeds", metavar="URL", multiple=True, help="Where to begin; may be given many times."
+    "--seed", "seeds", metavar="URL", multiple=True, help="Start the crawl at this URL; repeatable."
 )
-@click.option(
-    "--seeds-file", metavar="FILE", help="A file with one URL a line, # for comments; - for standard input."
-)
-@click.option(
-    "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
-)
+@options.seeds_file
+@options.scope
 @options.seed_redirects
 @click.option(
     "--policy",
     metavar="NAME",
-    help="Which hosts come first: index, mice-and-elephants, greedy, neutral, or package.module:Class.",
+    help="Policy that orders hosts: index, mice-and-elephants, greedy, neutral, or package.module:Class.",
 )
-@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
+@options.config
 @options.limits
 @options.as_json
 def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Crawl websites into DIRECTORY, which must be new or empty.
 
-    The default scope is "site": the crawl follows links to every host that shares
-    a registered domain with a seed (all loopback addresses count as one site), and
-    stays off everything else. Every host gets one request at a time and one second
-    of quiet between two, and robots.txt is obeyed.
+    The default scope is "site": the crawl follows links only to hosts that share a
+    registered domain with a seed (all loopback addresses count as one site). Every
+    host gets one request at a time, with one second between two, and robots.txt is
+    obeyed.
 
     The directory receives the pages as WARC files, a full-text index, a
-    fieldmouse.toml with all settings, and everything needed to go on after a stop
-    or a kill with `fieldmouse resume`.
+    fieldmouse.toml with all settings, and the state that `fieldmouse resume` needs
+    to continue after a stop or a kill.
     """
     every = options.progress_every(given)
     words, changes = options.asked(given)
@@ -75,17 +71,17 @@ def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any)
 def run(
     plan: Plan, *, as_json: bool, every: float | None, on_forgiven: Callable[[Forgiven], None] | None = None
 ) -> int:
-    """Crawl, with progress for people and a summary for all; returns the exit code."""
+    """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
 
-    from fieldmouse import agent  # the whole house: loaded once we know that we crawl
+    from fieldmouse import agent  # imports most of the package, so not before the plan is known to be valid
 
     voice.show_warnings()
     voice.say(progress.beginning(plan.settings, str(plan.directory), plan.order))
     with Signals(voice.urge) as signals:
 
         def opened(life: agent.Life) -> None:
-            _save_on_garbage()
+            _tune_garbage_collector()
             signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
 
         private = plan.settings.network.allow_private
@@ -115,15 +111,15 @@ def run(
 
 
 def _why_nothing(directory: Path) -> tuple[str, str]:
-    from fieldmouse.reading import ReadingRoom  # a room that a crawl needs only here
+    from fieldmouse.reading import ReadingRoom  # a crawl needs it only here
 
     return ReadingRoom(directory).why_nothing()
 
 
-def _save_on_garbage() -> None:
-    """Pages leave few cycles behind, and what is loaded by now stays: looking through it all is a waste.
+def _tune_garbage_collector() -> None:
+    """Collect less often: pages leave few reference cycles, and the modules loaded by now stay loaded.
 
-    For this process, which does nothing but crawl.
+    Only for a process that does nothing but crawl.
     """
     gc.collect()
     gc.freeze()
@@ -137,15 +133,15 @@ def listed_in(file: str) -> list[str]:
         raise UsageError(
             f"cannot read the seeds in `{file}`: {trouble}", "check the name of the file"
         ) from trouble
-    # A comment begins the line or stands behind white space: a `#` inside a URL is the URL's own.
+    # A comment starts the line or follows white space; a `#` inside a URL belongs to the URL.
     lines = (re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in text.splitlines())
     return [line for line in lines if line]
 
 
 def advise(plan: Plan) -> None:
-    """Say beforehand what would surprise afterwards."""
+    """Print notes about settings that often surprise."""
     sites = {url.site_of(url.name_of(url.host_of(seed))) for seed in plan.seeds}
     if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:
-        voice.say("note: servers are not told whom to ask about this crawl; `--contact you@example.org` does")
+        voice.say("note: servers get no contact address; give one with `--contact you@example.org`")
     if url.LOOPBACK in sites and not plan.settings.network.allow_private:
-        voice.say("note: loopback and private addresses are refused; `--allow-private` visits them")
+        voice.say("note: loopback and private addresses are refused; allow them with `--allow-private`")

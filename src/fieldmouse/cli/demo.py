@@ -1,8 +1,7 @@
-"""`fieldmouse demo`: a whole session against a meadow, checked against the truth.
+"""`fieldmouse demo`: a whole session on a synthetic web (meadow), checked against its truth file.
 
-Nothing here is staged: every command is run as a person would run it, in a process
-of its own, and at the end the stored pages are compared with what the meadow says
-there was to find.
+Every command runs as a user would run it, in a separate process. At the end the stored pages are compared
+with the pages that the meadow lists as reachable.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fieldmouse.cli import options, voice
 from fieldmouse.errors import FieldmouseError, UsageError, typed
 
 OURS = {"atlas", "pages.jsonl", "truth.jsonl"}
-"""All that a demo leaves behind; a directory with anything else in it is not ours to empty."""
+"""Files that a demo leaves behind; a directory with other files in it is not emptied."""
 
 MEADOW = {"hosts": 200, "pages": 2500, "gamma": 0.6, "port": 0, "latency": 0.005}
 MANNERS = ("--allow-private", "--delay", "50ms")
@@ -36,15 +35,15 @@ Examples:
   fieldmouse demo
   fieldmouse demo play
 
-The meadow is on loopback: nothing leaves this machine."""
+The synthetic web is on loopback: nothing leaves this machine."""
 )
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @options.as_json
 def command(directory: Path | None, as_json: bool) -> int:
     """Crawl a synthetic web of 200 hosts on this machine, then search, explain and export it.
 
-    The crawl is left in DIRECTORY/atlas, made anew each time; without DIRECTORY it
-    is thrown away at the end. Takes less than a minute.
+    The crawl is stored in DIRECTORY/atlas and replaces that of an earlier demo. Without
+    DIRECTORY it is deleted at the end. The demo takes less than a minute.
     """
     if directory is not None:
         _clear(directory)
@@ -56,7 +55,7 @@ def command(directory: Path | None, as_json: bool) -> int:
 def _clear(directory: Path) -> None:
     if directory.exists():
         if not directory.is_dir() or {path.name for path in directory.iterdir()} - OURS:
-            raise UsageError(f"`{directory}` is not left over from a demo", "name another directory")
+            raise UsageError(f"`{directory}` is not from an earlier demo", "name another directory")
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
 
@@ -65,49 +64,49 @@ def _session(directory: Path, as_json: bool, *, keep: bool) -> int:
     atlas, pages = directory / "atlas", directory / "pages.jsonl"
     show = _Show(as_json)
     with _meadow(directory / "truth.jsonl") as seed:
-        show.act(f"a meadow of 200 hosts grows on {seed}; we crawl all of it, politely")
+        show.act(f"crawl a synthetic web of 200 hosts, politely, from {seed}")
         crawled = show.run("crawl", str(atlas), "--seed", seed, *MANNERS, "--progress", "2s")
-        show.act("what is known of each page")
+        show.act("export the pages")
         show.run("export", str(atlas), "--to", str(pages))
         rows = [json.loads(line) for line in pages.read_text().splitlines()]
         show.head(pages, rows)
-        show.act("full-text search")
-        found = show.run("search", str(atlas), *_words(rows), "--limit", "3")
-        show.act("why is this one not among them?")
+        show.act("search the full text")
+        hits = show.run("search", str(atlas), *_words(rows), "--limit", "3")
+        show.act("explain why a URL is not stored")
         show.run("explain", str(atlas), _unstored(directory / "truth.jsonl"))
-        show.act("is everything in order?")
+        show.act("check the crawl directory")
         show.run("doctor", str(atlas))
     missing, outside = _compare(rows, directory / "truth.jsonl")
     show.act(
-        f"{voice.number(len(rows))} pages are stored; of those the meadow allows, {missing} are missing"
-        f" and {outside} are stored that should not be"
+        f"{voice.number(len(rows))} pages are stored; compared with the truth, {missing} are missing"
+        f" and {outside} should not be stored"
     )
     if as_json:
-        voice.json({"crawl": crawled, "search": found, "missing": missing, "outside": outside})
+        voice.json({"crawl": crawled, "search": hits, "missing": missing, "outside": outside})
     elif keep:
-        show.act(f"look around in {atlas}, or try: fieldmouse search {typed(atlas)} WORDS")
-    return 0 if rows and found is not None and not missing and not outside else 1
+        show.act(f"the crawl is in {atlas}; try: fieldmouse search {typed(atlas)} WORDS")
+    return 0 if rows and hits is not None and not missing and not outside else 1
 
 
 class _Show:
-    """Runs commands where people can see them, or silently for a program."""
+    """Runner of commands that shows them and their output, or nothing with `--json`."""
 
     def __init__(self, as_json: bool):
         self._as_json = as_json
 
     def act(self, sentence: str) -> None:
-        self._tell("")
-        self._tell(f"# {sentence}")
+        self._print("")
+        self._print(f"# {sentence}")
 
-    def _tell(self, line: str) -> None:
-        """A session is the demo's data, and must stay in order when it is not a terminal that reads it."""
+    def _print(self, line: str) -> None:
+        """Print and flush a line of the session; commands write to the same stream, and the order matters."""
         if not self._as_json:
             voice.data(line)
             voice.finish()
 
     def run(self, *words: str) -> Any:
-        """Run one command; returns what it printed as JSON, or True when people read it instead."""
-        self._tell(f"$ fieldmouse {' '.join(words)}")
+        """Run one command; with `--json` return its JSON output, else True."""
+        self._print(f"$ fieldmouse {' '.join(words)}")
         command = [sys.executable, "-m", "fieldmouse", *words]
         if self._as_json:
             done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
@@ -115,27 +114,28 @@ class _Show:
             done = subprocess.run(command, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
             raise FieldmouseError(
-                f"`fieldmouse {words[0]}` ended with exit code {done.returncode}", "its own words are above"
+                f"`fieldmouse {words[0]}` ended with exit code {done.returncode}", "see its messages above"
             )
         return json.loads(done.stdout) if self._as_json else True
 
     def head(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        self._tell(f"$ head -2 {path}")
+        self._print(f"$ head -2 {path}")
         for row in rows[:2]:
             line = json.dumps(row)
-            self._tell(line if len(line) <= 240 else line[:237] + "...")
+            self._print(line if len(line) <= 240 else line[:237] + "...")
 
 
 @contextmanager
 def _meadow(truth: Path) -> Iterator[str]:
-    """A meadow for as long as the block lasts; gives the URL to begin with."""
-    asked = json.dumps(MEADOW | {"truth": str(truth), "follow_parent": True})  # it ends even if we are killed
-    server = subprocess.Popen([sys.executable, "-m", "fieldmouse.lab.meadow", asked], stdout=subprocess.PIPE)
+    """Serve a meadow while the block runs; yields the seed URL."""
+    # With `follow_parent` the server ends even if this process is killed.
+    given = json.dumps(MEADOW | {"truth": str(truth), "follow_parent": True})
+    server = subprocess.Popen([sys.executable, "-m", "fieldmouse.lab.meadow", given], stdout=subprocess.PIPE)
     assert server.stdout is not None
     try:
         ready = server.stdout.readline()
         if not ready:
-            raise FieldmouseError("the meadow did not start", "its own words are above")
+            raise FieldmouseError("the synthetic web did not start", "see its messages above")
         yield json.loads(ready)["seeds"][0]
     finally:
         server.terminate()
@@ -152,7 +152,7 @@ def _words(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _unstored(truth: Path) -> str:
-    """A URL that robots.txt keeps us from, or failing that one that answers 404."""
+    """URL that robots.txt excludes; if there is none, one that answers with an error."""
     facts = [json.loads(line) for line in truth.read_text().splitlines()]
     unstored = [fact for fact in facts if not fact["allowed"]] or [f for f in facts if f["status"] != 200]
     return str((unstored or facts)[0]["url"])

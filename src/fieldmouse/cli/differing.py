@@ -1,8 +1,8 @@
-"""How two versions of a page differ, in lines for a person.
+"""Differences between two versions of a page, as lines for people.
 
-Blocks that went begin with `-`, those that came with `+`. Of a block that was rewritten in a few words
-only the words around them are shown, with [-what went-] and {+what came+} where they stood; on
-a terminal both have a colour. The words are a stranger's: nothing in them acts on the terminal.
+Removed blocks begin with `-`, added blocks with `+`. A block in which few words changed is shown as the
+changed words and the words around them, marked as [-removed-] and {+added+}; on a terminal both are
+coloured. The page's text is untrusted and is sanitized, so that it cannot act on the terminal.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from fieldmouse.indexer.comparison import Hunk
     from fieldmouse.reading.versions import VersionDifference
 
-AROUND = 6  # words shown on either side of one that differs
-TABLE = 250_000  # cells in which words are aligned: two blocks of 500
+AROUND = 6  # words shown on either side of a changed word
+TABLE = 250_000  # largest alignment table, in cells: two blocks of 500 words
 LONGEST = 2000  # characters shown of one block
-CONTEXT = 100  # characters shown of a block that stayed
+CONTEXT = 100  # characters shown of an unchanged block
 
 _RED, _GREEN, _DIM, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 
 class _Ink:
-    """Colours, or none."""
+    """Function that colours text, or returns it as it is."""
 
     def __init__(self, coloured: bool):
         self._coloured = coloured
@@ -35,21 +35,21 @@ class _Ink:
         return f"{colour}{text}{_PLAIN}" if self._coloured and text else text
 
 
-def lines_of(told: VersionDifference, *, coloured: bool) -> Iterator[str]:
-    """The whole difference; every text of the page is made visible here."""
+def lines_of(difference: VersionDifference, *, coloured: bool) -> Iterator[str]:
+    """Lines of the whole difference, with the text of the page sanitized."""
     ink = _Ink(coloured)
-    old, new = told.numbers
-    yield visible(told.url)
-    yield ink(_RED, f"--- version {old}, {when(round(told.old.row.at))}")
-    yield ink(_GREEN, f"+++ version {new}, {when(round(told.new.row.at))}")
-    if told.hunks is None:
-        yield "no text: the bytes are the same" if told.same else "no text: other bytes"
+    old, new = difference.numbers
+    yield visible(difference.url)
+    yield ink(_RED, f"--- version {old}, {when(round(difference.old.row.at))}")
+    yield ink(_GREEN, f"+++ version {new}, {when(round(difference.new.row.at))}")
+    if difference.hunks is None:
+        yield "not text: same bytes" if difference.same else "not text: different bytes"
         return
-    if told.same:
-        yield "no difference in the text, except noise and what `[noise]` ignores"
+    if difference.same:
+        yield "no difference in the text, except noise and parts that `[noise]` ignores"
         return
     last = None
-    for hunk in told.hunks:
+    for hunk in difference.hunks:
         if hunk.before and hunk.before != last:
             yield ink(_DIM, f"  {_cut(visible(hunk.before), CONTEXT)}")
         yield from _lines(hunk, ink)
@@ -70,20 +70,20 @@ def _lines(hunk: Hunk, ink: _Ink) -> Iterator[str]:
 
 
 def _rewritten(old: str, new: str, ink: _Ink) -> Iterator[str]:
-    """One block that became another: word by word if they have most words in common."""
+    """One block that became another: shown word by word if most words stayed."""
     from fieldmouse.indexer.comparison import steps
 
     before, now = old.split(), new.split()
-    told = list(steps(before, now, table=TABLE))
-    shared = sum(len(step.old) for step in told if step.same)
+    changes = list(steps(before, now, table=TABLE))
+    shared = sum(len(step.old) for step in changes if step.same)
     if 2 * shared < max(len(before), len(now)):
         yield ink(_RED, f"- {_cut(visible(old), LONGEST)}")
         yield ink(_GREEN, f"+ {_cut(visible(new), LONGEST)}")
         return
     parts: list[str] = []
-    for place, step in enumerate(told):
+    for place, step in enumerate(changes):
         if step.same:
-            parts.append(_between(step.old, first=place == 0, last=place == len(told) - 1))
+            parts.append(_between(step.old, first=place == 0, last=place == len(changes) - 1))
             continue
         if step.old:
             parts.append(ink(_RED, f"[-{_cut(visible(' '.join(step.old)), LONGEST)}-]"))
@@ -93,7 +93,7 @@ def _rewritten(old: str, new: str, ink: _Ink) -> Iterator[str]:
 
 
 def _between(words: list[str], *, first: bool, last: bool) -> str:
-    """The words next to what differs; the others are left out."""
+    """Unchanged words, shortened to those next to a changed word."""
     if first:
         kept = words[-AROUND:]
         return visible(" ".join(kept if len(kept) == len(words) else ["…", *kept]))

@@ -1,4 +1,4 @@
-"""`fieldmouse doctor`: is this crawl directory in order, and if not, what to do."""
+"""`fieldmouse doctor`: check and repair of a crawl directory."""
 
 from __future__ import annotations
 
@@ -21,49 +21,48 @@ Examples:
   fieldmouse doctor atlas --deep
   fieldmouse doctor atlas --repair
 
-Exit code 0 means healthy, 1 that something needs mending."""
+Exit code 0 means healthy, 1 that something needs repair."""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--deep", is_flag=True, help="Read every byte of every WARC file too, with its checksums.")
-@click.option("--repair", is_flag=True, help="First mend what can be made again from the rest of the crawl.")
+@click.option("--deep", is_flag=True, help="Also read every WARC file in full and verify its checksums.")
+@click.option("--repair", is_flag=True, help="First rebuild damaged parts from the rest of the crawl.")
 @options.as_json
 def command(directory: Path, deep: bool, repair: bool, as_json: bool) -> int:
-    """Look the crawl in DIRECTORY over: settings, disk, journal, frontier, WARC files, index.
+    """Check the crawl in DIRECTORY: settings, disk, journal, frontier, WARC files, index.
 
-    It may be run while the crawl runs. It also checks the books: every URL that
-    was ever accepted must be settled or waiting. With --repair, and only then, it
-    changes something: a damaged journal, CDXJ, digest store or index is made again.
+    It may run while the crawl runs. It also checks the counts: every accepted URL
+    must be settled or waiting. Only --repair changes files: it rebuilds a damaged
+    journal, CDXJ, digest store or index.
     """
     from fieldmouse.reading.examination.opening import open_for_examination
 
     try:
-        mended = _mend(directory) if repair else []
-        return _look_over(open_for_examination(directory), deep, as_json, mended)
+        repairs = _repair(directory) if repair else []
+        return _check(open_for_examination(directory), deep, as_json, repairs)
     except OSError as trouble:
         where = trouble.filename or directory
         raise CrawlDirError(
-            f"cannot look at `{where}`: {trouble.strerror or trouble}",
-            "doctor must be able to read all of it",
+            f"cannot read `{where}`: {trouble.strerror or trouble}", "make the whole directory readable"
         ) from trouble
 
 
-def _mend(directory: Path) -> list[str]:
+def _repair(directory: Path) -> list[str]:
     from fieldmouse.repair import mend
 
-    mended = []
+    repairs = []
     for sentence in mend(directory):
-        mended.append(sentence)
-        voice.say(f"mended: {sentence}")
-    return mended
+        repairs.append(sentence)
+        voice.say(f"repaired: {sentence}")
+    return repairs
 
 
-def _look_over(home: CrawlDir, deep: bool, as_json: bool, mended: list[str]) -> int:
+def _check(home: CrawlDir, deep: bool, as_json: bool, repairs: list[str]) -> int:
     from fieldmouse.reading.examination import examine
 
     findings = list(examine(home, deep=deep))
     healthy = all(finding.healthy for finding in findings)
     if as_json:
-        voice.json({"healthy": healthy, "findings": findings, "mended": mended})
+        voice.json({"healthy": healthy, "findings": findings, "mended": repairs})
         return 0 if healthy else 1
     born = home.identity
     voice.data(
@@ -74,5 +73,5 @@ def _look_over(home: CrawlDir, deep: bool, as_json: bool, mended: list[str]) -> 
         voice.data(f"  {mark}  {finding.what:<9} {finding.says}")
         if finding.advice:
             voice.data(f"       {'':<9} -> {finding.advice}")
-    voice.data("healthy" if healthy else "something needs mending")
+    voice.data("healthy" if healthy else "something needs repair")
     return 0 if healthy else 1

@@ -1,4 +1,4 @@
-"""`fieldmouse explain`: what happened to one URL, and why its host waits."""
+"""`fieldmouse explain`: the history of one URL and the state of its host."""
 
 from __future__ import annotations
 
@@ -26,49 +26,48 @@ Examples:
 @options.also
 @options.as_json
 def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) -> int:
-    """Say when URL was seen, from where, what came of it, and how its host stands.
+    """Show when and where URL was found, its outcomes, and the state of its host.
 
-    The answer is as of the last checkpoint; it may be asked while the crawl runs.
-    With --with each crawl says what it knows, and it is told whose copy is shown.
+    The answer is as of the last checkpoint; the command may run while the crawl runs.
+    With --with every crawl is asked, and the answer names the one with the newest copy.
     """
     from fieldmouse.reading import ReadingRoom, ReadingRooms
 
-    asked = voice.as_typed(url)
+    typed_url = voice.as_typed(url)
     if others:
-        together = ReadingRooms([directory, *others]).explain(asked)
+        combined = ReadingRooms([directory, *others]).explain(typed_url)
         if as_json:
-            voice.json(_plain_together(together))
-        for line in [] if as_json else together.lines:
+            voice.json(_plain_combined(combined))
+        for line in [] if as_json else combined.lines:
             voice.data(line)
         return 0
-    told = ReadingRoom(directory).explain(asked)
+    explanation = ReadingRoom(directory).explain(typed_url)
     if as_json:
-        voice.json(_plain(told))
+        voice.json(_plain(explanation))
         return 0
-    voice.data(told.url)
-    for sentence in told.says:
+    voice.data(explanation.url)
+    for sentence in explanation.says:
         voice.data(f"  {sentence}")
     return 0
 
 
-def _plain(told: Explanation) -> dict[str, Any]:
-    """Rows travel as bare lists on disk; a reader of JSON wants their names."""
+def _plain(explanation: Explanation) -> dict[str, Any]:
+    """Explanation as a dict; rows, which are lists on disk, become dicts, too."""
     parts = {
-        "outcomes": [msgspec.structs.asdict(row) for row in told.outcomes],
-        "waiting": told.waiting and msgspec.structs.asdict(told.waiting),
-        "host": told.host and msgspec.structs.asdict(told.host),
+        "outcomes": [msgspec.structs.asdict(row) for row in explanation.outcomes],
+        "waiting": explanation.waiting and msgspec.structs.asdict(explanation.waiting),
+        "host": explanation.host and msgspec.structs.asdict(explanation.host),
     }
-    return msgspec.structs.asdict(told) | parts
+    return msgspec.structs.asdict(explanation) | parts
 
 
-def _plain_together(told: Explanations) -> dict[str, Any]:
+def _plain_combined(combined: Explanations) -> dict[str, Any]:
+    outcomes = [msgspec.structs.asdict(row) | {"directory": path} for path, row in combined.outcomes]
     return {
-        "url": told.url,
-        "place": told.place,
-        "directory": told.directory,
-        "says": told.says,
-        "outcomes": [
-            msgspec.structs.asdict(row) | {"directory": directory} for directory, row in told.outcomes
-        ],
-        "crawls": [{"directory": directory} | _plain(one) for directory, one in told.crawls.items()],
+        "url": combined.url,
+        "place": combined.place,
+        "directory": combined.directory,
+        "says": combined.says,
+        "outcomes": outcomes,
+        "crawls": [{"directory": path} | _plain(each) for path, each in combined.crawls.items()],
     }

@@ -1,4 +1,4 @@
-"""`fieldmouse export`: what is known of every page, or extracted from it, as JSON lines, CSV or Parquet."""
+"""`fieldmouse export`: pages, or rows extracted from them, as JSON lines, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
 
 CHUNK = 20_000
 
-PAGE_FIELDS = (
-    "url", "status", "fetched_at", "title", "digest", "depth", "via", "mime", "language", "charset", "size",
-    "words", "links", "canonical", "duplicate_of", "near_duplicate_of", "simhash", "indexed", "warc",
-    "offset", "seen_at", "found_as", "tries",
-)  # fmt: skip
-PAGE_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("status", "depth", "size", "words", "links", "offset", "tries"), int), "indexed": bool
-}  # fmt: skip
+_PAGE_FIELDS = """
+    url status fetched_at title digest depth via mime language charset size words links canonical duplicate_of
+    near_duplicate_of simhash indexed warc offset seen_at found_as tries
+"""
+PAGE_FIELDS = tuple(_PAGE_FIELDS.split())
+PAGE_KINDS: dict[str, Kind] = dict.fromkeys("status depth size words links offset tries".split(), int)
+PAGE_KINDS["indexed"] = bool
 FATE_FIELDS = ("kind", "reason", "detail", "target")
-"""Only with `--all`: a page has none of them."""
+"""Columns only with `--all`; a stored page has none of them."""
 PLACE_FIELD = "directory"
-"""Only with `--with`."""
+"""Column only with `--with`."""
 
 
 @click.command(
@@ -48,12 +47,14 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--to", "target", metavar="FILE", required=True, help="A .jsonl, .csv or .parquet file; - for stdout."
+    "--to",
+    "target",
+    metavar="FILE",
+    required=True,
+    help="Write a .jsonl, .csv or .parquet file; - for stdout.",
 )
-@click.option(
-    "--all", "everything", is_flag=True, help="Every outcome: also what moved, failed or was refused."
-)
-@click.option("--items", is_flag=True, help="The rows that `plugins.extract` made of the pages.")
+@click.option("--all", "everything", is_flag=True, help="Also export moved, failed and refused URLs.")
+@click.option("--items", is_flag=True, help="Export the rows that `plugins.extract` made from the pages.")
 @options.also
 @options.as_json
 def command(
@@ -61,14 +62,14 @@ def command(
 ) -> int:
     """Write one row per stored page of the crawl in DIRECTORY, as of its last checkpoint.
 
-    A page fetched more than once has one row, the newest. With --all every outcome
-    has a row, in the order they happened, with its kind and reason.
+    A page fetched several times has one row, the newest. With --all every outcome has
+    a row, in order of time, with its kind and reason.
 
-    With --items the rows are those that your own code made of the pages: of each
-    page's newest version, or with --all of every version.
+    With --items the rows are those that your own code extracted: from the newest
+    version of each page, or with --all from every version.
 
-    With --with several crawls are written as one: a page that more than one has stored
-    has one row, the newest, and a column more says in which directory that lies.
+    With --with several crawls are exported as one: a page that several have stored
+    has one row, the newest, and the column `directory` names its crawl.
     """
     writer = _writer_for(target)
     if as_json and target == "-":
@@ -77,7 +78,7 @@ def command(
             "leave out `--json`: the rows are JSON lines already",
         )
 
-    room = options.opened(directory, others).still()  # a table may be read twice
+    room = options.opened(directory, others).still()  # one snapshot: a table may be read twice
     what = "item" if items else "outcome" if everything else "page"
     table = _items(room, everything=everything) if items else _rows(room, everything=everything)
     if target == "-":
@@ -137,7 +138,7 @@ def _writer_for(target: str) -> Writer:
         return {".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet}[suffix]
     except KeyError:
         raise UsageError(
-            f"`{target}` does not say which format", "end its name in .jsonl, .csv or .parquet"
+            f"the name `{target}` has no known format", "end it in .jsonl, .csv or .parquet"
         ) from None
 
 
@@ -150,7 +151,7 @@ def _jsonl(table: Table, file: BinaryIO) -> int:
 
 
 def tame(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: one that could be gets an apostrophe before it.
+    """Cell that no spreadsheet takes for a formula: a text that looks like one gets a leading apostrophe.
 
     >>> tame("=1+1"), tame("mice"), tame("'=1+1"), tame(-5)
     ("'=1+1", 'mice', "''=1+1", -5)
@@ -158,7 +159,7 @@ def tame(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _formula(cell) else cell
 
 
-# Text that has the apostrophe already gets another, so that the way back is exact: one is taken away.
+# Text that already starts with an apostrophe gets another, so that removing one always restores the text.
 _formula = re.compile(r"'*(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])").match
 
 

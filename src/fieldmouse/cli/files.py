@@ -1,4 +1,4 @@
-"""Files that a command writes for its user: whole or not at all, and a sentence if they cannot be written."""
+"""Output files of commands: written completely or not at all, with a clear error if that fails."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fieldmouse.errors import FieldmouseError
 
 @contextmanager
 def written(path: Path) -> Iterator[BinaryIO]:
-    """The file `path` will be: its name appears when the block is left, and what went wrong leaves nothing.
+    """Open `path` for writing; the file appears when the block ends, and an exception leaves no file.
 
-    What is there already and no file (a pipe, a device) is written to as it is.
+    An existing path that is no regular file (a pipe, a device) is written directly.
     """
     try:
         with path.open("wb") if path.exists() and not path.is_file() else whole(path, ".part") as file:
             yield file
     except OSError as trouble:
         raise FieldmouseError(
-            f"cannot write `{path}`: {trouble.strerror}", "choose another place"
+            f"cannot write `{path}`: {trouble.strerror}", "choose another path"
         ) from trouble
 
 
 def write(path: Path, content: bytes, *, parents: bool = False) -> None:
-    """As `written`, of content that is at hand; with `parents` in a directory that is made if need be."""
-    with suppress(OSError):  # then the file cannot be written either, and that is told
+    """Write `content` as `written` does; with `parents`, make missing directories."""
+    with suppress(OSError):  # writing the file then fails, too, and reports the error
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
     with written(path) as file:

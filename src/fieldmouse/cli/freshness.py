@@ -1,4 +1,4 @@
-"""`fieldmouse freshness`: how fresh the copies are, and what another budget would bring."""
+"""`fieldmouse freshness`: freshness of the copies, and the effect of other budgets."""
 
 from __future__ import annotations
 
@@ -27,23 +27,20 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--budget", "budgets", metavar="RATE", multiple=True,
-    help="What would so many polls bring, such as 500/h? May be given several times.",
-)  # fmt: skip
-@click.option(
-    "--window", metavar="T", default="7d", show_default=True, help="How far back to measure, at most."
+    "--budget", "budgets", metavar="RATE", multiple=True, help="Estimate this budget (500/h); repeatable."
 )
+@click.option("--window", metavar="T", default="7d", show_default=True, help="Measure at most this far back.")
 @options.also
 @options.as_json
 def command(
     directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool
 ) -> int:
-    """Say how fresh the copies in DIRECTORY are, and what polls of them bring.
+    """Show how fresh the copies in DIRECTORY are, and how useful the polls are.
 
-    "Expected" is the share of copies that still are what their servers have, by
-    how the pages were seen to change. "Measured" is the share of time in which
-    copies were current; where a change was found, it is set inside the time
-    since the look before. Both may be asked while the crawl runs.
+    "Expected" is the share of copies that are current now, estimated from the
+    observed changes. "Measured" is the share of time in which copies were current;
+    a change is placed within the time since the previous poll. The command may run
+    while the crawl runs.
     """
     report = options.opened(directory, others).freshness(
         budgets=[3600 / _interval(text) for text in budgets], window=_seconds(window)
@@ -57,7 +54,7 @@ def command(
         voice.data()
         for line in _curve(report):
             voice.data(line)
-    for line in _eaters(report):
+    for line in _most_polled(report):
         voice.data(line)
     return 0
 
@@ -85,21 +82,23 @@ def _seconds(text: str) -> float:
 def _sentences(directory: Path, report: FreshnessReport) -> list[str]:
     pages = voice.counted(report.pages, "page")
     if not report.polls:
-        return [f"{pages}, none of them polled yet: nothing is known of how they change"]
+        return [f"{pages}, none of them polled yet: their changes are unknown"]
     useful = f"{report.useful_ratio or 0.0:.0%} of them found a change"
     polls = f"{pages}, {voice.counted(report.polls, 'poll')} so far; {useful}"
     if report.expected is None:
-        return [polls, "too few polls to say how fresh the copies are"]
-    said = [polls, f"expected: {report.expected:.1%} of the copies are current now"]
+        return [polls, "too few polls to estimate the freshness"]
+    sentences = [polls, f"expected: {report.expected:.1%} of the copies are current now"]
     if report.measured is None or report.window is None:
-        said.append("measured: too few pages were polled twice to say")
+        sentences.append("measured: too few pages were polled twice")
     else:
         span = voice.duration(report.window[1] - report.window[0])
-        said.append(f"measured: copies were current {report.measured:.1%} of the time, in the last {span}")
-    pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: what politeness allows"
+        sentences.append(
+            f"measured: copies were current {report.measured:.1%} of the time in the last {span}"
+        )
+    pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: no rate limit"
     if report.polls_an_hour and (not report.budget or report.polls_an_hour < 0.9 * report.budget):
         pace += f", {_rate(report.polls_an_hour)} used"
-    return [*said, f"{pace}, spread by the policy `{report.policy}`"]
+    return [*sentences, f"{pace}, policy `{report.policy}`"]
 
 
 def _rate(an_hour: float) -> str:
@@ -114,7 +113,7 @@ def _rate(an_hour: float) -> str:
 
 def _curve(report: FreshnessReport) -> list[str]:
     present = report.budget or report.polls_an_hour
-    rows = [("budget", "fresh in the long run", "")]
+    rows = [("budget", "long-run freshness", "")]
     for point in report.curve:
         bar = "#" * round(_BAR * point.fresh)
         here = present is not None and abs(point.budget - present) < 1e-6 * present
@@ -122,16 +121,16 @@ def _curve(report: FreshnessReport) -> list[str]:
     return list(voice.columns(rows, right=(0, 1)))
 
 
-def _eaters(report: FreshnessReport) -> list[str]:
+def _most_polled(report: FreshnessReport) -> list[str]:
     lines: list[str] = []
     if report.top_hosts:
-        rows = [("polls", "found", "pages", "the hosts that take most polls")]
+        rows = [("polls", "changes", "pages", "most polled hosts")]
         for host in report.top_hosts:
             counts = (voice.number(host.polls), voice.number(host.changes), voice.number(host.pages))
             rows.append((*counts, host.host))
         lines += ["", *voice.columns(rows, right=(0, 1, 2))]
     if report.top_pages:
-        rows = [("polls", "found", "every", "and the pages")]
+        rows = [("polls", "changes", "every", "most polled pages")]
         for page in report.top_pages:
             every = voice.duration(page.every) if page.every else "-"
             rows.append((voice.number(page.polls), voice.number(page.changes), every, page.url))

@@ -1,9 +1,8 @@
-"""Groups of commands that import a command only when it is used.
+"""Command group that imports a command only when it is used.
 
-`fieldmouse --help` must not wait for numpy, so a group knows its commands by
-name and one line, and the module of a command by a rule: `crawl` is in
-`fieldmouse.cli.crawl`, and with the shelf `lab`, `lab run` is in
-`fieldmouse.cli.lab.run`. Each such module has a `command`.
+`fieldmouse --help` must not wait for numpy. So a group holds only the name and the help line of each
+command, and derives the module: `crawl` is in `fieldmouse.cli.crawl`, and with the shelf `lab`, `lab run`
+is in `fieldmouse.cli.lab.run`. Each such module has a `command`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fieldmouse.errors import UsageError
 
 
 class LazyGroup(click.Group):
-    """A group of `verbs` (name and one line each), whose modules stand on `shelf`."""
+    """Group of commands: `verbs` maps names to help lines, `shelf` names the sub-package of their modules."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, str], shelf: str = "", **kwargs: Any):
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""`fieldmouse meadow serve`: a synthetic web on loopback that knows the truth about itself."""
+"""`fieldmouse meadow serve`: a synthetic web on loopback whose contents are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.settings import units
 
 KNOBS = {
-    "hosts": "Hosts, each on an address of its own.",
+    "hosts": "Number of hosts, each on a separate address.",
     "pages": "Pages with status 200 that may be crawled, in all.",
     "gamma": "Host i gets a share of the pages proportional to i^-gamma.",
     "seed": "The number from which everything follows.",
@@ -69,10 +69,10 @@ KNOBS = {
     "slow_seconds": "How long such a body takes.",
     "stalling": "Share of hosts where some pages never get an answer.",
 }
-"""Every knob that can be turned from the command line, and what it does."""
+"""Help text of every option of the meadow."""
 
 NOT_A_FLAG = {"follow_parent", "began", "stands_at"}
-"""For programs that start a meadow themselves."""
+"""Fields without an option, for programs that start a meadow."""
 
 DURATIONS = {"change_every", "staying", "crawl_delay", "latency", "near", "far", "slow_seconds"}
 
@@ -85,7 +85,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
 
 
 def knobs(command: Callable[..., int]) -> Callable[..., int]:
-    """An option for every knob of the meadow, with the meadow's own default."""
+    """Add an option for every field of `MeadowOptions`, with its default."""
     for field in reversed(msgspec.structs.fields(MeadowOptions)):
         if field.name in NOT_A_FLAG:
             continue
@@ -116,11 +116,11 @@ def knobs(command: Callable[..., int]) -> Callable[..., int]:
 
 @click.group()
 def command() -> None:
-    """A synthetic web on loopback, for demos, tests and benchmarks.
+    """Serve a synthetic web on loopback, for demos, tests and benchmarks.
 
-    It is made from one number: the same seed gives the same hosts, pages, links,
-    redirects and errors. It knows the truth about itself and logs who asked for
-    what and when, so that a crawl can be checked from the server's side.
+    It is generated from one number: the same seed gives the same hosts, pages, links,
+    redirects and errors. It can write a list of its URLs and a log of all requests,
+    so that a crawl can be checked from the server's side.
     """
 
 
@@ -135,9 +135,9 @@ Examples:
 @knobs
 @options.as_json
 def serve(as_json: bool, **given: Any) -> int:
-    """Serve a meadow until SIGTERM or Ctrl-C.
+    """Serve a synthetic web until SIGTERM or Ctrl-C.
 
-    One JSON line on stdout says when it is ready and where to begin:
+    When it is ready, it prints one JSON line with the seed URLs:
     {"seeds": ["http://127.0.0.1:8000/", ...], ...}. Crawl it with
     `fieldmouse crawl DIR --seed URL --allow-private --delay 0s`.
     """
@@ -148,9 +148,9 @@ def serve(as_json: bool, **given: Any) -> int:
             )
     by_default = click.get_current_context().get_parameter_source("rewriting") is ParameterSource.DEFAULT
     if given["changes"] is not None and by_default:
-        given["rewriting"] = True  # a number that differs at every look is noise to a reader
-    asked = MeadowOptions(**given)
+        given["rewriting"] = True  # a crawl would treat a changed revision number alone as noise
+    meadow_options = MeadowOptions(**given)
 
     from fieldmouse.lab.meadow.serve import serve as serve_meadow
 
-    return serve_meadow(asked)
+    return serve_meadow(meadow_options)

@@ -1,4 +1,4 @@
-"""`fieldmouse notify`: who is told of changes, what waits to be told, and does it work."""
+"""`fieldmouse notify`: channels of change notifications, their backlog, and test messages."""
 
 from __future__ import annotations
 
@@ -35,31 +35,29 @@ Exit code 1 means that a test failed."""
     metavar="[CHANNEL]",
     is_flag=False,
     flag_value=ALL,
-    help="Send a sample by command, webhook, mail, feed or apprise; by all that are set if none is named.",
+    help="Send a sample by command, webhook, mail, feed or apprise; without a name, by all that are set.",
 )
 @click.option(
-    "--skip",
-    metavar="CHANNEL",
-    help="Leave untold, for good, what waits for this channel; not while it runs.",
+    "--skip", metavar="CHANNEL", help="Drop the changes that wait for this channel; not while the crawl runs."
 )
 @options.as_json
 def command(directory: Path, test: str | None, skip: str | None, as_json: bool) -> int:
-    """Say who is told of changes in the crawl in DIRECTORY, and how many each has yet to hear of.
+    """Show the notification channels of the crawl in DIRECTORY, and the changes that wait.
 
-    It reads `[notify]` in its fieldmouse.toml. Changes are told while the crawl runs
-    (`fieldmouse crawl`, `resume`, `refresh`); this command tells nobody anything but a
-    sample, if --test asks for one. It may be used while the crawl runs.
+    The channels are set in `[notify]` of its fieldmouse.toml. Notifications are sent
+    while the crawl runs (`fieldmouse crawl`, `resume`, `refresh`); this command sends
+    only samples, with --test. It may run while the crawl runs.
     """
     from fieldmouse.notify import desk
 
     if skip is not None:
         count = desk.skip(directory, _known(skip))
-        voice.json({"skipped": count}) if as_json else voice.data(f"{counted(count, 'change')} left untold")
+        voice.json({"skipped": count}) if as_json else voice.data(f"{counted(count, 'change')} skipped")
         return 0
     if test is None:
-        return _tell(directory, desk.report(directory), as_json)
+        return _show_channels(directory, desk.report(directory), as_json)
     only = None if test == ALL else _known(test)
-    return _tell_samples(asyncio.run(desk.trials(directory, only)), as_json)
+    return _show_samples(asyncio.run(desk.trials(directory, only)), as_json)
 
 
 def _known(channel: str) -> str:
@@ -68,23 +66,23 @@ def _known(channel: str) -> str:
     return channel
 
 
-def _tell(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
+def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
     if as_json:
         voice.json(reports)
         return 0
     if not reports:
         raise FieldmouseError(
-            f"nobody is told of changes in `{directory}`",
-            f"`[notify]` in `{directory / 'fieldmouse.toml'}` says who is; see docs/guides/notify.md",
+            f"`{directory}` has no notification channel",
+            f"set one in `[notify]` of `{directory / 'fieldmouse.toml'}`; see docs/guides/notify.md",
         )
     for report in reports:
-        told = f"last told {voice.when(round(report.told_at))}" if report.told_at else "nothing told yet"
+        sent = f"last sent {voice.when(round(report.told_at))}" if report.told_at else "nothing sent yet"
         wait = f"{counted(report.waiting, 'change')} {'waits' if report.waiting == 1 else 'wait'}"
-        voice.data(f"{report.channel:<8} {report.receiver}: {told}, {wait}")
+        voice.data(f"{report.channel:<8} {report.receiver}: {sent}, {wait}")
     return 0
 
 
-def _tell_samples(trials: list[SampleReport], as_json: bool) -> int:
+def _show_samples(trials: list[SampleReport], as_json: bool) -> int:
     if as_json:
         voice.json(trials)
     for trial in trials:

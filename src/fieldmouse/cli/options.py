@@ -1,7 +1,7 @@
-"""Options that several commands share: those that change settings, `--json` and `--with`.
+"""Options shared by several commands: those that change settings, `--json` and `--with`.
 
-An option is only another spelling of a setting, so it is read by the same reader
-and fails with the same sentence. `--set` reaches every setting without an option.
+An option is another spelling of a setting, so it is parsed by the same code and fails with the same error.
+`--set` changes settings that have no option.
 """
 
 from __future__ import annotations
@@ -59,45 +59,50 @@ also = click.option(
     metavar="DIR",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Another crawl, to be read as one with this; may be repeated.",
+    help="Read this crawl together with DIRECTORY; repeatable.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of talk.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of messages.")
+
+seeds_file = click.option(
+    "--seeds-file", metavar="FILE", help="Read seeds from FILE, one URL a line, # for comments; - for stdin."
+)
+scope = click.option(
+    "--scope", metavar="MODE", help="Stay within the page, host, site or web of the seeds.  [default: site]"
+)
+config = click.option(
+    "--config", metavar="FILE", type=click.Path(path_type=Path), help="Read the settings from FILE first."
+)
 
 retry_failed = click.option(
-    "--retry-failed",
-    is_flag=True,
-    cls=RenamedOption,
-    help="Retry URLs that were given up here because a host failed.",
+    "--retry-failed", is_flag=True, cls=RenamedOption, help="Retry URLs that failed because of their host."
 )
 
 seed_redirects = click.option(
     "--follow-seed-redirects",
     is_flag=True,
     default=None,
-    help="Go on where a seed redirects to, also if that is another registered domain.",
+    help="Follow redirects of seeds, also to another registered domain.",
 )
 
 
 def opened(directory: Path, others: tuple[Path, ...]) -> ReadingRoom | ReadingRooms:
-    """The crawl in a directory, or several as one where `--with` named others."""
+    """Reader of the crawl in `directory`, together with those that `--with` names."""
     from fieldmouse.reading import ReadingRoom, ReadingRooms
 
     return ReadingRooms([directory, *others]) if others else ReadingRoom(directory)
 
 
 def limits(command: F) -> F:
-    """The options that make sense at any time of a crawl's life."""
+    """Add the options of commands that start or continue a crawl."""
     command = polite(command)
     for option in reversed(
         [
             click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
             click.option(
-                "--time",
-                metavar="T",
-                help="Ask nobody after this long, such as 10m, and store what there is; 0s for no limit.",
+                "--time", metavar="T", help="Stop fetching after this time, such as 10m; 0s for no limit."
             ),
             click.option(
-                "--depth", metavar="N", help='Links to follow away from a seed; "none" for no limit.'
+                "--depth", metavar="N", help='Follow at most N links from a seed; "none" for no limit.'
             ),
         ]
     ):
@@ -106,33 +111,33 @@ def limits(command: F) -> F:
 
 
 def polite(command: F) -> F:
-    """The options of every command that asks servers for something."""
+    """Add the options of every command that makes requests."""
     for option in reversed(
         [
             click.option(
-                "--delay", metavar="T", help="Between two requests to one host, such as 1s or 500/h."
+                "--delay", metavar="T", help="Wait between two requests to one host, such as 1s or 500/h."
             ),
-            click.option("--concurrency", metavar="N", cls=RenamedOption, help="Most fetches at a time."),
             click.option(
-                "--control",
-                metavar="MODE",
-                help="fixed, thresholds or auto: who decides how many of them work.",
+                "--concurrency", metavar="N", cls=RenamedOption, help="Run at most N fetches at once."
             ),
-            click.option("--contact", metavar="MAIL", help="Where you can be reached; servers are told."),
+            click.option(
+                "--control", metavar="MODE", help="Control the concurrency by fixed, thresholds or auto."
+            ),
+            click.option("--contact", metavar="MAIL", help="Send servers your contact address."),
             click.option("--allow-private", is_flag=True, help="Also visit loopback and private addresses."),
             click.option(
                 "--resolve",
                 metavar="PATTERN=ADDR[:PORT]",
                 multiple=True,
-                help="Address of a name, instead of DNS.",
+                help="Use this address for a name, instead of DNS.",
             ),
-            click.option("--progress", metavar="T", help="Print a line this often even without a terminal."),
+            click.option("--progress", metavar="T", help="Print a progress line every T, such as 5s."),
             click.option(
                 "--set",
                 "changes",
                 metavar="SECTION.KEY=VALUE",
                 multiple=True,
-                help="Any setting of fieldmouse.toml, written as there; text needs no quotes.",
+                help="Change a setting of fieldmouse.toml, such as buffer.pages=500.",
             ),
         ]
     ):
@@ -141,7 +146,7 @@ def polite(command: F) -> F:
 
 
 def progress_every(given: Mapping[str, Any]) -> float | None:
-    """Seconds between progress lines where there is no terminal; None for silence."""
+    """Seconds between progress lines without a terminal; None for no lines."""
     if given["progress"] is None:
         return None
     try:
@@ -151,28 +156,28 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
 
 
 def asked(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
-    """The short words among the options that were given, and what `--set` changes."""
+    """Settings given by named options, and those given by `--set`."""
     words = {word: given.get(word) or None for word in SETTING_OF}
     return words, spellings.renamed(changes(given.get("changes", ())))
 
 
 def changes(words: Iterable[str]) -> dict[str, str]:
-    """What `--set KEY=VALUE` says, the last word of each key.
+    """Parsed `--set KEY=VALUE` options; the last value of a key wins.
 
     >>> changes(["delta = 3", "delta=4"])
     {'delta': '4'}
     """
-    said = {}
+    values = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"`--set {word}` has no value", f"write it as `--set {key}=VALUE`")
-        said[key.strip()] = value.strip()
-    return said
+        values[key.strip()] = value.strip()
+    return values
 
 
 def modes(about: str) -> Callable[[F], F]:
-    """The option `--modes`: numbers of robots, written as 1,4,16; a tuple, or None if it is not given."""
+    """Add the option `--modes`: numbers of fetch workers such as 1,4,16, as a tuple; None if not given."""
     return click.option("--modes", metavar="N,N,...", callback=_read_modes, help=about)
 
 
@@ -181,5 +186,5 @@ def _read_modes(ctx: click.Context, param: click.Parameter, value: str | None) -
         return None
     words = value.replace(",", " ").split()
     if not words or not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
-        raise UsageError(f"`--modes {value}` names no numbers of robots", "write them as --modes 1,4,16")
+        raise UsageError(f"`--modes {value}` is no list of numbers", "write it as --modes 1,4,16")
     return tuple(int(word) for word in words)

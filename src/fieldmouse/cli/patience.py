@@ -1,8 +1,8 @@
-"""Long computing that Ctrl-C can end.
+"""Long computations that Ctrl-C can interrupt.
 
-A compiled kernel hears nothing until it is done. So it works in a thread that dies
-with us, and we, who can be interrupted, wait for it. (`aside` does the same for
-an event loop; importing the agent would take as long as most of what is computed here.)
+A compiled kernel does not react to signals. So it runs in a daemon thread, and the main thread, which can be
+interrupted, waits for it. (`aside` does the same for an event loop, but takes longer to import than most of
+these computations run.)
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 def interruptible(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` returns or raises.
+    """Run `work` in a daemon thread and return or raise its result.
 
     >>> interruptible(divmod, 7, 3)
     (2, 1)
     """
-    answer: Future[T] = Future()
+    future: Future[T] = Future()
 
     def compute() -> None:
         try:
-            answer.set_result(work(*args, **kwargs))
-        except BaseException as trouble:  # told to whoever waits
-            answer.set_exception(trouble)
+            future.set_result(work(*args, **kwargs))
+        except BaseException as trouble:  # raised in the waiting thread
+            future.set_exception(trouble)
 
     Thread(target=compute, daemon=True).start()
-    return answer.result()
+    return future.result()

@@ -1,4 +1,4 @@
-"""How a crawl is shown while it runs, and what is said of it when it ends."""
+"""Progress line of a running crawl, and its summary for people."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
 
 WINDOW = 10.0
-"""Seconds over which the speed is averaged: long enough to be read, short enough to be current."""
+"""Seconds over which the speed is averaged."""
 
 
 class Progress:
-    """The line of vital signs, once a second on a terminal, every few seconds elsewhere if at all."""
+    """Progress line: updated once a second on a terminal, printed every `every` seconds elsewhere.
+
+    `every` None prints no lines without a terminal. With `polls` the line counts polls; `budget` is the
+    seconds between two polls, None for no limit. With `network` the hosts are those that this agent holds
+    now, and the waiting URLs are those of all agents.
+    """
 
     def __init__(
-        self, *, every: float | None = None, polls: bool = False, budget: float | None = None,
+        self,
+        *,
+        every: float | None = None,
+        polls: bool = False,
+        budget: float | None = None,
         network: bool = False,
-    ):  # fmt: skip
-        """`every`: seconds between lines when there is no terminal; None for silence.
-
-        With `polls` it is about these; their `budget` is seconds between two. In a `network` hosts come to an
-        agent and go, and what waits waits for all of them.
-        """
+    ):
         self._polls, self._budget, self._network = polls, budget, network
         self._first: Reading | None = None
         self._live = voice.LiveLine() if voice.on_terminal() else None
         self._every = every
-        self._told_at = 0.0
+        self._printed_at = 0.0
         self._recent: deque[tuple[float, int]] = deque()
 
     def show(self, reading: Reading) -> None:
@@ -47,8 +51,8 @@ class Progress:
             self._recent.popleft()
         if self._live is not None:
             self._live.show(self.line(reading))
-        elif self._every is not None and reading.at - self._told_at >= self._every:
-            self._told_at = reading.at
+        elif self._every is not None and reading.at - self._printed_at >= self._every:
+            self._printed_at = reading.at
             voice.say(self.line(reading))
 
     def line(self, reading: Reading) -> str:
@@ -58,7 +62,7 @@ class Progress:
         hosts = f"{counted(reading.front, 'host')} held" if self._network else counted(reading.hosts, "host")
         return (
             f"{counted(reading.pages, 'page')}  {count(self._speed())}/s  {hosts}"
-            f" ({count(reading.ready)} ready)  buffer {reading.buffered}  robots {reading.robots}"
+            f" ({count(reading.ready)} ready)  buffer {reading.buffered}  fetching {reading.robots}"
             f"  waiting {count(reading.waiting)}{' for all' * self._network}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
             + _rest(reading)
@@ -71,11 +75,11 @@ class Progress:
         return (
             f"{counted(polls, 'poll')}  {self._pace()}{useful}"
             f"  changed {count(changed)}  gone {count(gone)}  new {count(reading.seen - first.seen)}"
-            f"  on their way {count(reading.polling)}  robots {reading.robots}" + _rest(reading)
+            f"  in flight {count(reading.polling)}  fetching {reading.robots}" + _rest(reading)
         )
 
     def _pace(self) -> str:
-        """Polls done, beside the budget if there is one."""
+        """Rate of polls, with the budget if there is one."""
         speed = self._speed()
         if self._budget is None:
             return voice.rate(speed) if speed else "0/s"
@@ -91,7 +95,7 @@ class Progress:
 
 
 def _rest(reading: Reading) -> str:
-    """What a crawl waits for that makes no request just now; "" if it is only for moments."""
+    """What an idle crawl waits for; "" if the next request is due within a second."""
     seconds = reading.next_at - reading.at
     if seconds < 1.0:
         return ""
@@ -105,7 +109,7 @@ def _rest(reading: Reading) -> str:
 def shown(
     *, every: float | None = None, polls: bool = False, budget: float | None = None, network: bool = False
 ) -> Iterator[Progress]:
-    """A progress line for as long as the block lasts; see `Progress`."""
+    """Show a progress line while the block runs; see `Progress`."""
     progress = Progress(every=every, polls=polls, budget=budget, network=network)
     try:
         yield progress
@@ -114,44 +118,44 @@ def shown(
 
 
 def budget(seconds: float | None) -> str:
-    """A budget of one poll in so many seconds, for people."""
-    return "what politeness allows" if seconds is None else voice.rate(1 / seconds)
+    """Budget of one poll in `seconds`, as text."""
+    return "no rate limit" if seconds is None else voice.rate(1 / seconds)
 
 
 def beginning(settings: Settings, directory: str, order: Order | None) -> str:
-    """What is about to be done."""
+    """First line of output: the task, the directory and the user agent."""
     agent = settings.crawl.user_agent
     if order is None:
         return f"crawling into `{directory}` as {agent}"
-    how = "one round" if order.once else f"by `{settings.refresh.policy}`"
-    return f"refreshing `{directory}` as {agent}: {how}, at {budget(settings.refresh.budget)}"
+    how = "one round" if order.once else f"policy `{settings.refresh.policy}`"
+    return f"refreshing `{directory}` as {agent}: {how}, {budget(settings.refresh.budget)}"
 
 
 def tell(summary: Summary, settings: Settings, directory: str, order: Order | None = None) -> None:
-    """The end of a crawl in a few sentences, and what can be done next."""
+    """Print the summary of a crawl and a hint for the next command."""
     count = voice.number
     if summary.refreshed is not None:
         voice.say(f"{summary.refreshed}")
         if summary.refreshed.useful_ratio is not None:
-            voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls showed something new")
+            voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls found a change")
         for reason, times in sorted(summary.refreshed.reasons.items(), key=lambda item: -item[1])[:6]:
             voice.say(f"  {count(times):>7}  {reason}")
         for rest in summary.refreshed.resting[:6]:
             voice.say(f"{rest}; its pages come first in the next round")
     speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
-    # Where others were fetched before, only the time is of this run. The speed is rounded.
-    alone = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1
-    # Hosts that come to an agent of a network have mostly given others pages before.
+    # Earlier runs may have fetched pages; then only the time is of this run. The speed is rounded.
+    first_run = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1
+    # In a cluster most hosts have given pages to other agents, too, so their number is left out.
     hosts = f" from {counted(summary.giving_hosts, 'host')}" if summary.whole is None else ""
     voice.say(
         f"{counted(summary.pages, 'page')}{hosts},"
-        f" {voice.size(summary.bytes)}{', in' if alone else '; this run took'}"
+        f" {voice.size(summary.bytes)}{', in' if first_run else '; this run took'}"
         f" {voice.duration(summary.seconds)}{speed}"
     )
     others = f"{count(summary.moved)} moved, {count(summary.refused)} refused, {count(summary.failed)} failed"
     if summary.whole is None:
         voice.say(f"{counted(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting")
-    else:  # what waits is nobody's own
+    else:  # waiting URLs belong to no agent
         voice.say(f"{counted(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}")
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
         voice.say(f"  {count(times):>7}  {reason}")
@@ -159,12 +163,12 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.say(f"{counted(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
     for channel, changes in summary.untold.items():
         verb = "waits" if changes == 1 else "wait"
-        voice.say(f"{counted(changes, 'change')} {verb} to be told by {channel}, in the next run")
+        voice.say(f"{counted(changes, 'change')} {verb} to be sent by {channel} in the next run")
     if summary.lost:
         voice.say(
             f"error: {counted(summary.lost, 'URL')} cannot be accounted for, which is a bug in fieldmouse"
         )
-        voice.hint(f"`fieldmouse doctor {typed(directory)}` says more; please report it")
+        voice.hint(f"run `fieldmouse doctor {typed(directory)}` for details, and please report it")
     if summary.whole is not None:
         voice.say(
             f"all agents together: {counted(summary.whole.pages, 'page')},"
@@ -174,10 +178,10 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
     if summary.exit in (3, 130) and summary.whole is not None:
         again = command_of(Path(directory))
         limit = {StoppedBy.PAGES: "--pages N", StoppedBy.TIME: "--time T"}.get(summary.stopped_by)
-        if limit is not None:  # it is the crawl's, and counts from its beginning
-            voice.hint(f"a higher limit lets it go on, or 0 for none: `{again} {limit}`, for each agent")
+        if limit is not None:  # the limit counts from the start of the whole crawl
+            voice.hint(f"continue with a higher limit, or 0 for none, on each agent: `{again} {limit}`")
         else:
-            voice.hint(f"the same command lets it go on: `{again}`")
+            voice.hint(f"continue with `{again}`")
     elif summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
         voice.hint(
@@ -185,18 +189,18 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
             f"{' and the same options' * (order is not None)}"
         )
     elif order is not None and summary.waiting:
-        voice.hint(f"`fieldmouse refresh {typed(directory)} --continue` fetches them, too")
+        voice.hint(f"fetch them, too, with `fieldmouse refresh {typed(directory)} --continue`")
     elif order is not None:
-        voice.hint(f"`fieldmouse freshness {typed(directory)}` says how fresh the copies are")
+        voice.hint(f"see how fresh the copies are with `fieldmouse freshness {typed(directory)}`")
     elif summary.pages and summary.whole is not None:
         voice.hint(
-            f"search it with `fieldmouse search {typed(directory)} --with OTHER-DIR WORDS`, all agents as one"
+            f"search all agents' pages with `fieldmouse search {typed(directory)} --with OTHER-DIR WORDS`"
         )
     elif summary.pages:
         voice.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
     if summary.whole is not None and not summary.exit and OF_HOSTS & summary.reasons.keys():
         again = command_of(Path(directory))
-        voice.hint(f"when the hosts that failed here can be reached again: `{again} --retry-failed`")
+        voice.hint(f"once the failed hosts are reachable again, run `{again} --retry-failed`")
 
 
 def _ending(summary: Summary, settings: Settings) -> str:
@@ -211,10 +215,8 @@ def _ending(summary: Summary, settings: Settings) -> str:
         case StoppedBy.TIME:
             return f"stopped by the limit of {voice.duration(settings.crawl.time)}; {waiting}"
         case StoppedBy.DISK:
-            return (
-                f"stopped: less than {voice.size(settings.storage.min_free)} are free on the disk; {waiting}"
-            )
+            return f"stopped: less than {voice.size(settings.storage.min_free)} free on the disk; {waiting}"
         case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
         case StoppedBy.DRAINED:
-            return f"asked to leave (`fieldmouse cluster drain`); {waiting} for others"
+            return f"left on request (`fieldmouse cluster drain`); {waiting} for other agents"

@@ -1,4 +1,4 @@
-"""`fieldmouse resume`: a crawl goes on where its last checkpoint stands."""
+"""`fieldmouse resume`: continuation of a crawl from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -26,22 +26,19 @@ Examples:
   fieldmouse resume atlas --retry-failed"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--seed", "seeds", metavar="URL", multiple=True, help="Begin here, too; may be given many times."
-)
+@click.option("--seed", "seeds", metavar="URL", multiple=True, help="Add this seed to the crawl; repeatable.")
 @options.retry_failed
 @options.limits
 @options.as_json
 def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json: bool, **given: Any) -> int:
     """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
 
-    The settings are those of its fieldmouse.toml; options change them for this run
-    only. A limit that has been reached has done its work: without a new one the
-    crawl goes on to its end. Seeds given here, or added to that file, are visited if
-    they are new, and those given here are added to the file. With --retry-failed hosts
-    that were given up (no address, no connection, no robots.txt) get another chance,
-    and their URLs are visited again; with --allow-private also hosts that were refused
-    for a private address.
+    The settings come from its fieldmouse.toml; options change them for this run only.
+    A limit that has been reached is lifted unless a new one is given. Seeds given here
+    are added to that file. New seeds, given here or in the file, are visited. With
+    --retry-failed the URLs of failed hosts (no address, no connection, no robots.txt)
+    are visited again; together with --allow-private also those of hosts that were
+    refused for a private address.
     """
     every = options.progress_every(given)
     with voice.talk_only():
@@ -54,7 +51,7 @@ def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json
 
 def tell_forgiven(forgiven: Forgiven) -> None:
     hosts, urls = counted(forgiven.hosts, "host"), counted(forgiven.urls, "URL")
-    voice.say(f"forgave {hosts} and {urls}" if forgiven.hosts else "there was nothing to forgive")
+    voice.say(f"retrying {hosts} and {urls}" if forgiven.hosts else "no failed host to retry")
 
 
 def _tell_lifted(plan: Plan) -> None:
@@ -62,11 +59,11 @@ def _tell_lifted(plan: Plan) -> None:
         return
     kept = settings_file.load(plan.directory / "fieldmouse.toml").crawl
     if "pages" in plan.lifted:
-        voice.say(f"the limit of {counted(kept.pages, 'page')} was reached; going on without it")
+        voice.say(f"the limit of {counted(kept.pages, 'page')} was reached; continuing without it")
     if "time" in plan.lifted:
-        voice.say(f"the limit of {voice.duration(kept.time)} was reached; going on without it")
+        voice.say(f"the limit of {voice.duration(kept.time)} was reached; continuing without it")
 
 
 def _tell_added(plan: Plan) -> None:
-    """That a scope which they change looks forward only, the crawl says itself."""
+    """Report the added seeds; the crawl itself notes that a changed scope applies to new links only."""
     voice.say(f"{counted(len(plan.added), 'seed')} added")

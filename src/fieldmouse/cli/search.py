@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,15 +19,15 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class SearchCommand(click.Command):
-    """A command whose words may begin with a minus sign.
+    """Command whose words may begin with a minus sign.
 
-    Such a word is to be left out, and is no cluster of options: click would read `-hotel` as `-h` and more.
-    Only `-h` itself is the help, as in every command.
+    Such a word is excluded from the search. Click would read `-hotel` as `-h` and further short options. Only
+    `-h` itself shows the help, as in every command.
     """
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        # Not a setting of the context: click keeps the option that the first context asked for, and a
-        # context made elsewhere, for a list of all commands say, takes `-h` over from its parent.
+        # Not a context setting: click caches the help option of the first context, and a context made
+        # elsewhere, such as for a list of all commands, inherits `-h` from its parent.
         return ["--help"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -49,14 +49,13 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Most results.")
-@click.option("--versions", is_flag=True, help="Also in versions that pages had before, and in pages gone.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Show at most N results."
+)
+@click.option("--versions", is_flag=True, help="Also search old versions of pages, and pages that are gone.")
 @options.also
 @options.as_json
-def command(
-    directory: Path, words: tuple[str, ...], limit: int, versions: bool, others: tuple[Path, ...],
-    as_json: bool,
-) -> int:  # fmt: skip
+def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool, **given: Any) -> int:
     """Search the pages of the crawl in DIRECTORY for WORDS, best match first.
 
     \b
@@ -65,52 +64,53 @@ def command(
       mouse -computer    not this word
       mouse OR vole      one of them
       title:mouse        in the title
-      host:example.org   on this host or one below it
+      host:example.org   on this host or a subdomain of it
 
-    Nothing you type is an error: punctuation inside a word (don't, std::vector)
-    is understood, and a word that begins with two dashes is a word. Words behind --
-    are never options: `mouse -- -h` leaves out the word h, while -h alone is the
-    help. When nothing is found the exit code is 0, and --json prints an empty list.
+    Every query is valid: punctuation inside a word (don't, std::vector) is
+    understood, and a word that begins with two dashes is a word. Words after --
+    are never options: `mouse -- -h` excludes the word h, while -h alone shows the
+    help. Without results the exit code is 0, and --json prints an empty list.
 
-    The words that were found are bold on a terminal. In --json they stand between **.
+    Matching words are bold on a terminal. In --json they stand between **.
 
-    With --with the pages of several crawls are ranked as if they were in one, and
-    of a page that more than one has stored only the newest copy is found.
+    With --with the pages of several crawls are ranked together. Only the newest
+    copy of a page that several crawls have stored is found.
 
-    With --versions, what pages said before they were changed, moved or gone is found, too:
-    each version is a result of its own. Old versions are read from the archive, which
-    takes some 2 ms for each of them.
+    With --versions old versions of pages that were changed, moved or gone are found,
+    too; each version is a separate result. Old versions are read from the archive,
+    which takes about 2 ms each.
     """
-    question = voice.as_typed(" ".join(words))
+    others = given["others"]
+    query = voice.as_typed(" ".join(words))
     room = options.opened(directory, others)
-    hits: Sequence[Hit] = room.search(question, limit) if not versions else ()
+    hits: Sequence[Hit] = room.search(query, limit) if not versions else ()
     more: Sequence[dict[str, object]] = [{}] * len(hits)
     if versions:
-        hits = found = room.search_versions(question, limit)
-        more = [{"at": hit.at, "version": hit.version, "newest": hit.newest} for hit in found]
-    if as_json:
-        voice.json([_plain(hit, placed=bool(others)) | told for hit, told in zip(hits, more, strict=True)])
+        hits = version_hits = room.search_versions(query, limit)
+        more = [{"at": hit.at, "version": hit.version, "newest": hit.newest} for hit in version_hits]
+    if given["as_json"]:
+        voice.json([_plain(hit, placed=bool(others)) | extra for hit, extra in zip(hits, more, strict=True)])
         return 0
     if not hits:
-        where = " or ".join(f"`{one}`" for one in (directory, *others))
-        voice.say(f"no page in {where} has: {question}")
+        where = " or ".join(f"`{path}`" for path in (directory, *others))
+        voice.say(f"no page in {where} matches: {query}")
         return 0
-    for place, (hit, told) in enumerate(zip(hits, more, strict=True), 1):
+    for place, (hit, version) in enumerate(zip(hits, more, strict=True), 1):
         voice.data(f"{place:>2}. {hit.title or hit.url}")
         voice.data(f"    {hit.url}" + (f"  in `{hit.directory}`" if others else ""))
         if versions:
-            voice.data(f"    version {told['version']}, {_when(told)}")
+            voice.data(f"    version {version['version']}, {_when(version)}")
         for line in snippet_lines(hit.pieces, bold=voice.coloured()):
             voice.shown(f"    {line}")
     return 0
 
 
 def snippet_lines(pieces: Sequence[Piece], *, bold: bool) -> Iterator[str]:
-    """A snippet in lines; with `bold`, found words are in bold type. The page's own text is made visible."""
+    """Wrap a snippet into lines; with `bold`, matching words are bold. The page's text is sanitized."""
     text, marks = "", list[tuple[int, int]]()
-    for piece, found in pieces:
+    for piece, matches in pieces:
         start, text = len(text), text + voice.visible(piece)
-        if found:
+        if matches:
             marks.append((start, len(text)))
     end = 0
     for line in textwrap.wrap(text, WIDTH):
@@ -120,7 +120,7 @@ def snippet_lines(pieces: Sequence[Piece], *, bold: bool) -> Iterator[str]:
 
 
 def _emphasised(text: str, start: int, end: int, marks: Sequence[tuple[int, int]]) -> str:
-    """`text[start:end]` with the parts of it that `marks` cover in bold type."""
+    """`text[start:end]` with the parts that `marks` cover in bold."""
     shown, at = "", start
     for first, last in marks:
         first, last = max(first, start), min(last, end)
@@ -131,12 +131,10 @@ def _emphasised(text: str, start: int, end: int, marks: Sequence[tuple[int, int]
 
 
 def _plain(hit: Hit, *, placed: bool) -> dict[str, object]:
-    plain: dict[str, object] = {
-        "url": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score
-    }  # fmt: skip
+    plain = {name: getattr(hit, name) for name in ("url", "title", "snippet", "score")}
     return plain | {"directory": str(hit.directory)} if placed else plain
 
 
-def _when(told: dict[str, object]) -> str:
-    seen = voice.when(round(float(str(told["at"]))))
-    return f"shown since {seen}" if told["newest"] else f"of {seen}, no longer shown"
+def _when(version: dict[str, object]) -> str:
+    seen = voice.when(round(float(str(version["at"]))))
+    return f"current since {seen}" if version["newest"] else f"of {seen}, no longer current"

@@ -1,13 +1,12 @@
-"""What whoever runs the crawl asks of it while it runs: to stop, or to stop at once.
+"""Signal handlers of a crawl: stop in order, then stop at once.
 
-SIGINT (Ctrl-C), SIGTERM (`kill`, `timeout`, a service that is stopped) and SIGHUP (the
-terminal was closed) all mean the same. The first is answered at once in words, and the
-crawl comes to an orderly end. The second ends it where it stands, which is no worse
-than a kill. Worker processes ignore all of them: the agent decides what they mean.
+SIGINT (Ctrl-C), SIGTERM (`kill`, `timeout`, a stopped service) and SIGHUP (closed terminal) mean the same.
+The first signal prints a message at once and ends the crawl in order. The second ends it where it is, which
+is no worse than a kill. Worker processes ignore these signals: the crawler decides.
 
-The handlers stand before the event loop runs and after it has ended, so that no moment
-of a crawl answers a signal with a traceback. Before that, while a crawl is planned, modules are
-loaded or a board is waited for, there is nothing to bring to an end: a signal just ends it (`heed_signals`).
+The handlers are installed before the event loop starts and removed after it has ended, so that a signal never
+causes a traceback. Before that, while the crawl is planned, modules are loaded or the coordinator does not
+answer yet, there is no state to save: a signal simply ends the process (`heed_signals`).
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from fieldmouse.errors import StoppedAtOnce
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ECHO = 0.5
-"""Seconds in which a signal is the one before: `timeout` sends each to us and to our group."""
+"""Seconds within which a second signal counts as the same: `timeout` signals the process and its group."""
 
 
 def heed_signals() -> None:
-    """From now on every signal to stop is what Ctrl-C is to Python, until `Signals` knows better."""
+    """Let every stop signal raise `KeyboardInterrupt`, until `Signals` takes over."""
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 
 
 class Signals:
-    """A context: within it, signals to stop are answered. `say` gets the words."""
+    """Context manager that handles stop signals; `say` prints its messages."""
 
     def __init__(self, say: Callable[[str], None] = lambda words: None):
         self._say = say
         self._before: dict[int, Any] = {}
         self._heard_at = 0.0
         self._soon: Callable[[Callable[[], None]], object] | None = None
-        self._stop: Callable[[], str] = lambda: "as soon as the crawl is open"
+        self._stop: Callable[[], str] = lambda: "as soon as the crawl has started"
         self._hurry: Callable[[], None] | None = None
         self._over = False
         self.asked = False
@@ -49,7 +48,7 @@ class Signals:
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
-                # Whoever started us with `nohup` does not want to hear of a closed terminal.
+                # `nohup` ignores SIGHUP, and that must stay so.
                 if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._received)
         return self
@@ -64,16 +63,16 @@ class Signals:
     def obey(
         self, soon: Callable[[Callable[[], None]], object], stop: Callable[[], str], hurry: Callable[[], None]
     ) -> None:
-        """A loop runs now, in which `soon` calls what it is given.
+        """Handle signals in the running event loop; `soon` calls a function there, from any thread.
 
-        There a first signal calls `stop`, which says what is left to do, and a second one `hurry`.
+        The first signal calls `stop`, which describes the remaining work; the second calls `hurry`.
         """
         self._soon, self._stop, self._hurry = soon, stop, hurry
         if self.asked:
             stop()
 
     def ended(self) -> None:
-        """The loop is no more, and there is nothing left to stop."""
+        """Note that the event loop has ended, so that no work is left to stop."""
         self._soon = self._hurry = None
         self._over = True
 
@@ -85,17 +84,17 @@ class Signals:
         answer = self._second if self.asked else self._first
         self.asked = True
         if self._soon is not None:
-            self._soon(answer)  # not here: we may be in the middle of a line that is printed
+            self._soon(answer)  # not here: the signal may interrupt a print
         else:
             answer()
 
     def _first(self) -> None:
         if not self._over:
-            self._say(f"stopping: {self._stop()}; once more to stop at once")
+            self._say(f"stopping: {self._stop()}; repeat to stop at once")
 
     def _second(self) -> None:
         self._say("stopped at once; nothing is lost: the next run fetches the last pages again")
-        # Whoever asks a third time does not want to hear from us.
+        # A third signal kills the process without a message.
         for number in self._before:
             signal.signal(number, signal.SIG_DFL)
         if self._hurry is None:

@@ -1,9 +1,8 @@
-"""Rows on their way to a file: which columns there are, and what kind of value each holds.
+"""Table of rows with a type for each column, for CSV and Parquet files.
 
-Pages have the same columns always. Rows that somebody's code extracted have whatever
-it gave them, so where a format wants columns all rows are looked at first: a column
-whose values are of one kind has that kind, all others are text, with lists and
-tables written as JSON.
+Pages always have the same columns. Rows extracted by user code may have any, so the columns are found by
+reading all rows first: a column with values of one type has that type, all other columns are text, with
+lists and tables written as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Table:
-    """Rows that can be read again from the beginning; without `fields` they are found by reading."""
+    """Rows that can be read several times; without `fields`, the columns are found by reading all rows."""
 
     def __init__(
         self,
@@ -37,20 +36,20 @@ class Table:
         """The kind of each column, in the order of columns."""
         if self._fields is not None:
             return {field: self._given.get(field, str) for field in self._fields}
-        found: dict[str, set[Kind]] = {}
+        kinds_of: dict[str, set[Kind]] = {}
         for row in self.rows():
             for field, value in row.items():
-                found.setdefault(field, set())
+                kinds_of.setdefault(field, set())
                 if value is not None:
-                    found[field].add(_kind_of(value))
-        return {field: _joined(kinds) for field, kinds in found.items()}
+                    kinds_of[field].add(_kind_of(value))
+        return {field: _joined(kinds) for field, kinds in kinds_of.items()}
 
     @property
     def fields(self) -> tuple[str, ...]:
         return tuple(self.kinds)
 
     def cells(self) -> Iterator[Row]:
-        """The rows with each value of its column's kind."""
+        """Rows with each value converted to the type of its column."""
         kinds = self.kinds
         for row in self.rows():
             yield {field: _cell(row.get(field), kind) for field, kind in kinds.items()}
@@ -64,7 +63,7 @@ def _kind_of(value: object) -> Kind:
 
 
 def _joined(kinds: set[Kind]) -> Kind:
-    """The kind that holds values of all these.
+    """Type that can hold values of all these types.
 
     >>> _joined({int, float}), _joined({int, str}), _joined({bool})
     (<class 'float'>, <class 'str'>, <class 'bool'>)
@@ -78,7 +77,7 @@ def _cell(value: object, kind: Kind) -> object:
     if value is None or type(value) is kind:
         return value
     if kind is str and isinstance(value, str):
-        return str.__str__(value)  # a word of an enumeration is text already
+        return str.__str__(value)  # a member of a string enum is text already
     if kind is float and type(value) is int:
         return float(value)
     return _encode(value).decode() if kind is str else value

@@ -1,8 +1,7 @@
-"""The only module that prints: data to stdout, talk to stderr.
+"""Console output: data to stdout, messages to stderr; the only module that prints.
 
-Talk is for people and is readable without colour. With `--json` there is no talk:
-one JSON value on stdout is all a program gets, errors included. Much of what is said was
-written by strangers, so every line passes `visible` on its way out.
+Messages are for people and readable without colour. With `--json` there are none: a program gets one JSON
+value on stdout, also for an error. Lines may contain untrusted text, so every line passes `visible`.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 NOTES = "fieldmouse.agent.crawlscope"
-"""The logger whose notes, which are no warnings, are for people too: what joined the scope."""
+"""Logger whose notes (level INFO) are shown as well: sites that joined the scope."""
 
 _muted = False
 
 
 def say(sentence: str) -> None:
-    """One line of talk."""
+    """Print one message, unless messages are muted."""
     if not _muted:
         urge(sentence)
 
 
 def urge(sentence: str) -> None:
-    """One line of talk that is said even if a program listens to our data: somebody waits for an answer."""
+    """Print one message also with `--json`, such as the answer to Ctrl-C."""
     with _listener_may_leave():
         print(visible(sentence, lines=True), file=sys.stderr, flush=True)
 
@@ -52,24 +51,24 @@ def hint(sentence: str) -> None:
 
 
 def data(line: str = "") -> None:
-    """One line of data."""
+    """Print one line of data."""
     with _reader_may_leave():
         print(visible(line))
 
 
 def shown(line: str) -> None:
-    """One line of data that is visible already, and may have colours of ours in it."""
+    """Print one line of data that is sanitized already and may contain colours."""
     with _reader_may_leave():
         print(line)
 
 
 def coloured() -> bool:
-    """Whether data may have colours: on a terminal, unless its user wants none (https://no-color.org)."""
+    """Whether data may have colours: on a terminal without NO_COLOR (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def json(value: object) -> None:
-    """One JSON value on one line of stdout."""
+    """Print one JSON value on one line."""
     with _reader_may_leave():
         sys.stdout.flush()
         sys.stdout.buffer.write(escape_json(msgspec.json.encode(value)) + b"\n")
@@ -77,7 +76,7 @@ def json(value: object) -> None:
 
 
 def error(message: str, advice: str = "", *, as_json: bool = False) -> None:
-    """What happened, to which thing, and what to do next."""
+    """Print an error and a hint about the next step."""
     if as_json:
         json({"error": message, "hint": advice})
         return
@@ -87,26 +86,26 @@ def error(message: str, advice: str = "", *, as_json: bool = False) -> None:
 
 
 def as_typed(word: str) -> str:
-    """A word of the command line as text, whatever the locale; bytes that are no text become U+FFFD."""
+    """Command-line argument as UTF-8 text in every locale; invalid bytes become U+FFFD."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def mute(muted: bool) -> None:
-    """Whether a program is listening, which wants data and no talk."""
+    """Turn messages off or on."""
     global _muted
     _muted = muted
 
 
 @contextmanager
 def talk_only() -> Iterator[None]:
-    """What others print in here is talk: code of the user's own runs, and stdout is for data."""
+    """Redirect prints in the block to stderr: the user's plug-ins may run there, and stdout is for data."""
     with redirect_stdout(sys.stderr):
         yield
 
 
 @contextmanager
 def data_stream() -> Iterator[BinaryIO]:
-    """stdout as a file of bytes, for data too long to hold."""
+    """stdout as a binary file, for data that may not fit in memory."""
     with _reader_may_leave():
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -114,17 +113,17 @@ def data_stream() -> Iterator[BinaryIO]:
 
 
 def on_terminal() -> bool:
-    """Whether a person watches our talk."""
+    """Whether messages are shown on a terminal."""
     return sys.stderr.isatty() and not _muted
 
 
 def width() -> int:
-    """Columns that the reader of our data has; as many as one likes if that is a file."""
+    """Columns of the terminal on stdout; unlimited if stdout is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def show_warnings() -> None:
-    """Let what the stages log as a warning reach the person at the keyboard."""
+    """Show logged warnings on stderr."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Visible())
@@ -138,13 +137,13 @@ class _Visible(logging.Formatter):
 
 
 def finish() -> None:
-    """Send off what is still in our hands."""
+    """Flush the data."""
     with _reader_may_leave():
         sys.stdout.flush()
 
 
 def leave(code: int) -> NoReturn:
-    """End the process without waiting for anything but what we have to say."""
+    """Flush the output and end the process at once."""
     for stream in (sys.stdout, sys.stderr):
         with _listener_may_leave():
             stream.flush()
@@ -153,14 +152,14 @@ def leave(code: int) -> NoReturn:
 
 @contextmanager
 def _listener_may_leave() -> Iterator[None]:
-    """A terminal that was closed hears no talk, and a crawl does not fail for that."""
+    """Ignore errors of writing messages: a crawl survives a closed terminal."""
     with suppress(OSError):
         yield
 
 
 @contextmanager
 def _reader_may_leave() -> Iterator[None]:
-    """Whoever reads our data may have had enough; that is no failure of ours."""
+    """Exit with code 0 if the reader of the data closes the pipe, such as `head`."""
     try:
         yield
     except BrokenPipeError:
@@ -169,10 +168,10 @@ def _reader_may_leave() -> Iterator[None]:
 
 
 class LiveLine:
-    """One line that is written again and again; only on a terminal."""
+    """Line that is rewritten in place; only on a terminal."""
 
     def __init__(self) -> None:
-        # Loaded here: a command that does not show one need not wait for it.
+        # Imported here: rich is slow to load, and most commands do not need it.
         from rich.console import Console
         from rich.live import Live
         from rich.text import Text
@@ -191,7 +190,7 @@ class LiveLine:
 
 
 class Bars:
-    """A bar for each thing under way and one for all of them; only on a terminal."""
+    """Progress bars, one per running task and one for all; only on a terminal."""
 
     def __init__(self, total: int):
         from rich.console import Console
@@ -209,7 +208,7 @@ class Bars:
         )
 
         def display() -> Live:
-            """A new one after each stop: started a second time, one wipes lines that are not its own."""
+            """New display after each stop: a display that is started twice deletes foreign lines."""
             live = Live(
                 console=console,
                 get_renderable=self._bars.get_renderable,
@@ -229,14 +228,14 @@ class Bars:
         self._live = self._display()
 
     def show(self, name: str, share: float, doing: str) -> None:
-        """How much of `name` is done, from 0 to 1."""
+        """Show that the share `share` of task `name` is done, from 0 to 1."""
         if name not in self._under_way:
             self._under_way[name] = self._bars.add_task(name, total=1.0, doing=doing)
         self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=visible(doing))
         self._live.refresh()
 
     def end(self, name: str) -> None:
-        """`name` is done."""
+        """Remove the bar of task `name`, which is done."""
         if name in self._under_way:
             self._bars.remove_task(self._under_way.pop(name))
         self._done += 1
@@ -244,7 +243,7 @@ class Bars:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Out of the way for as long as the block lasts, so that it can write its own lines."""
+        """Hide the bars while the block runs, so that it can print lines."""
         self._live.stop()
         yield
         self._live = self._display()
@@ -254,7 +253,7 @@ class Bars:
 
 
 def columns(rows: Iterable[tuple[str, ...]], *, right: Container[int] = ()) -> list[str]:
-    """Rows as lines, each column as wide as its widest cell; numbers stand to the `right`."""
+    """Rows as lines with aligned columns; the columns in `right` are right-aligned."""
     table = [tuple(map(visible, row)) for row in rows]
     widths = [max((len(row[i]) for row in table), default=0) for i in range(len(table[0]))] if table else []
     return [

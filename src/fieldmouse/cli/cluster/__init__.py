@@ -1,4 +1,4 @@
-"""`fieldmouse cluster`: a crawl of many agents, seen from outside."""
+"""`fieldmouse cluster`: inspection and management of a crawl of many agents."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import click
 from fieldmouse.cli.lazy import LazyGroup
 
 VERBS = {
-    "status": "Say how a crawl of many agents stands.",
-    "top": "The same, again and again.",
-    "list": "List the crawls on a board.",
-    "drain": "Ask an agent to finish what it has and leave.",
-    "forget": "Take everything from an agent for good.",
-    "rebuild": "Make a board again that has lost its crawl.",
-    "remove": "Take a crawl off its board.",
+    "status": "Show the status of a crawl and its agents.",
+    "top": "Show the status repeatedly.",
+    "list": "List the crawls on a coordinator.",
+    "drain": "Ask an agent to finish its work and leave.",
+    "forget": "Take all hosts from an agent permanently.",
+    "rebuild": "Rebuild a lost coordinator from the agents' directories.",
+    "remove": "Remove a crawl from its coordinator.",
 }
 
 
 @click.group(cls=LazyGroup, verbs=VERBS, shelf="cluster")
 def command() -> None:
-    """Look after a crawl of many agents, which meet on a board.
+    """Inspect and manage a crawl of many agents, which share a coordinator.
 
-    Agents are started with `fieldmouse agent`, each on its machine.
+    Start each agent on its machine with `fieldmouse agent`.
     """

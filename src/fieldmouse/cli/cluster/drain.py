@@ -1,4 +1,4 @@
-"""`fieldmouse cluster drain`: an agent is asked to leave."""
+"""`fieldmouse cluster drain`: request to an agent to leave."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Examples:
 @click.argument("agent")
 @of_a_crawl
 @options.as_json
-def command(agent: str, boards: tuple[str, ...], crawl: str, as_json: bool) -> int:
-    """Ask AGENT to finish what it has and leave; the others take over its hosts.
+def command(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Ask AGENT to finish its work and leave; other agents take over its hosts.
 
     Stopping it on its machine, with Ctrl-C or SIGTERM, does the same.
     """
-    cluster.drain(boards, crawl, agent)
+    cluster.drain(coordinators, crawl, agent)
     if as_json:
         voice.json({"agent": agent, "draining": True})
     else:
-        voice.say(f"asked `{agent}` to leave; it finishes what it has, gives its hosts back, and ends")
+        voice.say(f"asked `{agent}` to leave; it finishes its work, gives its hosts back, and ends")
     return 0

@@ -1,4 +1,4 @@
-"""`fieldmouse cluster forget`: a machine is lost for good."""
+"""`fieldmouse cluster forget`: removal of an agent whose machine is lost."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Examples:
   fieldmouse cluster forget east-1a2b3c --again --coordinator redis://board.example:6379/0"""
 )
 @click.argument("agent")
-@click.option("--again", is_flag=True, help="Fetch again all that it had fetched: its machine is lost.")
+@click.option("--again", is_flag=True, help="Fetch everything again that the agent had fetched.")
 @of_a_crawl
 @options.as_json
-def command(agent: str, again: bool, boards: tuple[str, ...], crawl: str, as_json: bool) -> int:
-    """Take everything that AGENT holds from it, for good.
+def command(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Take all hosts of AGENT from it, permanently.
 
-    That happens by itself to an agent that is not heard of; what it had fetched stays
-    on its disk, and counts. If that disk is lost, --again sends all of it out again;
-    should it turn up, the agent may come back in its directory: what it has there and
-    nobody has fetched meanwhile counts again without being fetched.
+    This happens automatically when the lease of an agent expires. Its fetched pages
+    stay on its disk and count as fetched. If that disk is lost, --again queues all its
+    URLs again. If the disk turns up later, start the agent in its directory: pages
+    there that no other agent has fetched count again without a new fetch.
     """
-    urls, alive = cluster.forget(boards, crawl, agent, again=again)
+    urls, alive = cluster.forget(coordinators, crawl, agent, again=again)
     if as_json:
         voice.json({"agent": agent, "again": urls})
     elif again:
@@ -37,6 +37,6 @@ def command(agent: str, again: bool, boards: tuple[str, ...], crawl: str, as_jso
     else:
         voice.say(f"forgot `{agent}`")
     if alive and not as_json:
-        voice.say("it was heard of within its lease: if it still runs, it joins again by itself")
-        voice.hint(f"`fieldmouse cluster drain {typed(agent)}` lets an agent leave")
+        voice.say("its lease had not expired: if it still runs, it joins again automatically")
+        voice.hint(f"make a running agent leave with `fieldmouse cluster drain {typed(agent)}`")
     return 0

@@ -1,4 +1,4 @@
-"""`fieldmouse cluster list`: which crawls there are on a board."""
+"""`fieldmouse cluster list`: names of the crawls on a coordinator."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Examples:
 )
 @on_a_board
 @options.as_json
-def command(boards: tuple[str, ...], as_json: bool) -> int:
-    """List the names of the crawls on a board, one a line."""
-    names = cluster.crawls(boards)
+def command(coordinators: tuple[str, ...], as_json: bool) -> int:
+    """List the names of the crawls on a coordinator, one a line."""
+    names = cluster.crawls(coordinators)
     if as_json:
         voice.json(names)
     else:
         for name in names:
             voice.data(name)
         if not names:
-            voice.say("no crawl is on this board yet")
+            voice.say("no crawl is on this coordinator yet")
     return 0

@@ -1,4 +1,4 @@
-"""The words by which a crawl on a board is named."""
+"""Options that name a coordinator and a crawl on it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_a_crawl(command: F) -> F:
-    """`--coordinator` and `--crawl`, as `fieldmouse agent` has them."""
+    """Add `--coordinator` and `--crawl`, as in `fieldmouse agent`."""
     crawl = click.option(
         "--crawl",
         metavar="NAME",
         default=DEFAULT_CRAWL,
         show_default=True,
-        help="Which crawl of it.",
+        help="Select the crawl of this name.",
     )
     return on_a_board(crawl(command))
 
 
 def on_a_board(command: F) -> F:
-    """`--coordinator` alone."""
-    board = click.option(
-        "--coordinator", "boards", metavar="URL", multiple=True, required=True, cls=RenamedOption,
-        envvar=COORDINATOR_VARIABLE, show_envvar=True,
-        help="The server where the agents meet; if there are several, each of them.",
-    )  # fmt: skip
-    return board(command)
+    """Add `--coordinator`."""
+    option = click.option(
+        "--coordinator",
+        "coordinators",
+        metavar="URL",
+        multiple=True,
+        required=True,
+        cls=RenamedOption,
+        envvar=COORDINATOR_VARIABLE,
+        show_envvar=True,
+        help="Connect to this coordinator; repeat it if the crawl has several.",
+    )
+    return option(command)

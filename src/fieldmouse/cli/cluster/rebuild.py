@@ -1,4 +1,4 @@
-"""`fieldmouse cluster rebuild`: the board of a crawl is lost, its agents' directories are not."""
+"""`fieldmouse cluster rebuild`: a lost coordinator rebuilt from the agents' directories."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ Examples:
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @of_a_crawl
 @options.as_json
-def command(directories: tuple[Path, ...], boards: tuple[str, ...], crawl: str, as_json: bool) -> int:
-    """Make a crawl again on a board that has lost it, from the directories of its agents.
+def command(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Rebuild a crawl on a coordinator that has lost it, from the directories of its agents.
 
-    A board that has an old copy of it, as the agents said, is cleared of that first.
+    An outdated copy of the crawl on the coordinator, which the agents refused, is
+    deleted first.
 
-    What was fetched is in their outcome logs; what waits is found again by reading the
-    links of all pages in their archives. Name the directories of all agents, copied or
-    mounted on this machine: what only a missing one had is fetched again. They are
-    only read, and no agent may run in one of them.
+    Fetched URLs come from the outcome logs; waiting URLs are found by reading the links
+    of all pages in the archives. Name the directories of all agents, copied or mounted
+    on this machine: pages that only a missing directory has are fetched again. The
+    directories are only read, and no agent may run in them.
 
-    The crawl appears on the board when all of it is there. If the command is stopped
+    The crawl appears on the coordinator when it is complete. If the command is stopped
     before that, run it again. Then start the agents as before.
     """
     from fieldmouse.repair.board import rebuild_board
 
     with voice.talk_only():
-        told = rebuild_board(boards, crawl, directories, voice.say)
-    if told.unreadable:
+        result = rebuild_board(coordinators, crawl, directories, voice.say)
+    if result.unreadable:
         voice.say(
-            f"{counted(told.unreadable, 'answer')} cannot be read in the archives: links that only they had"
-            " are missing"
+            f"{counted(result.unreadable, 'response')} in the archives cannot be read: links that only they"
+            " contain are missing"
         )
-        voice.hint("`fieldmouse cluster forget AGENT --again` has all fetched again that an agent had")
+        voice.hint("fetch all pages of an agent again with `fieldmouse cluster forget AGENT --again`")
     if as_json:
-        voice.json(told)
+        voice.json(result)
     else:
         voice.say(
-            f"made `{crawl}` again: {counted(told.seen, 'URL')} seen, {voice.number(told.booked)} booked,"
-            f" {voice.number(told.waiting)} waiting; start the agents again"
+            f"rebuilt `{crawl}`: {counted(result.seen, 'URL')} seen,"
+            f" {voice.number(result.booked)} acknowledged, {voice.number(result.waiting)} waiting;"
+            " start the agents again"
         )
     return 0

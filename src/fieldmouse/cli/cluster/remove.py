@@ -1,4 +1,4 @@
-"""`fieldmouse cluster remove`: a crawl is of no use any more."""
+"""`fieldmouse cluster remove`: removal of a crawl from its coordinator."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Examples:
 @click.argument("crawl")
 @on_a_board
 @options.as_json
-def command(crawl: str, boards: tuple[str, ...], as_json: bool) -> int:
-    """Take CRAWL off its board for good, with all that it has seen and what waits there.
+def command(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> int:
+    """Remove CRAWL from its coordinator permanently, with its seen and waiting URLs.
 
-    Nobody may crawl in it. The directories of its agents stay as they are, and can be
-    read; `fieldmouse cluster rebuild` makes the crawl again from them.
+    No agent of the crawl may run. The directories of its agents stay as they are and
+    can be read; `fieldmouse cluster rebuild` rebuilds the crawl from them.
     """
-    books = cluster.remove(boards, crawl)
+    totals = cluster.remove(coordinators, crawl)
     if as_json:
-        voice.json({"crawl": crawl, "seen": books.seen, "booked": books.settled, "waiting": books.waiting})
+        voice.json({"crawl": crawl, "seen": totals.seen, "booked": totals.settled, "waiting": totals.waiting})
     else:
         voice.say(
-            f"removed `{crawl}` from the board: {counted(books.seen, 'URL')} seen,"
-            f" {voice.number(books.settled)} booked, {voice.number(books.waiting)} waiting"
+            f"removed `{crawl}` from the coordinator: {counted(totals.seen, 'URL')} seen,"
+            f" {voice.number(totals.settled)} acknowledged, {voice.number(totals.waiting)} waiting"
         )
     return 0

@@ -1,4 +1,4 @@
-"""`fieldmouse cluster top`: how a crawl of many agents stands, again and again."""
+"""`fieldmouse cluster top`: repeated status of a crawl and its agents."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ Examples:
 )
 @of_a_crawl
 @click.option(
-    "--every", metavar="SECONDS", type=click.FloatRange(0.2), default=2.0, show_default=True,
-    help="Between two looks.",
-)  # fmt: skip
+    "--every", metavar="SECONDS", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Interval."
+)
 @options.as_json
-def command(boards: tuple[str, ...], crawl: str, every: float, as_json: bool) -> int:
-    """Show how the crawl on a board stands, until it is done or you stop it.
+def command(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) -> int:
+    """Show the status of the crawl repeatedly, until it is done or you stop it.
 
-    A server that goes away meanwhile is waited for. With --json there is a JSON value a line.
+    If the coordinator becomes unreachable, the command waits for it. With --json each
+    line is one JSON value.
     """
-    told = None
+    status = None
     while True:
         try:
-            told = cluster.standing(boards, crawl)
+            status = cluster.standing(coordinators, crawl)
         except BoardUnreachable as silence:
-            if told is None:
+            if status is None:
                 raise
             voice.say(f"{silence}; waiting for it")
             time.sleep(every)
             continue
         if as_json:
-            voice.json(told)
+            voice.json(status)
         else:
-            for line in lines(told):
+            for line in lines(status):
                 voice.data(line)
             voice.data()
-        if told.done:
+        if status.done:
             return 0
         time.sleep(every)

@@ -1,4 +1,4 @@
-"""`fieldmouse lab`: the commands of the lab, a module for each."""
+"""`fieldmouse lab`: commands of the lab."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ VERBS = {
 
 @click.group(cls=LazyGroup, verbs=VERBS, shelf="lab")
 def command() -> None:
-    """Run the experiments: the papers number by number, and what goes beyond them.
+    """Run experiments: reproduce the papers' numbers, and go beyond them.
 
-    The crawler's policies grew out of published works. Here the tables of those are
-    computed again with the policies that crawl, and each printed number gets a
+    The crawler's policies are based on published work. The lab recomputes the tables of
+    these papers with the crawler's own policies, and gives each printed number a
     verdict: same, misprint, outlier or different.
     """

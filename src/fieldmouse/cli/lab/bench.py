@@ -1,8 +1,7 @@
-"""The lab's bench, seen from the command line: experiments under way, and files written whole.
+"""Runner of experiments with progress bars, and the options and output files of the lab commands.
 
-On a terminal there is a bar for each running experiment; elsewhere each gets one
-line when it is done. Whatever the command writes appears under its name only when
-it is complete, so that Ctrl-C leaves nothing torn.
+On a terminal there is a bar for each running experiment; elsewhere one line for each finished experiment. An
+output file appears under its name only when it is complete, so that Ctrl-C leaves no partial file.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ jobs = click.option(
     metavar="N",
     default=lambda: len(os.sched_getaffinity(0)),
     show_default="the number of cores",
-    help="How many experiments run at the same time.",
+    help="Run N experiments at the same time.",
 )
 plots = click.option(
     "--plots",
@@ -40,7 +39,7 @@ plots = click.option(
 def findings(
     experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] = lambda _: None
 ) -> list[LabFinding]:
-    """Run experiments where people can watch, and show each finding as it comes."""
+    """Run experiments with progress output, and show each finding when it is done."""
     bars = voice.Bars(len(experiments)) if voice.on_terminal() else None
     done: list[LabFinding] = []
     try:
@@ -75,7 +74,7 @@ def _line(finding: LabFinding) -> str:
 
 
 def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
-    """Find out now, and not after minutes of work, that something could not be written or drawn."""
+    """Check before minutes of work that the files can be written and the figures drawn."""
     for path in files:
         place = next((above for above in path.absolute().parents if above.exists()), None) if path else None
         if place and not (place.is_dir() and os.access(place, os.W_OK)):
@@ -85,7 +84,7 @@ def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
 
 
 def draw(found: Sequence[LabFinding], directory: Path) -> None:
-    """Each figure of the findings as a file for papers and one for slides."""
+    """Write each figure of the findings as .svg and .png."""
     figures = [figure for finding in found for figure in finding.result.figures]
     for figure in figures:
         files.write(directory / f"{figure.name}.svg", plot.svg(figure), parents=True)
@@ -94,9 +93,9 @@ def draw(found: Sequence[LabFinding], directory: Path) -> None:
 
 
 def judged(counts: Counter[Verdict]) -> int:
-    """The exit code: a number that differs for no known reason is a failure."""
+    """Exit code: 1 if a number differs for an unknown reason, else 0."""
     different = counts[Verdict.DIFFERENT]
     if different:
-        voice.say(f"{different} number{' is' if different == 1 else 's are'} different, and nobody knows why")
+        voice.say(f"{different} number{' differs' if different == 1 else 's differ'} for an unknown reason")
         voice.hint("look for `different` above; in a paper it may be a misprint, in our code a mistake")
     return 1 if different else 0

@@ -1,4 +1,4 @@
-"""`fieldmouse lab exact`: what the urn game gives on average, by formula."""
+"""`fieldmouse lab exact`: expected values of the urn game, by formula."""
 
 from __future__ import annotations
 

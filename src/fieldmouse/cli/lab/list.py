@@ -1,4 +1,4 @@
-"""`fieldmouse lab list`: what the lab can run."""
+"""`fieldmouse lab list`: the experiments of the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fieldmouse lab network`: one simulated network of agents, and how near it comes to the best there is."""
+"""`fieldmouse lab network`: one simulated network of agents, compared with the best possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _POLICIES = ("kalman", "hash", "ipmicra", "shortest-delay", "two-choices", "priced")
 _MOST_PAIRS = 20_000_000  # hosts times agents: 80 bytes of memory each
-_PATIENCE = 2.0  # seconds: by then, what was compiled before is usually loaded
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 _SHOCKS = ("none", "slow", "die", "join", "drift")
 _SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0, "drift": 100.0}
 """Seconds below which there is nothing to measure: shocks come at 20,000."""
@@ -35,7 +35,7 @@ Examples:
     "--environment", type=click.Choice(["small", "large"]), default="small", show_default=True,
     help="The thesis's 100 hosts, or 1,000.",
 )  # fmt: skip
-@click.option("--hosts", type=int, metavar="N", help="So many instead, a number of whole hundreds.")
+@click.option("--hosts", type=int, metavar="N", help="Use N hosts instead, a multiple of 100.")
 @click.option(
     "--policy", type=click.Choice(_POLICIES), default="priced", show_default=True,
     help="Who decides which agent visits a host next.",
@@ -65,10 +65,11 @@ Examples:
 def command(as_json: bool, seed: int, **given: Any) -> int:
     """Simulate a network of agents on the thesis's web, in virtual time.
 
-    An agent visits one host at a time and then says which agent visits it next. NetworkFigures are of
-    the last half of the time; under a shock, of the time it lasts. The limit is what the
-    best division of equal visits over agents would give, and the harmonic throughput counts
-    hosts over the mean time between two visits of a host: it cannot be had by visiting fast hosts more often.
+    An agent visits one host at a time and then chooses the agent of the next visit. The
+    results are means over the last half of the time; under a shock, over its duration.
+    The limit is the throughput of the best division of equal visits over the agents.
+    The harmonic throughput is the number of hosts over the mean time between two visits
+    of a host: visiting fast hosts more often does not raise it.
     """
     setting = _setting(given)
     if seed < 0:
@@ -92,7 +93,7 @@ def command(as_json: bool, seed: int, **given: Any) -> int:
 
 
 def _compile(setting: NetworkSetting) -> None:
-    """The first time takes half a minute, and should not count as the simulation's."""
+    """Compile the simulation before it is timed; the first time takes half a minute."""
     from fieldmouse.lab.network.play import NetworkGame, ground_of
 
     notice = Timer(_PATIENCE, voice.say, ["loading the simulation; the first time it is compiled (once)"])

@@ -1,4 +1,4 @@
-"""`fieldmouse lab refresh`: pages that change by chance, and how fresh a polling policy keeps them."""
+"""`fieldmouse lab refresh`: freshness that a polling policy reaches on randomly changing pages."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ Examples:
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
 @options.as_json
 def command(as_json: bool, **given: Any) -> int:
-    """Play a polling policy on pages whose chance to change in a slot is known.
+    """Play a polling policy on pages whose probability to change in a slot is known.
 
-    In a slot pages change, some are polled, the policy learns what was found, and freshness is measured.
-    All but the weight and the bins (the plan in the end, packed onto nodes by Best Fit Decreasing) are means
-    over the last half. Updates are polls that found a change, as a share of all pages.
+    In a slot pages change, some are polled, the policy learns from the results, and
+    freshness is measured. All results are means over the last half, except the weight
+    and the bins (the final plan, packed onto nodes by Best Fit Decreasing). Updates are
+    polls that found a change, as a share of all pages.
     """
     for option, least in (("states", 2), ("slots", 2), ("switch_every", 0), ("seed", 0)):
         if given[option] < least:

@@ -1,4 +1,4 @@
-"""`fieldmouse lab replay`: what would another policy have done on this crawl?"""
+"""`fieldmouse lab replay`: a recorded crawl replayed with another policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--policy", "names", metavar="NAME", multiple=True, help="Which policy to play; all of ours if not given."
+    "--policy", "names", metavar="NAME", multiple=True, help="Policy to replay; default: all built-in ones."
 )
 @click.option(
     "--set", "changes", metavar="KEY=VALUE", multiple=True, help="A parameter of the policy, such as delta=3."
@@ -51,12 +51,11 @@ def command(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Play what the crawl in DIRECTORY recorded through another policy, and compare.
+    """Replay the record of the crawl in DIRECTORY with another policy, and compare.
 
-    URLs join the source as they did, and robots come when they did. Each visits the
-    host it visited then, if that is online; else the one online that has rested
-    longest. So a replay shows what a policy does with the front and the disk, not
-    how many pages it would fetch.
+    URLs and fetch workers arrive as they were recorded. A worker visits the recorded
+    host if it is online, else the online host that has rested longest. So a replay
+    shows how a policy uses the front and the disk, not how many pages it would fetch.
     """
     parameters = {key: from_word(word) for key, word in options.changes(changes).items()}
     if parameters and not names:

@@ -1,4 +1,4 @@
-"""`fieldmouse lab report`: everything the lab found, on one HTML page."""
+"""`fieldmouse lab report`: all findings on one HTML page."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ Examples:
 def command(
     names: tuple[str, ...], to: Path, kept: tuple[Path, ...], jobs: int, plots: Path | None, as_json: bool
 ) -> int:
-    """Run experiments by NAME (all, if none is given) and write a page with all of them.
+    """Run experiments by NAME (default: all) and write one HTML page with their findings.
 
-    The page stands alone: it can be mailed, printed and kept. The exit code is 1
-    if a number is different and nobody knows why.
+    The page needs no other files. The exit code is 1 if a number differs for an unknown
+    reason.
     """
     if kept and names:
         raise UsageError(
             f"both `{names[0]}` and `--from {kept[0]}` say what to show",
-            "run experiments by name, or show what was kept",
+            "run experiments by name, or give only `--from`",
         )
     bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
     found = [finding for path in kept for finding in book.read(path)]

@@ -1,4 +1,4 @@
-"""`fieldmouse lab run`: experiments, with every number beside the one that was printed."""
+"""`fieldmouse lab run`: experiments, each number beside the printed one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     between readings of what the paper leaves out), different, or new (nothing was
     printed). A spread is the standard deviation over seeds.
 
-    The exit code is 1 if a number is different and nobody knows why.
+    The exit code is 1 if a number differs for an unknown reason.
     """
     bench.prepare(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
     chosen = catalogue.chosen(*names)
@@ -62,7 +62,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
 
 
 def _show(finding: LabFinding) -> None:
-    """The tables of one experiment, its notes, and what is to be said about it."""
+    """Print the tables of one experiment, its notes and its remarks."""
     voice.data(f"{finding.id}: {finding.title}")
     for block in grid.blocks(finding.result.rows):
         voice.data()

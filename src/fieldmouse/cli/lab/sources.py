@@ -1,4 +1,4 @@
-"""Words that describe a source of URLs, shared by `lab urn` and `lab exact`."""
+"""Options that describe a source of URLs, shared by `lab urn` and `lab exact`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("uniform", "exponential", "normal", "poisson", "power", "empirical")
 
 
 def options(command: F) -> F:
-    """Which hosts there are, and how often each is drawn."""
+    """Add the options for the number of hosts and their probabilities."""
     for option in reversed(
         [
             click.option(
@@ -52,7 +52,7 @@ def options(command: F) -> F:
 
 
 def source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> Source:
-    """The source that the words describe."""
+    """Source that the options describe."""
     from fieldmouse.lab import urn
 
     hosts, name = given["hosts"], given["source"]

@@ -1,4 +1,4 @@
-"""`fieldmouse lab urn`: one urn game, and how many different hosts its strategy kept online."""
+"""`fieldmouse lab urn`: one urn game, and the number of hosts its strategy kept online."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from fieldmouse.lab.urn import Game, Outcome, Strategy
 
 MAY_NOT_APPLY = ("delta", "trigger", "stop_search", "queues")
-"""Options that some strategies have no use for; they are told so, and play."""
+"""Options that some strategies do not have; the command then prints a note and ignores them."""
 
-_PATIENCE = 2.0  # seconds: by then, what was compiled before is usually loaded
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 
 
 @click.command(
@@ -125,7 +125,7 @@ def _strategy(given: Mapping[str, Any]) -> Strategy:
 
 
 def _value(key: str, value: str, known: Mapping[str, Any]) -> Any:
-    """The word as the kind of thing its default is; a parameter without a default is a number."""
+    """Parse `value` as the type of its default; a parameter without a default is a number."""
     usual = known.get(key)
     if isinstance(usual, bool):
         if value not in ("true", "false"):
@@ -142,7 +142,7 @@ def _value(key: str, value: str, known: Mapping[str, Any]) -> Any:
 
 
 def _compile(game: Game) -> None:
-    """Load the compiled game, or compile it, before the time is taken; say so if that takes long."""
+    """Load or compile the game before it is timed; print a note if that takes long."""
     from fieldmouse.compiled import COMPILED
     from fieldmouse.lab.urn import play
 

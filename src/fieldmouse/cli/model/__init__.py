@@ -1,4 +1,4 @@
-"""`fieldmouse model`: the queueing model of robots, buffer and indexer, a module for each command."""
+"""`fieldmouse model`: commands for the queueing model of fetch workers, buffer and indexer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import click
 from fieldmouse.cli.lazy import LazyGroup
 
 VERBS = {
-    "solve": "Say how a model fares under its rule.",
-    "optimise": "Find the rule that costs least.",
-    "fit": "Make a model of what a crawl has seen of its own buffer.",
+    "solve": "Compute the measures of a model under its rule.",
+    "optimise": "Find the rule with the lowest cost.",
+    "fit": "Fit a model to the recorded buffer of a crawl.",
 }
 
 
 @click.group(cls=LazyGroup, verbs=VERBS, shelf="model")
 def command() -> None:
-    """Solve, optimise and fit models of robots that fill a buffer before an indexer.
+    """Solve, optimise and fit models of fetch workers that fill the buffer of an indexer.
 
-    How many robots should fetch, given how full the buffer is? Too few, and the
-    indexer starves; too many, and pages are dropped or grow old while they wait.
+    A rule sets the number of fetch workers for each level of the buffer. With too few
+    the indexer starves; with too many, pages are dropped or grow old while they wait.
     """

@@ -1,4 +1,4 @@
-"""`fieldmouse model fit`: a model of what a crawl has seen of its own buffer, and how far it holds."""
+"""`fieldmouse model fit`: a model fitted to the recorded buffer of a crawl, with its goodness of fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Examples:
     "--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout."
 )
 @click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
-@options.modes("Numbers of robots; else all that were seen.")
+@options.modes("Fit only these numbers of fetch workers; default: all observed.")
 @click.option(
     "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
 )
@@ -57,11 +57,11 @@ def command(
     capacity: int | None, gap: float | None, pause: float | None, service: Method, lifetime: Method,
     phases: int, draws: int, seed: int, as_json: bool,
 ) -> int:  # fmt: skip
-    """Fit a model to the pages that came to the buffer of the crawl in DIRECTORY.
+    """Fit a model to the pages that entered the buffer of the crawl in DIRECTORY.
 
-    Arrivals are fitted for each number of robots, then service times and lifetimes.
-    For each part the report tells how far the fit is from the data, and how often
-    chance alone would be as far. It may be run while the crawl runs.
+    Arrivals are fitted for each number of fetch workers, then service times and
+    lifetimes. For each part the report has the distance between fit and data, and the
+    probability of such a distance by chance. The command may run while the crawl runs.
     """
     from fieldmouse.reading import ReadingRoom
 

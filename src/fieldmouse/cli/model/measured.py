@@ -1,4 +1,4 @@
-"""Models on the command line: read from a file, and shown once they are measured."""
+"""Model files of the command line, and tables of the measures of a model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN = {
 
 
 def read(source: Path) -> AskedModel:
-    """The model in a file, or on stdin for `-`."""
+    """Read the model from a file, or from stdin for `-`."""
     try:
         written = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
     except OSError as trouble:
@@ -49,7 +49,7 @@ def read(source: Path) -> AskedModel:
 
 
 def rule_of(asked: AskedModel) -> Thresholds:
-    """The file's rule; where there is but one mode, that is the rule."""
+    """Rule of the file; a model with one mode needs none."""
     if asked.rule is not None:
         return Thresholds(*asked.rule)
     if len(asked.model.modes) == 1:
@@ -61,12 +61,12 @@ def rule_of(asked: AskedModel) -> Thresholds:
 
 
 def in_miniature(model: Model) -> Model:
-    """The same model with room for two pages: solved first, so that kernels are loaded before we count."""
+    """Same model with room for two pages: solved first, so that loading the kernels is not timed."""
     return dataclasses.replace(model, capacity=min(2, model.capacity))
 
 
 def row(found: Measures, weights: Cost) -> dict[str, Any]:
-    """One JSON object, named as in the paper; intervals of 95 % where they are known."""
+    """Measures by the paper's symbols; a simulation adds 95 % intervals."""
     told: dict[str, Any] = {symbol: getattr(found, name) for symbol, (name, _) in SHOWN.items()}
     told |= {"J": cost(found, weights), "method": found.method}
     if isinstance(found, Simulated):
@@ -80,7 +80,7 @@ def row(found: Measures, weights: Cost) -> dict[str, Any]:
 
 
 def distributions(found: Measures) -> dict[str, Any]:
-    """Shares of time by level and by number of robots."""
+    """Shares of time by buffer level and by number of fetch workers."""
     return {
         "levels": found.levels.tolist(),
         "robots_distribution": {str(robots): share for robots, share in found.robots_distribution.items()},
@@ -103,7 +103,7 @@ def in_words(rule: Thresholds) -> str:
 
 
 def show(model: Model, rule: Thresholds, found: Measures, weights: Cost) -> None:
-    """Measures for people: value, interval, meaning."""
+    """Print the measures: value, interval, meaning."""
     modes = ", ".join(map(str, model.modes))
     voice.say(f"room for {model.capacity} pages, modes {modes}; {in_words(rule)}; method {found.method}")
     told = row(found, weights)
@@ -122,7 +122,7 @@ def digits(value: float | None) -> str:
 
 
 def bars(shares: Sequence[float]) -> Iterator[tuple[str, str, str]]:
-    """Levels with their shares of time, drawn; those beyond the last that matters are left out."""
+    """Bar chart of the shares of time by level, up to the last share of at least 0.0001."""
     last = max(i for i, share in enumerate(shares) if share >= 1e-4)
     for level, share in enumerate(shares[: last + 1]):
         yield f"level {level}", f"{share:.4f}", "#" * round(60 * share)

@@ -1,4 +1,4 @@
-"""`fieldmouse model optimise`: the rule that costs least, or the best within bounds."""
+"""`fieldmouse model optimise`: the rule with the lowest cost, or the best within bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fieldmouse.queueing.optimise.optimum import Optimum
 
 EVENTS = 300_000
-"""Of each of the many simulations that a search takes."""
+"""Events of each simulation of a search."""
 
 SYMBOLS = {
     "P_loss": "loss",
@@ -29,7 +29,7 @@ SYMBOLS = {
     "V": "sojourn",
     "V1": "sojourn_served",
 }
-"""Measures that can be held down, by the paper's names."""
+"""Measures that can be minimised or bounded, by the paper's symbols."""
 
 
 @click.command(
@@ -40,7 +40,7 @@ Examples:
   fieldmouse model optimise examples/thresholds.json --least P_star --at-most P_loss=0.2"""
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@options.modes("Consider only these numbers of robots.")
+@options.modes("Consider only these numbers of fetch workers.")
 @click.option("--least", type=click.Choice(list(SYMBOLS)), help="Make this least, instead of the cost.")
 @click.option(
     "--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound."
@@ -63,12 +63,12 @@ def command(
     seed: int,
     as_json: bool,
 ) -> int:
-    """Find the rule that costs least for the model in FILE; `-` reads the model from stdin.
+    """Find the rule with the lowest cost for the model in FILE; `-` reads from stdin.
 
-    Every subset of the modes and all limits are tried, and the best of each subset is
-    told. A model whose method is "simulate" is searched downhill by simulations instead.
-    With --least, the cost is left aside: the rule with least of one measure is
-    found among those that keep to the bounds, and what each bound costs.
+    Every subset of the modes and all limits are tried, and the best rule of each subset
+    is printed. For a model with the method "simulate", local search by simulations is
+    used instead. With --least one measure is minimised instead of the cost, within the
+    bounds of --at-most, and the price of each bound is printed.
     """
     from fieldmouse.cli.model import measured
     from fieldmouse.policy.thresholds import Thresholds

@@ -1,4 +1,4 @@
-"""`fieldmouse model solve`: how a model fares under its rule."""
+"""`fieldmouse model solve`: measures of a model under its rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fieldmouse.cli import options, voice
 from fieldmouse.cli.patience import interruptible
 
 EVENTS = 3_000_000
-"""How long a simulation runs unless told otherwise: a second or less."""
+"""Default length of a simulation; it takes a second or less."""
 
 
 @click.command(
@@ -34,14 +34,14 @@ Examples:
     help="Length of a simulation.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of a simulation.")
-@click.option("--levels", is_flag=True, help="Also tell how full the buffer is, and for how long.")
+@click.option("--levels", is_flag=True, help="Also show the share of time at each buffer level.")
 @options.as_json
 def command(file: Path, method: str | None, events: int, seed: int, levels: bool, as_json: bool) -> int:
-    """Say how the model in FILE fares under its rule; `-` reads the model from stdin.
+    """Compute the measures of the model in FILE under its rule; `-` reads from stdin.
 
-    The measures are those of the paper: pages brought, dropped, obsolete and served,
-    starvation, robots at work, time in the system, and the cost J. An exact method is
-    taken where there is one, and a simulation with intervals of 95 % where it is asked for.
+    The measures are those of the paper: pages fetched, dropped, obsolete and served,
+    starvation, active fetch workers, time in the system, and the cost J. The method is
+    exact where possible; `--method simulate` simulates, with 95 % intervals.
     """
     import numpy as np
 
