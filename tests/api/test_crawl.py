@@ -364,7 +364,7 @@ def test_a_crawl_in_use_by_another_loop_or_process_raises(meadow: RunningMeadow,
         next(iter_ := iter(crawl))
         with pytest.raises(CrawlLocked, match="is in use by") as told:
             next(iter(fieldmouse.Crawl(home)))
-        assert "`close` that crawl" in told.value.hint
+        assert "`close` it" in told.value.hint
         with pytest.raises(UsageError, match="another loop iterates the pages") as twice:
             iter(crawl)
         assert "close" in twice.value.hint

@@ -145,7 +145,7 @@ def test_a_page_is_dropped_only_a_limited_number_of_times(
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     assert max(asked.values()) == DROPS + 1, "the test is about these"
-    assert len([record for record in caplog.records if "in vain" in record.message]) == 1
+    assert len([record for record in caplog.records if "was fetched and dropped" in record.message]) == 1
     check_quiet(web.arrivals, 0.3)
 
 

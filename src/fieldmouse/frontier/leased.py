@@ -40,7 +40,8 @@ _URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
 class LeasedFrontier:
     """Implementation of `face.CrawlFrontier` for one agent. Single-threaded and synchronous."""
 
-    name, held = "frontier", 0  # nothing is held back
+    name = "frontier"
+    held = 0  # nothing is held back
 
     def __init__(
         self,
