@@ -41,7 +41,7 @@ quick: $(INSTALLED)
 test: check
 	@sh scripts/compiler
 	@sh scripts/redis
-	$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal --doctest-modules src/fieldmouse tests
+	$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal --doctest-modules src tests
 
 # The uproar waits for leases most of its time, so both are played side by side.
 torture: $(INSTALLED)

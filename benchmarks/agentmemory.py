@@ -31,8 +31,8 @@ from boardserver import a_server
 from ground import NO_TRAPS, fresh_meadow
 from table import aligned, say
 
-from fieldmouse.balancer.board.contract import BoardBooks
-from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.cluster.coordinator import BoardBooks
+from fieldmouse.cluster.redis.coordinator import RedisBoard
 from fieldmouse.errors import BoardLost
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))

@@ -28,10 +28,10 @@ from ground import NO_TRAPS, fresh_meadow, judge
 from manners import ideal_pages, manners
 from table import aligned, say
 
-from fieldmouse.lab.meadow.arrivals import read_arrivals
+from fieldmouse.testing.meadow.server import read_arrivals
 
 ROOT = Path(__file__).resolve().parent.parent
-_CRAWL = "import sys; from fieldmouse.cli import main; main(sys.argv[1:])"
+_CRAWL = "import sys; from fieldmouse.cli.main import main; main(sys.argv[1:])"
 
 
 class Run(msgspec.Struct):

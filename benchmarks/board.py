@@ -29,9 +29,9 @@ from boardserver import a_server
 from sieve import Source
 from table import aligned, say
 
-from fieldmouse.balancer.adverts import Advert
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.cluster.coordinator import (
     AddressAsk,
+    Advert,
     BookedKeys,
     Charter,
     Heartbeat,
@@ -42,9 +42,9 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.board.rows import pack_urls, to_link, to_row
-from fieldmouse.balancer.board.server.board import RedisBoard
-from fieldmouse.records import Link
+from fieldmouse.cluster.redis.coordinator import RedisBoard
+from fieldmouse.cluster.rows import pack_urls, to_link, to_row
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url, key_of
 
 BATCH = 500

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse.lab.network.bottled import crossed
-from fieldmouse.lab.network.places import Region
+from fieldmouse_lab.network.live_trial import Region
+from fieldmouse_lab.network.virtual_trial import crossed
 
 SCENES = {
     "calm": Region(),

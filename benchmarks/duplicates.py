@@ -22,13 +22,11 @@ import scipy.sparse
 import xxhash
 from table import aligned, say
 
-from fieldmouse.indexer.charset import find_charset
-from fieldmouse.indexer.digest import Doubles
-from fieldmouse.indexer.parse import parse
-from fieldmouse.indexer.readers import MARKUP
-from fieldmouse.indexer.sketch import reach, sketch
+from fieldmouse.archive.dedup import Doubles, reach, sketch
+from fieldmouse.parse.charset import decoded, find_charset
+from fieldmouse.parse.html import parse
+from fieldmouse.parse.readers import MARKUP
 from fieldmouse.url import Url
-from fieldmouse.web.labels import decoded
 
 ALIKE, ALMOST_THE_SAME = 0.6, 0.9  # promised for named pages; none above it should be missed
 _LEAST = 0.4  # pairs that share less are not listed

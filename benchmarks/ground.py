@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from fieldmouse.lab.meadow import MeadowOptions
-from fieldmouse.lab.meadow.arrivals import Arrival, read_arrivals
-from fieldmouse.lab.meadow.paths import find, path_of
-from fieldmouse.lab.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.paths import find, path_of
+from fieldmouse.testing.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -104,7 +104,12 @@ def fresh_meadow(**options: Any) -> Iterator[Ground]:
     with tempfile.TemporaryDirectory(prefix="bench-meadow-") as name:
         log = Path(name) / "arrivals.jsonl"
         asked = {"port": 0, "follow_parent": True, **options}
-        command = [sys.executable, "-m", "fieldmouse.lab.meadow", json.dumps(asked | {"arrivals": str(log)})]
+        command = [
+            sys.executable,
+            "-m",
+            "fieldmouse.testing.meadow.serve",
+            json.dumps(asked | {"arrivals": str(log)}),
+        ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout
         with process.stdout:

@@ -18,10 +18,12 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.crawldir import Syncing
-from fieldmouse.frontier import Frontier, FrontierState, open_frontier
-from fieldmouse.policy.distribution import Index
-from fieldmouse.records import Link
+from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.state import FrontierState
+from fieldmouse.policy.distribution.index import Index
+from fieldmouse.storage.fsync import Syncing
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url
 
 BATCH = 10_000  # hosts found between two checkpoints

@@ -19,11 +19,14 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import CrawlDir, DurableLog, Parts, open_journal
-from fieldmouse.policy.polling import lookup
-from fieldmouse.records import Link, News, OutcomeKind, OutcomeRow
-from fieldmouse.refresh.ledger import Ledger
-from fieldmouse.refresh.schedule import Scheduler
+from fieldmouse.policy.polling import registry
+from fieldmouse.refresh.page_table import Ledger
+from fieldmouse.refresh.scheduler import Scheduler
+from fieldmouse.storage.checkpoint import DurableLog, Parts, open_journal
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url
 
 NOW = 1_700_000_000.0
@@ -61,7 +64,7 @@ class Bench:
     def open(self) -> None:
         journal, last = open_journal(self.home)
         self.outcomes = DurableLog("outcomes", self.home / "outcomes.log", last)
-        self.ledger = Ledger.open(self.home, last, policy=lookup.policy(POLICY), named=POLICY)
+        self.ledger = Ledger.open(self.home, last, policy=registry.policy(POLICY), named=POLICY)
         self.parts = Parts(self.home, journal, (self.outcomes, self.ledger), last)
         self.parts.begin()
 
@@ -91,7 +94,7 @@ def play(pages: int, directory: Path) -> None:
     folded = time.process_time() - begun
     memory, sealing = resident() - before, bench.checkpoint()
     disk = sum(path.stat().st_size for path in (bench.home / "ledger").iterdir())
-    scheduler = Scheduler(bench.ledger, lookup.policy(POLICY), pages / 86_400, host_open=10**6)
+    scheduler = Scheduler(bench.ledger, registry.policy(POLICY), pages / 86_400, host_open=10**6)
     count, looks, making = 0, list[float](), 0.0
     now = NOW + 7 * 86_400.0
     scheduler.due(now, 0)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.testing.meadow.server import Arrival
 
 
 class Manners(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from ground import NO_TRAPS, fresh_meadow, judge
 from manners import Manners, ideal_pages, manners
 from table import aligned, say
 
-from fieldmouse.lab.meadow.arrivals import read_arrivals
+from fieldmouse.testing.meadow.server import read_arrivals
 
 HOSTS, GAMMA, DELAY = 500, 1.3, 0.2
 _FIELD = (FIELDMOUSE, SCRAPY_TUNED, CRAWLEE)

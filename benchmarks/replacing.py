@@ -20,10 +20,11 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse.indexer.index import TextIndex
-from fieldmouse.indexer.search import search
-from fieldmouse.indexer.turnover import Turnover
-from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.search.index import TextIndex
+from fieldmouse.search.replacements import Turnover
+from fieldmouse.search.search import search
+from fieldmouse.storage.shard_state import ShardState
 
 WORDS = [f"word{number}" for number in range(5000)]
 BATCH = 500

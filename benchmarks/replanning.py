@@ -20,8 +20,8 @@ import numpy as np
 from table import aligned
 
 from fieldmouse.policy import change
-from fieldmouse.policy.change.belief import Beliefs
-from fieldmouse.policy.polling import lookup
+from fieldmouse.policy.change import Beliefs
+from fieldmouse.policy.polling import registry
 
 BLOCK = 1 << 18
 LOOKS = 20
@@ -46,7 +46,7 @@ def resident_mb() -> float:
 
 def measure(pages: int, policy: str, with_hosts: bool) -> dict[str, float]:
     belief = beliefs(pages)
-    rule = lookup.policy(policy)
+    rule = registry.policy(policy)
     state = rule.begin(pages)
     budget = pages / 3600
     host = np.arange(pages) % max(1, pages // 100) if with_hosts else None

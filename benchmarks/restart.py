@@ -19,7 +19,7 @@ from board import BATCH, FREE, Cost, Web, board_of, seen
 from boardserver import BoardProcess, a_process
 from table import aligned, say
 
-from fieldmouse.balancer.board.contract import Offer
+from fieldmouse.cluster.coordinator import Offer
 
 HEAD = ["seen", "waiting", "used MB", "resident MB", "file MB", "used again", "resident again",
         "s to write", "s to read", "server s to read"]  # fmt: skip

@@ -23,12 +23,14 @@ from pathlib import Path
 import msgspec
 from table import aligned, say
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, open_journal
-from fieldmouse.crawldir.checkpoint import encode, noted
-from fieldmouse.crawldir.statements import read_statements
-from fieldmouse.reading import ReadingRoom, ReadingRooms
-from fieldmouse.reading.precedence import Precedence
-from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.several_crawls import Precedence, ReadingRooms
+from fieldmouse.storage.checkpoint import Checkpoint, encode, noted, open_journal
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.storage.outcome_log import read_statements
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 

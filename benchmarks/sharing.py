@@ -26,9 +26,9 @@ from table import aligned, say
 
 from fieldmouse.api import cluster
 from fieldmouse.errors import BoardError
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.process import serving
-from fieldmouse.lab.network.places import _board
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.serve import serving
+from fieldmouse_lab.network.live_trial import _board
 
 Stored = dict[str, int]
 

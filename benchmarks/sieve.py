@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.frontier.disksieve import DiskSieve
+from fieldmouse.frontier.seen.sieve import DiskSieve
 
 BATCH = 1 << 19
 

@@ -24,9 +24,11 @@ import race
 from ground import NO_TRAPS, Ground, fresh_meadow
 from table import aligned, say
 
-from fieldmouse.crawldir import CrawlDir, DurableLog, Parts, open_journal
-from fieldmouse.lab.meadow.paths import path_of
-from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.storage.checkpoint import DurableLog, Parts, open_journal
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing.meadow.paths import path_of
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 FIELDMOUSE = (sys.executable, "-m", "fieldmouse")

@@ -21,7 +21,7 @@ from typing import Any
 
 from warcio.archiveiterator import ArchiveIterator
 
-from fieldmouse.web.encoding import decode
+from fieldmouse.http.decoding import decode
 
 ROOT = Path(__file__).resolve().parent.parent
 WAYBACK = ROOT / ".venv-pywb" / "bin" / "wayback"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.lab.meadow.arrivals import Arrival, read_arrivals
+from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def running_meadow(before: Sequence[str] = (), **options: Any) -> Iterator[Runni
         folder = Path(name)
         asked = {"port": 0, "follow_parent": True, **options}
         asked |= {"truth": str(folder / "truth.jsonl"), "arrivals": str(folder / "arrivals.jsonl")}
-        command = [*before, sys.executable, "-m", "fieldmouse.lab.meadow", json.dumps(asked)]
+        command = [*before, sys.executable, "-m", "fieldmouse.testing.meadow.serve", json.dumps(asked)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout
         with process.stdout:

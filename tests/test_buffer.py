@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.buffer import Buffer, WhenFull
-from fieldmouse.meter import Meter
+from fieldmouse.backpressure import Meter
+from fieldmouse.crawler.buffer import Buffer, WhenFull
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 100)), max_size=60), st.integers(1, 5))

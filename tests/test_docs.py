@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from fieldmouse.cli import fieldmouse
-from fieldmouse.settings import Settings, reading
+from fieldmouse.cli.main import fieldmouse
+from fieldmouse.config import toml_format
+from fieldmouse.config.settings_file import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -107,9 +108,9 @@ def test_the_reference_of_settings_is_complete_and_right() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
     defaults = Settings()
     expected: list[str] = []
-    for name, section in reading.sections(Settings).items():
+    for name, section in toml_format.sections(Settings).items():
         expected.append(f"## [{name}]")
-        for key, about in reading.abouts(section).items():
+        for key, about in toml_format.abouts(section).items():
             value = about.kind.write(getattr(getattr(defaults, name), key))
             expected.append(f"| `{key}` | `{value}` | {about.text} |")
     told = [line for line in text.splitlines() if line.startswith(("## [", "| `"))]
@@ -120,10 +121,10 @@ def test_the_reference_of_settings_is_complete_and_right() -> None:
 def test_settings_named_in_the_documents_exist_with_the_defaults_told(path: Path) -> None:
     known = {
         f"{name}.{key}": about.kind.write(getattr(getattr(Settings(), name), key)).strip('"')
-        for name, section in reading.sections(Settings).items()
-        for key, about in reading.abouts(section).items()
+        for name, section in toml_format.sections(Settings).items()
+        for key, about in toml_format.abouts(section).items()
     }
-    sections = "|".join(reading.sections(Settings))
+    sections = "|".join(toml_format.sections(Settings))
     for name, told in re.findall(
         rf"`((?:{sections})\.[a-z_]+)`(?:\s+\(([0-9]+ (?:s|min|d|GiB))\))?", path.read_text()
     ):
@@ -135,7 +136,7 @@ def test_settings_named_in_the_documents_exist_with_the_defaults_told(path: Path
 
 
 def test_the_columns_of_an_export_are_all_described() -> None:
-    from fieldmouse.cli.export import FATE_FIELDS, PAGE_FIELDS, PLACE_FIELD
+    from fieldmouse.cli.read.export import FATE_FIELDS, PAGE_FIELDS, PLACE_FIELD
 
     text = (ROOT / "docs" / "formats.md").read_text()
     described = set(

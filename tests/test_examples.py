@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import settings
-from fieldmouse.queueing.model.modelfile import read_model
+from fieldmouse.config import settings_file
+from fieldmouse.queueing.model.model_file import read_model
 from meadowland import running_meadow
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -38,7 +38,7 @@ def output_of(example: str, atlas: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
 def test_settings_files_are_valid_and_name_their_command(path: Path) -> None:
-    asked = settings.load(path)
+    asked = settings_file.load(path)
     assert asked.crawl.seeds
     assert f"--config examples/{path.name}" in path.read_text()
 
@@ -111,7 +111,7 @@ def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     yaml = pytest.importorskip("yaml")
-    from fieldmouse.balancer.board.server.connect import checked_url
+    from fieldmouse.cluster.redis.connection import checked_url
 
     file = yaml.safe_load((EXAMPLES / "network-compose.yaml").read_text())
     services = file["services"]

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import cli
-from fieldmouse.lab.replay import replay
-from fieldmouse.lab.trial import Trial, crawl
-from fieldmouse.lab.urn import Game, play_pure, power, strategy
-from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.distribution.lookup import policy
+from fieldmouse.cli import main
+from fieldmouse.policy.distribution.registry import POLICIES, policy
+from fieldmouse_lab.replay import replay
+from fieldmouse_lab.trial import Trial, crawl
+from fieldmouse_lab.urn.game import Game
+from fieldmouse_lab.urn.play import play_pure
+from fieldmouse_lab.urn.sources import power
+from fieldmouse_lab.urn.strategies import strategy
 
 GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "policy.md"
 TINY = Trial(hosts=12, pages=120, gamma=1.2, front=5, time=120.0)
@@ -71,11 +73,12 @@ def test_the_commands_of_the_guide_work_with_it(
 ) -> None:
     crawl(TINY, "index", tmp_path / "c")
     assert (
-        cli.run(["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"]) == 0
+        main.run(["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"])
+        == 0
     )
     assert json.loads(capsys.readouterr().out)["played"][0]["parameters"] == {"most": 5}
     words = "lab urn --gamma 0.9 --hosts 500 --capacity 20 --steps 200 --seed 1 --json --strategy"
-    assert cli.run([*words.split(), written]) == 0
+    assert main.run([*words.split(), written]) == 0
     assert json.loads(capsys.readouterr().out)["distinct_mean"] > 10
 
 

@@ -17,8 +17,17 @@ from types import ModuleType
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.lab import catalogue
-from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import (
+    Experiment,
+    Figure,
+    Panel,
+    Progress,
+    Result,
+    Row,
+    Series,
+    Verdict,
+)
 
 MICE = Row("mice, delta 5", 114.0, 113.83, 4.13, Verdict.SAME)
 SLIPPED = Row("mice, delta 6", 67.5, 76.51, None, Verdict.MISPRINT, "the digits were <swapped>")
@@ -98,7 +107,7 @@ EXPERIMENTS = (
 @contextmanager
 def in_the_catalogue(*experiments: Experiment) -> Iterator[None]:
     """These experiments (the tiny paper, if none is given) in place of the real ones."""
-    module = ModuleType("fieldmouse.lab.papers.tiny")
+    module = ModuleType("fieldmouse_lab.papers.tiny")
     module.EXPERIMENTS = experiments or EXPERIMENTS  # type: ignore[attr-defined]
     real, catalogue.PAPERS = catalogue.PAPERS, ("tiny",)
     sys.modules[module.__name__] = module
@@ -110,7 +119,7 @@ def in_the_catalogue(*experiments: Experiment) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    from fieldmouse.cli import main
+    from fieldmouse.cli.main import main
 
     with in_the_catalogue():
         main()

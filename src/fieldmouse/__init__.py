@@ -15,15 +15,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fieldmouse.api import Crawl as Crawl
-    from fieldmouse.api import crawl as crawl
     from fieldmouse.api import open as open
+    from fieldmouse.api.crawling import Crawl as Crawl
+    from fieldmouse.api.crawling import crawl as crawl
     from fieldmouse.errors import CrawlLocked as CrawlLocked
     from fieldmouse.errors import FieldmouseError as FieldmouseError
-    from fieldmouse.reading import ReadingRoom as ReadingRoom
-    from fieldmouse.reading import ReadingRooms as ReadingRooms
-    from fieldmouse.reading import StoredPage as StoredPage
-    from fieldmouse.records import Summary as Summary
+    from fieldmouse.reader.crawl_reader import ReadingRoom as ReadingRoom
+    from fieldmouse.reader.page import StoredPage as StoredPage
+    from fieldmouse.reader.several_crawls import ReadingRooms as ReadingRooms
+    from fieldmouse.types.stats import Summary as Summary
+
 
 __version__ = "0.1.0"
 
@@ -44,10 +45,10 @@ _MODULE_OF = {
     "Crawl": "api",
     "CrawlLocked": "errors",
     "FieldmouseError": "errors",
-    "ReadingRoom": "reading",
-    "ReadingRooms": "reading",
-    "StoredPage": "reading",
-    "Summary": "records",
+    "ReadingRoom": "reader",
+    "ReadingRooms": "reader",
+    "StoredPage": "reader",
+    "Summary": "types.stats",
     "crawl": "api",
     "open": "api",
 }

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from fieldmouse.aside import Aside
+from fieldmouse.aio import Aside
 from fieldmouse.errors import FieldmouseError
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from fieldmouse.agent.audience import EAGERLY, Together, see_off
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
+from fieldmouse.crawler.crawler import EAGERLY, Together, see_off
+from fieldmouse.testing import virtual_time
 
 
 class Listener:
@@ -53,6 +53,6 @@ def test_an_eager_consumer_gets_a_checkpoint_soon(eager: bool) -> None:
         await see_off(Listener(asks=200, eager=eager), checkpoint, clock, every=5.0)
         return times
 
-    gaps = [after - before for before, after in pairwise(bottle.run(life))]
+    gaps = [after - before for before, after in pairwise(virtual_time.run(life))]
     assert gaps == pytest.approx([EAGERLY if eager else 5.0] * len(gaps), abs=0.15)
     assert len(gaps) > 2

@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.agent.build import Crew, build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Checkpoint, CrawlDir, DurableLog
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import Crew, build
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Reading, Summary
-from fieldmouse.settings import Settings, render
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Reading, Summary
 from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 MEADOW = Meadow(MeadowOptions(hosts=2, pages=10, seed=3, page_kb=1.0, links=4))
 SETTINGS = Settings().override(
@@ -55,7 +57,7 @@ def crawl(home: CrawlDir, listeners: list[Callable[[Reading], None]]) -> Summary
         finally:
             await crew.close()
 
-    return bottle.run(life)
+    return virtual_time.run(life)
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_a_failed_open_closes_everything_opened_before(
                 return refusals
         raise AssertionError
 
-    refusals = bottle.run(life)
+    refusals = virtual_time.run(life)
     assert len(refusals) >= 5, "frontier, outcomes and ledger were each refused in turn"
 
 
@@ -124,7 +126,7 @@ def test_a_failure_of_the_last_stage_leaves_nothing_open_or_locked(home: CrawlDi
             build(home, SETTINGS, clock=clock, lane=InlineLane, parts=[open_ledger, fail])
         assert open_files() == before
 
-    bottle.run(life)
+    virtual_time.run(life)
     home.lock()
     home.unlock()
 

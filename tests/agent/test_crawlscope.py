@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.agent.crawlscope import CrawlScope
-from fieldmouse.balancer.sharedscope import SharedScope
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.outcome import OutcomeKind
+from fieldmouse.cluster.client.shared_scope import SharedScope
+from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.policy.scope import Scope
-from fieldmouse.records import Link, OutcomeRow
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url
 
 SEEDS = [Url("http://a.test/"), Url("http://b.a.test/")]

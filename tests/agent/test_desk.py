@@ -9,20 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.agent.desk import Desk
-from fieldmouse.crawldir import CrawlTally
-from fieldmouse.records import (
-    Door,
-    Failed,
-    Link,
-    News,
-    OutcomeKind,
-    OutcomeRow,
-    Parsed,
-    Reason,
-    Refused,
-    Ticket,
-)
+from fieldmouse.crawler.in_flight import Desk
+from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.types.outcome import Failed, News, OutcomeRow, Parsed, Refused
+from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.types.request import Door, Link, Ticket
 from fieldmouse.url import Url
 
 SHARDS = 2

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from balancer.mailboxes import a_chooser, a_mailbox
-from fieldmouse.agent.leasing import LeasedFetcher
-from fieldmouse.balancer.lease import MARGIN, LeaseClock
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
+from fieldmouse.cluster.client.lease_clock import MARGIN, LeaseClock
+from fieldmouse.crawler.leased_dispatch import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
 
 LEASE, TAKES = 10.0, 30.0
@@ -70,7 +72,7 @@ def asked(
         await meanwhile(fetcher, lease, clock)
         return await both
 
-    return bottle.run(life)
+    return virtual_time.run(life)
 
 
 async def beat(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:

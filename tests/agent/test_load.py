@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.agent.load import LONGEST, AgentLoad, CpuDemand
-from fieldmouse.meter import Meter
+from fieldmouse.backpressure import Meter
+from fieldmouse.crawler.stats import LONGEST, AgentLoad, CpuDemand
 
 
 class Watched:

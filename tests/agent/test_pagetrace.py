@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.backpressure import Meter
 from fieldmouse.clock import ManualClock
 from fieldmouse.control.gauge import Fare
-from fieldmouse.control.pagetrace import Fate, PageTrace, TraceFile, old, read_rows
-from fieldmouse.control.tracing import services, trace_of, without_settling
-from fieldmouse.meter import Meter
+from fieldmouse.control.page_trace import Fate, PageTrace, TraceFile, old, read_rows
+from fieldmouse.control.rule_choice import services, trace_of, without_settling
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
 

@@ -10,16 +10,22 @@ from pathlib import Path
 import pytest
 
 from balancer.boards import META, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse import settings as settings_file
-from fieldmouse.api import joining
-from fieldmouse.api.plan import Plan
+from fieldmouse.api import cluster_agent
+from fieldmouse.api.planning import Plan
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.shared_settings import (
+    Decider,
+    decider,
+    parse_published,
+    published,
+    undecided,
+)
+from fieldmouse.config.toml_format import abouts, sections
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.settings import Settings
-from fieldmouse.settings.deciders import Decider, decider, parse_published, published, undecided
-from fieldmouse.settings.reading import abouts, sections
 
 SEED = "http://a.test/"
-UNIFORM = "fieldmouse.policy.polling.uniform:Uniform"
+UNIFORM = "fieldmouse.policy.polling.policies:Uniform"
 pytestmark = needs_server
 
 
@@ -32,11 +38,11 @@ def server() -> object:
 def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> Plan:
     """Create a crawl with these settings."""
     RedisWorld(server)
-    return joining.plan_to_join(folder / "first", [server.url], "atlas", {}, changes, [SEED])
+    return cluster_agent.plan_to_join(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
 
 def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> Plan:
-    return joining.plan_to_join(folder / "second", [server.url], "atlas", {}, changes or {})
+    return cluster_agent.plan_to_join(folder / "second", [server.url], "atlas", {}, changes or {})
 
 
 def write(server: ServerProcess, settings: str) -> None:

@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 import fieldmouse
-from fieldmouse.api import hatch
-from fieldmouse.crawldir import CrawlDir, sealed_outcomes, sealed_tally
-from fieldmouse.crawldir.checkpoint import read_checkpoint
+from fieldmouse.api import page_stream
 from fieldmouse.errors import CrawlLocked, UsageError
-from fieldmouse.frontier import sealed_frontier
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import run
 
@@ -323,7 +324,7 @@ def test_a_crawl_continues_after_chdir(
 def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
     wide: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hatch, "SLACK", 4000)
+    monkeypatch.setattr(page_stream, "SLACK", 4000)
     home, urls, still = tmp_path / "c", [], 0
     for page in crawl_of(wide, home):
         if not urls:
@@ -352,7 +353,7 @@ def test_outcomes_without_a_page_are_read_once(meadow: RunningMeadow, tmp_path: 
     last = read_checkpoint(CrawlDir.open(home))
     assert last is not None
     assert sealed_tally(last).pages == pages
-    assert last.state(hatch.PART, hatch.Delivered).reach == sealed_outcomes(last)
+    assert last.state(page_stream.PART, page_stream.Delivered).reach == sealed_outcomes(last)
 
 
 # -- errors

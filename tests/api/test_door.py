@@ -12,10 +12,9 @@ import msgspec
 import pytest
 
 import fieldmouse
-from fieldmouse import cli
-from fieldmouse.api.asking import SETTING_OF
-from fieldmouse.api.plan import plan
-from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.api.planning import SETTING_OF, plan
+from fieldmouse.cli import main
+from fieldmouse.policy.distribution.registry import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -38,9 +37,9 @@ def test_importing_the_library_loads_no_crawler() -> None:
 
 def test_reading_loads_no_crawler_and_planning_no_stage() -> None:
     reading = loaded_by("import fieldmouse; fieldmouse.ReadingRoom")
-    assert not {"fieldmouse.agent", "fieldmouse.robots", "uvloop"} & reading
+    assert not {"fieldmouse.crawler", "fieldmouse.fetch", "uvloop"} & reading
     planning = loaded_by("import fieldmouse; fieldmouse.Crawl('nowhere', seeds=['https://example.org/'])")
-    assert not {"fieldmouse.robots", "fieldmouse.frontier.frontier", "uvloop", "tantivy"} & planning
+    assert not {"fieldmouse.fetch", "fieldmouse.frontier.frontier", "uvloop", "tantivy"} & planning
 
 
 def test_every_export_is_listed_and_documented() -> None:
@@ -75,7 +74,7 @@ def test_a_printed_summary_says_what_failed_and_what_ended_it(
 def test_every_short_option_of_the_command_is_a_keyword() -> None:
     keywords = set(inspect.signature(fieldmouse.Crawl).parameters)
     assert keywords == {"directory", "seeds", "settings", *SETTING_OF}
-    from fieldmouse.cli.crawl import command
+    from fieldmouse.cli.crawl.crawl import command
 
     options = {option.name for option in command.params}
     assert set(SETTING_OF) - {"extract", "admit", "readers", "sign"} <= options
@@ -99,7 +98,7 @@ def test_invalid_arguments_raise_the_error_that_the_command_prints(
     words: list[str], keywords: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "c"
-    assert cli.run(["crawl", str(home), *words]) == 2
+    assert main.run(["crawl", str(home), *words]) == 2
     printed = capsys.readouterr().err
     with pytest.raises(fieldmouse.FieldmouseError) as raised:
         fieldmouse.Crawl(home, **keywords)  # type: ignore[arg-type]

@@ -13,13 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse import settings as settings_file
-from fieldmouse.api.asking import SETTING_OF
-from fieldmouse.api.plan import plan, plan_anew, plan_to_resume
-from fieldmouse.api.seedlist import with_seeds
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.api.planning import SETTING_OF, plan, plan_anew, plan_to_resume, with_seeds
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl, StorageError
-from fieldmouse.settings import Settings
+from fieldmouse.storage.directory import CrawlDir
 
 SEED = "http://127.0.1.1:8000/"
 

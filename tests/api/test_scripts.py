@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.crawldir.checkpoint import read_checkpoint
+from fieldmouse.storage.checkpoint import read_checkpoint
+from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 
 from .scripting import COLLECT, heard, run, start, stop, until

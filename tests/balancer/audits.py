@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import redis
 
-from fieldmouse.balancer.board.contract import Held, Name
-from fieldmouse.balancer.board.decoding import rows_in
-from fieldmouse.balancer.board.memory.ledger import CrawlLedger
+from fieldmouse.cluster.coordinator import Held, Name
+from fieldmouse.cluster.decoding import rows_in
+from fieldmouse.testing.memory_crawl_state import CrawlLedger
 from fieldmouse.url import Host
 
 

@@ -17,16 +17,15 @@ import pytest
 import redis
 
 from balancer.audits import Audit, audit_of_ledger, audit_of_server, merged
-from fieldmouse.balancer.board.contract import Board, Name
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.board.memory.builder import MemoryBuilder
-from fieldmouse.balancer.board.rebuilding import BoardBuilder
-from fieldmouse.balancer.board.server.board import RedisBoard
-from fieldmouse.balancer.board.server.builder import RedisBuilder
-from fieldmouse.balancer.board.spread.board import SpreadBoard
-from fieldmouse.balancer.board.spread.builder import SpreadBuilder
-from fieldmouse.balancer.board.spread.shares import place_of_address, place_of_host
 from fieldmouse.clock import ManualClock
+from fieldmouse.cluster.coordinator import Board, Name
+from fieldmouse.cluster.rebuild import BoardBuilder
+from fieldmouse.cluster.redis.coordinator import RedisBoard
+from fieldmouse.cluster.redis.rebuild import RedisBuilder
+from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.cluster.sharded.rebuild import SpreadBuilder
+from fieldmouse.cluster.sharded.sharding import place_of_address, place_of_host
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryBuilder, MemoryServer
 from fieldmouse.url import Host
 
 PROGRAM = os.environ.get("FIELDMOUSE_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")

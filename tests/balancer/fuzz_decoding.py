@@ -25,19 +25,21 @@ import msgspec
 import numpy as np
 import zstandard
 
-from fieldmouse.balancer.adverts import share_of, table_of
-from fieldmouse.balancer.board import blocks, decoding
-from fieldmouse.balancer.board.again import BookedAgain
-from fieldmouse.balancer.board.contract import Advert, AgentNote, Charter, Held, Luggage
-from fieldmouse.balancer.board.decoding import DamagedValue
-from fieldmouse.balancer.board.rows import pack_urls, to_row
-from fieldmouse.balancer.board.server import replies
+from fieldmouse.cluster import decoding
+from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster.client.membership import share_of, table_of
+from fieldmouse.cluster.coordinator import Advert, AgentNote, Charter, Held, Luggage
+from fieldmouse.cluster.decoding import DamagedValue
+from fieldmouse.cluster.redis import replies
+from fieldmouse.cluster.rows import BookedAgain, pack_urls, to_row
 from fieldmouse.errors import BoardError
-from fieldmouse.policy import opinion
+from fieldmouse.policy import outage
 from fieldmouse.policy.balance import balancer
-from fieldmouse.records import HostState, Link, Reason, Unreached
+from fieldmouse.robotstxt.parser import Exclusion
+from fieldmouse.types.host import HostState, Unreached
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.exclusion import Exclusion
 
 HOST = Host("http://a.test")
 HELD = [Held(HOST, 7), Held(Host("https://b.test:8443"), 8)]
@@ -113,7 +115,7 @@ def _use_learned(value: bytes) -> object:
 
 def _use_state(value: bytes) -> object:
     state = decoding.state_of(value)
-    return opinion.unpacked(state.unreached, 1.7e9)
+    return outage.unpacked(state.unreached, 1.7e9)
 
 
 def _use_robots_txt(value: bytes) -> object:

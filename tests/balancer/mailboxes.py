@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fieldmouse.balancer.board.contract import Luggage
-from fieldmouse.balancer.choice import Chooser
-from fieldmouse.balancer.lease import LeaseClock
-from fieldmouse.balancer.mailbox import Mailbox
-from fieldmouse.balancer.tellings import Tellings
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.outbox import Tellings
+from fieldmouse.cluster.client.pending import Mailbox
+from fieldmouse.cluster.client.placement import Chooser
+from fieldmouse.cluster.coordinator import Luggage
 from fieldmouse.policy.balance import balancer
 from fieldmouse.url import Url, key_of
 

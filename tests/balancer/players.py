@@ -16,7 +16,7 @@ from random import Random
 from typing import TypeVar
 
 from balancer.boards import World
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.cluster.coordinator import (
     AddressAsk,
     Board,
     BookedKeys,
@@ -28,11 +28,11 @@ from fieldmouse.balancer.board.contract import (
     Luggage,
     Name,
     Offer,
+    PageAsk,
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.board.pagelimit import PageAsk
-from fieldmouse.balancer.board.rows import pack_urls
+from fieldmouse.cluster.rows import pack_urls
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
 

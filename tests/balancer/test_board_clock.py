@@ -8,8 +8,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from balancer.boards import META, RedisWorld, ServerProcess
-from fieldmouse.balancer.board.contract import AddressAsk, Charter, Heartbeat, Held, Name, Offer, SiteBounds
-from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.cluster.coordinator import (
+    AddressAsk,
+    Charter,
+    Heartbeat,
+    Held,
+    Name,
+    Offer,
+    SiteBounds,
+)
+from fieldmouse.cluster.redis.coordinator import RedisBoard
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
 

@@ -10,7 +10,7 @@ from functools import wraps
 import pytest
 
 from balancer.boards import World
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.cluster.coordinator import (
     TOLD,
     AddressAsk,
     Board,
@@ -27,14 +27,14 @@ from fieldmouse.balancer.board.contract import (
     Offered,
     Row,
     SiteBounds,
+    TakenBack,
     Told,
 )
-from fieldmouse.balancer.board.decoding import link_of
-from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.rows import pack_urls, to_row
+from fieldmouse.cluster.decoding import link_of
+from fieldmouse.cluster.rows import pack_urls, to_row
 from fieldmouse.errors import BoardLost, Fenced, Superseded
-from fieldmouse.policy.sitelimits import limited_site
-from fieldmouse.records import Link
+from fieldmouse.policy.site_limits import limited_site
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url, key_of
 
 LEASE = 100.0  # seconds: long enough that the duration of a test does not matter

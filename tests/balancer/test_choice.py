@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.clock import ManualClock
+from fieldmouse.cluster.client.lease_clock import LeaseClock
 from fieldmouse.policy.balance.balancer import AgentTable
-from fieldmouse.records import HostState, Reason, Unreached
+from fieldmouse.types.host import HostState, Unreached
+from fieldmouse.types.reason import Reason
 from fieldmouse.url import Host
 
 from .mailboxes import a_chooser, a_mailbox

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import cli
-from fieldmouse.api import joining
-from fieldmouse.balancer.board.contract import Charter, Name, Offer, SiteBounds
-from fieldmouse.balancer.identity import NAMELESS, is_agent, next_start
-from fieldmouse.balancer.opening import open_board
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.api import cluster_agent
+from fieldmouse.cli import main
+from fieldmouse.cluster.client.connect import open_board
+from fieldmouse.cluster.client.identity import NAMELESS, is_agent, next_start
+from fieldmouse.cluster.coordinator import Charter, Name, Offer, SiteBounds
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
 from fieldmouse.errors import BoardLost, UsageError
-from fieldmouse.settings import Settings, render
+from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 from meadowland import running_meadow
 from whole import crawling
@@ -32,7 +33,7 @@ Said = pytest.CaptureFixture[str]
 
 
 def asked(said: Said, *words: object, expect: int = 0) -> dict[str, object]:
-    assert cli.run([*map(str, words), "--json"]) == expect
+    assert main.run([*map(str, words), "--json"]) == expect
     told: dict[str, object] = json.loads(said.readouterr().out)
     return told
 
@@ -102,7 +103,7 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
     status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert status["stranded"] == 7
     assert set(status["stranded_hosts"]) < set(hosts)  # type: ignore[call-overload]
-    assert cli.run(["cluster", "status", "--coordinator", server.url]) == 0
+    assert main.run(["cluster", "status", "--coordinator", server.url]) == 0
     line = capfd.readouterr().out.splitlines()[1]
     assert line.startswith(
         "fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, "
@@ -220,10 +221,10 @@ def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], f"made-{missing}")
-    plan = joining.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
+    plan = cluster_agent.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
     plan.open().unlock()
     (tmp_path / "a" / missing).unlink(missing_ok=True)
-    again = joining.plan_to_join(tmp_path / "a", *where, {}, {})
+    again = cluster_agent.plan_to_join(tmp_path / "a", *where, {}, {})
     assert again.new == (missing == "crawl.json")
     again.open().unlock()
     assert is_agent(tmp_path / "a")
@@ -233,16 +234,16 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
     words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "concurrency": "3", "pages": "70"}
-    first = joining.plan_to_join(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
+    first = cluster_agent.plan_to_join(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
     first.open().unlock()
-    again = joining.plan_to_join(home, *where, {}, {}).settings
+    again = cluster_agent.plan_to_join(home, *where, {}, {}).settings
     assert again.network.resolve == ("a.test=127.0.0.9",)
     assert (again.fetch.concurrency, again.storage.checkpoint) == (3, 1.0)
-    said = joining.plan_to_join(home, *where, {"concurrency": "5"}, {}).settings
+    said = cluster_agent.plan_to_join(home, *where, {"concurrency": "5"}, {}).settings
     assert (said.fetch.concurrency, said.storage.checkpoint) == (5, 1.0)
     other = tmp_path / "other.toml"
     other.write_text("[fetch]\nconcurrency = 7\n")
-    instead = joining.plan_to_join(home, *where, {}, {}, config=other).settings
+    instead = cluster_agent.plan_to_join(home, *where, {}, {}, config=other).settings
     assert (instead.fetch.concurrency, instead.network.resolve) == (7, ())
     # Settings of the crawl come from the coordinator, whatever the file of one agent says. Delays may be
     # longer.
@@ -251,7 +252,7 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     for delay, kept in (("9s", 9.0), ("10ms", 1.0)):
         edited = text.replace("pages = 70", "pages = 9").replace('delay = "1s"', f'delay = "{delay}"')
         file.write_text(edited.replace('lease = "15s"', 'lease = "99s"'))
-        strange = joining.plan_to_join(home, *where, {}, {}).settings
+        strange = cluster_agent.plan_to_join(home, *where, {}, {}).settings
         assert (strange.crawl.pages, strange.politeness.delay, strange.cluster.lease) == (70, kept, 15.0)
 
 
@@ -260,14 +261,14 @@ def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], "news")
-    joining.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open().unlock()
+    cluster_agent.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open().unlock()
     next_start(tmp_path / "a", "news")
     with pytest.raises(UsageError, match="belongs to the crawl `news`, not to `nwes`") as wrong:
-        joining.plan_to_join(tmp_path / "a", [server.url], "nwes", {}, {})
+        cluster_agent.plan_to_join(tmp_path / "a", [server.url], "nwes", {}, {})
     assert "`--crawl news`" in wrong.value.hint
     server.client().flushall()
     with pytest.raises(BoardLost):
-        joining.plan_to_join(tmp_path / "a", *where, {}, {})
+        cluster_agent.plan_to_join(tmp_path / "a", *where, {}, {})
 
 
 def test_a_single_machine_crawl_can_start_where_an_agent_was_killed_before_it_joined(tmp_path: Path) -> None:
@@ -387,7 +388,9 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
         assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
         assert not asked(capfd, "cluster", "list", *where)
         for name in ("news", "wikis"):
-            plan = joining.plan_to_join(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
+            plan = cluster_agent.plan_to_join(
+                tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"]
+            )
             plan.open().unlock()
         wrong = asked(capfd, "cluster", "drain", "ada", *where, "--crawl", "nwes", expect=1)
         assert wrong["error"] == "the coordinator knows no crawl `nwes`"
@@ -439,10 +442,10 @@ def test_one_url_is_reported_in_the_singular(tmp_path: Path, capfd: Said) -> Non
     with a_server() as server:
         where = ("--coordinator", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)
-        assert cli.run(["cluster", "status", *where]) == 0
+        assert main.run(["cluster", "status", *where]) == 0
         assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 acknowledged, done;" in capfd.readouterr().out
         server.client().flushall()
-        assert cli.run(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
+        assert main.run(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
         told = capfd.readouterr().err
         assert "has outcomes of 1 URL that no other has" in told
         assert "rebuilt `fieldmouse`: 1 URL seen, 1 acknowledged, 0 waiting" in told

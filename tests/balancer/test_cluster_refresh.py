@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.outcomes import rows
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.records import OutcomeRow
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.outcome_log import rows
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse.types.outcome import OutcomeRow
 from meadowland import running_meadow
 from whole import crawling
 

@@ -8,12 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from fieldmouse.balancer.adverts import Advert, table_of
-from fieldmouse.balancer.board.contract import AgentNote
-from fieldmouse.balancer.colleagues import Colleagues
 from fieldmouse.clock import ManualClock
-from fieldmouse.policy.opinion import WHILE
-from fieldmouse.records import HostState, Reason, Unreached
+from fieldmouse.cluster.client.membership import table_of
+from fieldmouse.cluster.client.placement import Colleagues
+from fieldmouse.cluster.coordinator import Advert, AgentNote
+from fieldmouse.policy.outage import WHILE
+from fieldmouse.types.host import HostState, Unreached
+from fieldmouse.types.reason import Reason
 
 
 def note(

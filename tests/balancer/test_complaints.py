@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from balancer.boards import RedisWorld, ServerProcess
-from fieldmouse.api.joining import answered, founded
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.api.cluster_agent import answered, founded
+from fieldmouse.cluster.coordinator import (
     AddressAsk,
     BookedKeys,
     Charter,
@@ -23,11 +23,11 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.board.server.board import RedisBoard
-from fieldmouse.balancer.board.server.connect import MOST_REPLY, checked_url, label_of
+from fieldmouse.cluster.redis.connection import MOST_REPLY, checked_url, label_of
+from fieldmouse.cluster.redis.coordinator import RedisBoard
 from fieldmouse.errors import BoardError, BoardUnreachable, FieldmouseError, UsageError
-from fieldmouse.lab import bottle
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
 from fieldmouse.url import Host
 
 ADA, A = Name("ada", 5), Host("http://a.test")
@@ -253,13 +253,13 @@ class SilentBoard(MemoryBoard):
 def test_a_new_agent_does_not_wait_for_a_silent_server() -> None:
     said: list[str] = []
 
-    async def story(clock: bottle.BottleClock) -> float:
+    async def story(clock: virtual_time.BottleClock) -> float:
         began = clock.now()
         with pytest.raises(BoardUnreachable):
             await answered(SilentBoard(MemoryServer(clock)), "fieldmouse", 5.0, said.append)
         return clock.now() - began
 
-    assert bottle.run(story) == 10.0, "once, since that took longer than it had patience"
+    assert virtual_time.run(story) == 10.0, "once, since that took longer than it had patience"
 
 
 class InterruptedBoard(MemoryBoard):
@@ -277,9 +277,9 @@ class InterruptedBoard(MemoryBoard):
 
 
 def test_creating_a_crawl_survives_a_lost_answer() -> None:
-    async def story(clock: bottle.BottleClock) -> None:
+    async def story(clock: virtual_time.BottleClock) -> None:
         board, ours = InterruptedBoard(MemoryServer(clock)), Charter(1, "", ())
         assert await founded(board, ours, "fieldmouse", lambda words: None) == ours
         assert board.tries == 2
 
-    bottle.run(story)
+    virtual_time.run(story)

@@ -15,10 +15,12 @@ import zstandard
 
 from balancer.boards import META, RedisWorld, ServerProcess, needs_server
 from balancer.fuzz_decoding import claiming_frame, fuzz
-from fieldmouse.balancer.adverts import Advert, advert_of
-from fieldmouse.balancer.board import blocks, decoding
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.cluster import decoding
+from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster.client.membership import advert_of
+from fieldmouse.cluster.coordinator import (
     AddressAsk,
+    Advert,
     AgentNote,
     BookedKeys,
     Charter,
@@ -33,12 +35,13 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.board.decoding import DamagedValue
-from fieldmouse.balancer.board.rows import to_row
-from fieldmouse.balancer.board.server import replies
-from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.cluster.decoding import DamagedValue
+from fieldmouse.cluster.redis import replies
+from fieldmouse.cluster.redis.coordinator import RedisBoard
+from fieldmouse.cluster.rows import to_row
 from fieldmouse.errors import Fenced, FieldmouseError
-from fieldmouse.records import HostState, Link
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
 
 ADA, BOB = Name("ada", 5), Name("bob", 6)
@@ -131,7 +134,7 @@ def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
 
 def test_long_robots_txt_values_are_read_only_when_needed() -> None:
     from fieldmouse.clock import ManualClock
-    from fieldmouse.robots.exclusions import Exclusions
+    from fieldmouse.robotstxt.cache import Exclusions
 
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d\n" % n for n in range(20_000))
     exclusions = Exclusions(ManualClock(0.0), product="fieldmouse")
@@ -144,7 +147,7 @@ def test_long_robots_txt_values_are_read_only_when_needed() -> None:
 
 
 async def _allows(exclusions: object, host: Host, path: str) -> bool:
-    from fieldmouse.robots.exclusions import Exclusions
+    from fieldmouse.robotstxt.cache import Exclusions
 
     assert isinstance(exclusions, Exclusions)
     rules = await exclusions.recall(host)
@@ -153,11 +156,13 @@ async def _allows(exclusions: object, host: Host, path: str) -> bool:
 
 
 def test_no_other_module_decodes_server_replies() -> None:
-    board = Path(decoding.__file__).parent
+    cluster = Path(decoding.__file__).parent
     for path in [
-        *board.rglob("*.py"),
-        board.parents[1] / "agent" / "luggage.py",
-        board.parent / "adverts.py",
+        *cluster.glob("*.py"),
+        *cluster.glob("redis/*.py"),
+        *cluster.glob("sharded/*.py"),
+        cluster / "client" / "membership.py",
+        cluster.parent / "crawler" / "leased_dispatch.py",
     ]:
         # the second has `unpack_urls`, for values of this process
         if path.name not in ("decoding.py", "rows.py"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from fieldmouse.balancer.board.contract import Charter, Name, Offer, SiteBounds
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.door import AddressDoor
-from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.records import HostState
+from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.pending import AddressDoor
+from fieldmouse.cluster.coordinator import Charter, Name, Offer, SiteBounds
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
 from .mailboxes import a_chooser, a_mailbox
@@ -48,4 +48,4 @@ def test_an_address_that_a_restarted_server_forgot_is_left_at_once(tmp_path: Pat
         serving.cancel()
         return told
 
-    assert bottle.run(life) == [[], [KEPT], [KEPT]]
+    assert virtual_time.run(life) == [[], [KEPT], [KEPT]]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.balancer.identity import is_agent, next_start, read_identity, read_origin
-from fieldmouse.crawldir import AGENT_FILE
+from fieldmouse.cluster.client.identity import is_agent, next_start, read_identity, read_origin
+from fieldmouse.storage.directory import AGENT_FILE
 
 DAMAGE = [
     b"",

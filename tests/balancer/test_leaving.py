@@ -14,9 +14,17 @@ import pytest
 
 from balancer.boards import World
 from balancer.test_board_contract import ADA, BOB, CHARTER, CYD, FREE, LEASE, A, B, done, links, of, offer
-from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Stranded
-from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.rows import pack_urls
+from fieldmouse.cluster.coordinator import (
+    Board,
+    GivenBack,
+    Grant,
+    Heartbeat,
+    Luggage,
+    Name,
+    Stranded,
+    TakenBack,
+)
+from fieldmouse.cluster.rows import pack_urls
 from fieldmouse.url import Host, key_of
 
 URL = f"{A}/booked"

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import MemoryWorld
-from fieldmouse.balancer.adverts import Advert, share_of, table_of
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.cluster.client.membership import Neighbours, share_of, table_of
+from fieldmouse.cluster.client.placement import Chooser
+from fieldmouse.cluster.coordinator import (
     TOLD,
+    Advert,
     AgentNote,
     Board,
     BoardBooks,
@@ -23,10 +25,8 @@ from fieldmouse.balancer.board.contract import (
     Name,
     Pulse,
 )
-from fieldmouse.balancer.board.spread.board import SpreadBoard
-from fieldmouse.balancer.board.spread.shares import met
-from fieldmouse.balancer.choice import Chooser
-from fieldmouse.balancer.neighbours import Neighbours
+from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.cluster.sharded.sharding import met
 from fieldmouse.policy.balance.balancer import lookup
 
 LEASE = 100.0

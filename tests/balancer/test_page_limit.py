@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import World
-from fieldmouse.balancer.board.contract import Board, Heartbeat, Name
-from fieldmouse.balancer.board.pagelimit import PageAsk, reserved
+from fieldmouse.cluster.coordinator import Board, Heartbeat, Name, PageAsk, reserved
 from fieldmouse.errors import Fenced
 
 from .test_board_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, offer, only, told_to

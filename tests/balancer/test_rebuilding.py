@@ -10,7 +10,8 @@ import pytest
 
 from balancer.audits import audit_of_ledger
 from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, World
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.clock import ManualClock
+from fieldmouse.cluster.coordinator import (
     Board,
     BookedKeys,
     Charter,
@@ -21,19 +22,17 @@ from fieldmouse.balancer.board.contract import (
     Name,
     Offer,
     SiteBounds,
+    TakenBack,
     Told,
 )
-from fieldmouse.balancer.board.decoding import link_of
-from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.board.memory.builder import MemoryBuilder
-from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
-from fieldmouse.balancer.board.rows import pack_urls
-from fieldmouse.balancer.board.spread.board import SpreadBoard
-from fieldmouse.balancer.board.spread.builder import SpreadBuilder
-from fieldmouse.balancer.board.spread.shares import place_of_host
-from fieldmouse.clock import ManualClock
+from fieldmouse.cluster.decoding import link_of
+from fieldmouse.cluster.rebuild import BoardBuilder, RestoredHost
+from fieldmouse.cluster.rows import pack_urls
+from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.cluster.sharded.rebuild import SpreadBuilder
+from fieldmouse.cluster.sharded.sharding import place_of_host
 from fieldmouse.errors import BoardError, BoardLost
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryBuilder, MemoryServer
 from fieldmouse.url import Host, key_of
 
 CHARTER = Charter(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")

@@ -11,8 +11,17 @@ import msgspec
 import pytest
 
 from balancer.boards import META, MISSING, PROGRAM, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.balancer.board.contract import Charter, Heard, Heartbeat, Held, Name, Offer, Row, SiteBounds
-from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.cluster.coordinator import (
+    Charter,
+    Heard,
+    Heartbeat,
+    Held,
+    Name,
+    Offer,
+    Row,
+    SiteBounds,
+)
+from fieldmouse.cluster.redis.coordinator import RedisBoard
 from fieldmouse.errors import BoardError, BoardLost, BoardUnreachable, UsageError
 from fieldmouse.url import Host
 

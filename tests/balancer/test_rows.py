@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.balancer.board.decoding import DamagedValue, link_of
-from fieldmouse.balancer.board.rows import to_row
-from fieldmouse.records import Door, Kind, Link, Reason
+from fieldmouse.cluster.decoding import DamagedValue, link_of
+from fieldmouse.cluster.rows import to_row
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Door, Kind, Link
 from fieldmouse.url import Host, Url
 
 HOST = Host("http://a.test")

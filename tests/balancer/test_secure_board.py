@@ -17,8 +17,8 @@ import trustme
 
 from balancer.boards import MISSING, PROGRAM, a_server
 from common_name import issue_by_common_name
-from fieldmouse.balancer.board.contract import Charter
-from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.cluster.coordinator import Charter
+from fieldmouse.cluster.redis.coordinator import RedisBoard
 from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
 
 CHARTER = Charter(1, "", ())

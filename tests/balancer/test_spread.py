@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, SpreadWorld
 from balancer.test_board_contract import done
-from fieldmouse.balancer.board.contract import (
+from fieldmouse.cluster.client.connect import open_board
+from fieldmouse.cluster.coordinator import (
     AddressAsk,
     Board,
     BoardBooks,
@@ -28,14 +29,13 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.board.memory.board import MemoryBoard
-from fieldmouse.balancer.board.rows import pack_urls, unpack_urls
-from fieldmouse.balancer.board.server.board import RedisBoard
-from fieldmouse.balancer.board.spread.board import SpreadBoard
-from fieldmouse.balancer.board.spread.founding import check_whole
-from fieldmouse.balancer.board.spread.shares import place_of_address, place_of_host, shared_out
-from fieldmouse.balancer.opening import open_board
+from fieldmouse.cluster.redis.coordinator import RedisBoard
+from fieldmouse.cluster.rows import pack_urls, unpack_urls
+from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.cluster.sharded.servers import check_whole
+from fieldmouse.cluster.sharded.sharding import place_of_address, place_of_host, shared_out
 from fieldmouse.errors import BoardLost, BoardUnreachable, Fenced, UsageError
+from fieldmouse.testing.memory_coordinator import MemoryBoard
 from fieldmouse.url import Host
 
 LEASE = 100.0

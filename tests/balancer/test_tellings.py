@@ -7,14 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import Charter, Heard, Heartbeat, Name, Offer, SiteBounds
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.board.pagelimit import PageAsk
-from fieldmouse.balancer.teller import Teller
-from fieldmouse.balancer.tellings import KEPT, DoneUrl, FoundLinks, Tellings, TellingsState, found_links
 from fieldmouse.clock import ManualClock
-from fieldmouse.crawldir import Checkpoint
+from fieldmouse.cluster.client.outbox import (
+    KEPT,
+    DoneUrl,
+    FoundLinks,
+    Teller,
+    Tellings,
+    TellingsState,
+    found_links,
+)
+from fieldmouse.cluster.client.page_quota import PageAllowance
+from fieldmouse.cluster.coordinator import Charter, Heard, Heartbeat, Name, Offer, PageAsk, SiteBounds
+from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
 from fieldmouse.url import Host
 
 

@@ -18,7 +18,7 @@ from balancer.test_board_contract import (
     sums,
     told_to,
 )
-from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Row
+from fieldmouse.cluster.coordinator import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Row
 
 
 async def leased(board: Board, name: Name, urls: int = 100) -> dict[str, list[Row]]:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.paths import Nook, nook_path, path_of
+from fieldmouse.testing.meadow.paths import Nook, nook_path, path_of
+from fieldmouse.testing.meadow.server import Arrival
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))

@@ -7,21 +7,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse import cli
 from fieldmouse.api import cluster
 from fieldmouse.api.cluster import AgentStanding, ClusterStanding
-from fieldmouse.balancer.identity import NAMELESS
-from fieldmouse.cli import progress, voice
-from fieldmouse.cli.cluster import status
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.cli import console, main, progress
+from fieldmouse.cli.cluster import cluster as status
+from fieldmouse.cluster.client.identity import NAMELESS
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.doctor.check.examine import examine
 from fieldmouse.errors import BoardUnreachable
-from fieldmouse.outcome import StoppedBy
-from fieldmouse.reading.examination import examine
-from fieldmouse.reading.explanation import ELSEWHERE, Explanation
-from fieldmouse.reading.explanations import Explanations
-from fieldmouse.reading.packing import NothingPolled
-from fieldmouse.settings import Settings
-from fieldmouse.summary import Reading, Summary, WholeCrawl
+from fieldmouse.reader.explain import ELSEWHERE, Explanation, Explanations
+from fieldmouse.reader.polling_plan import NothingPolled
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.stats import Reading, Summary, WholeCrawl
 from fieldmouse.url import Url
 
 DONE = Summary(
@@ -33,7 +31,7 @@ STOPPED = msgspec.structs.replace(DONE, exit=130, stopped_by=StoppedBy.SIGNAL, w
 
 
 def last_words(summary: Summary, said: pytest.CaptureFixture[str]) -> str:
-    voice.mute(False)  # whoever asked for JSON before us
+    console.mute(False)  # whoever asked for JSON before us
     progress.tell(summary, Settings(), "my west")
     return said.readouterr().err
 
@@ -169,10 +167,10 @@ def test_top_waits_for_a_server_that_went_away(
 
     monkeypatch.setattr(cluster, "standing", standing)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    assert cli.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
+    assert main.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
     assert "the board is away; waiting for it" in capsys.readouterr().err
     answers[:] = [BoardUnreachable("the board is away")]
-    assert cli.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 1
+    assert main.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 1
 
 
 def test_the_status_says_how_many_values_were_set_aside() -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.cli.differing import LONGEST, lines_of
-from fieldmouse.indexer.comparison import hunks
-from fieldmouse.indexer.library import Library
-from fieldmouse.reading.page import StoredPage
-from fieldmouse.reading.versions import VersionDifference
-from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.archive.record_reader import Library
+from fieldmouse.cli.watch.changes import LONGEST, lines_of
+from fieldmouse.diff.compare import hunks
+from fieldmouse.reader.page import StoredPage
+from fieldmouse.reader.versions import VersionDifference
+from fieldmouse.sanitize import visible
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
-from fieldmouse.visible import visible
 
 URL = Url("http://example.org/")
 OURS = re.compile("\x1b\\[(31|32|2|0)m")

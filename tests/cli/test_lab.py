@@ -17,8 +17,9 @@ import click
 import pytest
 
 import tinypaper
-from fieldmouse.cli import fieldmouse, files, run
+from fieldmouse.cli import output_file
 from fieldmouse.cli.lazy import LazyGroup
+from fieldmouse.cli.main import fieldmouse, run
 from fieldmouse.errors import FieldmouseError
 
 Said = pytest.CaptureFixture[str]
@@ -193,7 +194,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_as_it_was(tmp_path: Path) -> N
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
         with pytest.raises(FieldmouseError, match="cannot write"):
-            files.write(report, b"x" * 5000)
+            output_file.write(report, b"x" * 5000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert report.read_bytes() == b"the old report"

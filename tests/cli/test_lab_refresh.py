@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fieldmouse.cli import run
+from fieldmouse.cli.main import run
 
 Said = pytest.CaptureFixture[str]
 

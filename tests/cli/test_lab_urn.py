@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.cli import run
-from fieldmouse.lab import exact
-from fieldmouse.lab.urn import Game, play, power, strategy
-from fieldmouse.lab.urn.strategies import names
+from fieldmouse.cli.main import run
+from fieldmouse_lab.urn import exact
+from fieldmouse_lab.urn.game import Game
+from fieldmouse_lab.urn.play import play
+from fieldmouse_lab.urn.sources import power
+from fieldmouse_lab.urn.strategies import names, strategy
 
 Said = pytest.CaptureFixture[str]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.cli import run
+from fieldmouse.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldmouse import settings
-from fieldmouse.cli import run
-from fieldmouse.control.pagetrace import ROW, Fate, TraceFile
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.settings import Settings
+from fieldmouse.cli.main import run
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.control.page_trace import ROW, Fate, TraceFile
+from fieldmouse.storage.directory import CrawlDir
 
 Said = pytest.CaptureFixture[str]
 
@@ -23,7 +23,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawl with 4 and then 8 robots, each bringing a page every two seconds; a service takes 0.15 s."""
     rng = np.random.default_rng(1)
     path = tmp_path_factory.mktemp("fit") / "atlas"
-    home = CrawlDir.create(path, shards=1, settings=settings.render(Settings()).encode())
+    home = CrawlDir.create(path, shards=1, settings=settings_file.render(Settings()).encode())
     arrived = np.concatenate(
         (rng.exponential(0.5, 1000).cumsum(), 520 + rng.exponential(0.25, 2000).cumsum())
     )
@@ -96,6 +96,6 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 def test_a_crawl_without_a_trace_is_told_how_to_get_one(tmp_path: Path, capsys: Said) -> None:
-    CrawlDir.create(tmp_path / "atlas", shards=1, settings=settings.render(Settings()).encode())
+    CrawlDir.create(tmp_path / "atlas", shards=1, settings=settings_file.render(Settings()).encode())
     assert run(["model", "fit", str(tmp_path / "atlas")]) == 1
     assert "control.trace" in capsys.readouterr().err

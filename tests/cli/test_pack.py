@@ -8,14 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse import settings
-from fieldmouse.cli import run
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.cli.main import run
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
 from fieldmouse.policy.packing.plan import PackingPlan
-from fieldmouse.policy.polling.uniform import Uniform
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.records import OutcomeKind, OutcomeRow
-from fieldmouse.settings import Settings
+from fieldmouse.policy.polling.policies import Uniform
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 from refresh.chronicle import Chronicle
 
@@ -36,7 +37,9 @@ def atlas(tmp_path: Path) -> Path:
     """150 pages of four sites, each of which gets two polls an hour."""
     path = tmp_path / "atlas"
     chronicle = Chronicle(path, Uniform(), "uniform")
-    (path / "fieldmouse.toml").write_text(settings.render(Settings().override({"politeness.delay": "0s"})))
+    (path / "fieldmouse.toml").write_text(
+        settings_file.render(Settings().override({"politeness.delay": "0s"}))
+    )
     chronicle.ledger.note_budget(BUDGET / 3600)
     chronicle.settle([row(site, number) for site, pages in SITES.items() for number in range(pages)])
     chronicle.checkpoint()

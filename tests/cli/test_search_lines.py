@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.cli.search import WIDTH, snippet_lines
-from fieldmouse.visible import visible
+from fieldmouse.cli.read.search import WIDTH, snippet_lines
+from fieldmouse.sanitize import visible
 
 OURS = re.compile("\x1b\\[[01]m")
 

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from fieldmouse.api import plan_to_resume
-from fieldmouse.cli import run
-from fieldmouse.settings import load
+from fieldmouse.api.planning import plan_to_resume
+from fieldmouse.cli.main import run
+from fieldmouse.config.settings_file import load
 from meadowland import RunningMeadow, running_meadow
 
 Said = pytest.CaptureFixture[str]

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.cli import run, voice
-from fieldmouse.cli.export import tame
-from fieldmouse.visible import escape_json, visible
+from fieldmouse.cli import console
+from fieldmouse.cli.main import run
+from fieldmouse.cli.read.export import tame
+from fieldmouse.sanitize import escape_json, visible
 
 Said = pytest.CaptureFixture[str]
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f"
@@ -63,13 +64,13 @@ def test_json_shows_nothing_that_acts_and_means_the_same(value: dict[str, str]) 
 
 
 def test_all_that_is_said_is_made_visible(capsys: Said) -> None:
-    voice.mute(False)
-    for speak in (voice.say, voice.hint, voice.data, voice.error):
+    console.mute(False)
+    for speak in (console.say, console.hint, console.data, console.error):
         speak(EVIL)
-    voice.error("x", EVIL)
-    for line in voice.columns([(EVIL, "a"), ("b", EVIL)]):
-        voice.data(line)
-    voice.json({"title": EVIL})
+    console.error("x", EVIL)
+    for line in console.columns([(EVIL, "a"), ("b", EVIL)]):
+        console.data(line)
+    console.json({"title": EVIL})
     said = capsys.readouterr()
     assert is_harmless(said.out, "\n")
     assert is_harmless(said.err, "\n")
@@ -77,14 +78,14 @@ def test_all_that_is_said_is_made_visible(capsys: Said) -> None:
 
 
 def test_column_width_counts_sanitized_text() -> None:
-    lines = voice.columns([("\x1b\u202e", "x"), ("ab", "y")])
+    lines = console.columns([("\x1b\u202e", "x"), ("ab", "y")])
     assert lines[0].index("x") == lines[1].index("y")
 
 
 def test_warnings_are_made_visible_too(capsys: Said) -> None:
     before = logging.getLogger().handlers[:]
     try:
-        voice.show_warnings()
+        console.show_warnings()
         logging.getLogger("fieldmouse.test").warning("stumbled over %s", EVIL)
     finally:
         logging.getLogger().handlers[:] = before

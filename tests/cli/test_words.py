@@ -13,14 +13,16 @@ import click
 import msgspec
 import pytest
 
-from fieldmouse import __version__, settings
-from fieldmouse.cli import VERBS, fieldmouse, options, run
-from fieldmouse.cli.meadow import KNOBS, NOT_A_FLAG
+from fieldmouse import __version__
+from fieldmouse.cli import options
+from fieldmouse.cli.crawl.meadow import KNOBS, NOT_A_FLAG
+from fieldmouse.cli.main import VERBS, fieldmouse, run
 from fieldmouse.cli.progress import tell
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Summary
-from fieldmouse.settings import Settings, reading
+from fieldmouse.config import settings_file, toml_format
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Summary
 
 Said = pytest.CaptureFixture[str]
 
@@ -44,7 +46,7 @@ def verbs() -> list[tuple[str, click.Command]]:
 
 @pytest.fixture
 def empty_crawl(tmp_path: Path) -> Path:
-    home = CrawlDir.create(tmp_path / "atlas", shards=1, settings=settings.render(Settings()).encode())
+    home = CrawlDir.create(tmp_path / "atlas", shards=1, settings=settings_file.render(Settings()).encode())
     return home.path
 
 
@@ -76,8 +78,8 @@ def test_the_default_scope_is_stated_in_the_help_of_crawl(capsys: Said) -> None:
 
 def test_each_option_of_a_crawl_is_a_setting_that_exists() -> None:
     for name in options.SETTING_OF.values():
-        section, key = reading.split(Settings, name)
-        assert key in reading.abouts(reading.sections(Settings)[section])
+        section, key = toml_format.split(Settings, name)
+        assert key in toml_format.abouts(toml_format.sections(Settings)[section])
 
 
 def test_every_knob_of_the_meadow_can_be_turned() -> None:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.frontier.hostqueues import HostQueues, MemoryHostQueues
-from fieldmouse.frontier.virtualizer import Virtualizer
+from fieldmouse.frontier.queues.virtualizer import HostQueues, MemoryHostQueues, Virtualizer
 from fieldmouse.url import Host
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.indexer.indexer import Indexer, ShardState
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.indexer.lane import Lane
-from fieldmouse.indexer.search import documents
-from fieldmouse.records import Failed, Kind, Link, Moved, Page, Parsed, Reason
+from fieldmouse.search.search import documents
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Failed, Moved, Page, Parsed
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Url
+from fieldmouse.workers.connection import Lane
+from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.pool import Indexer
 from indexer.answers import CONFIG, page, response, story
 
 LANES = [Lane, InlineLane]

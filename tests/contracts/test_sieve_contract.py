@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.frontier.disksieve import DiskSieve
+from fieldmouse.frontier.seen.sieve import DiskSieve
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.crawldir import Diary, records
+from fieldmouse.storage.log import Diary, records
 
 
 @contextmanager

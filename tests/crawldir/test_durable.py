@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cli import files
-from fieldmouse.crawldir.durable import whole, write_whole
+from fieldmouse.cli import output_file
 from fieldmouse.errors import FieldmouseError
+from fieldmouse.storage.fsync import whole, write_whole
 
 
 def test_until_the_last_byte_is_written_the_old_file_stands_there(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    files.write(pipe, b"rows")
+    output_file.write(pipe, b"rows")
     assert os.read(reader, 99) == b"rows"
     os.close(reader)
     assert pipe.is_fifo()
@@ -50,6 +50,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     with pytest.raises(FieldmouseError, match=r"cannot write `.*nowhere/pages`: No such file"):
-        files.write(tmp_path / "nowhere" / "pages", b"rows")
-    files.write(tmp_path / "nowhere" / "pages", b"rows", parents=True)
+        output_file.write(tmp_path / "nowhere" / "pages", b"rows")
+    output_file.write(tmp_path / "nowhere" / "pages", b"rows", parents=True)
     assert (tmp_path / "nowhere" / "pages").read_bytes() == b"rows"

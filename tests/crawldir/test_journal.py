@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import Journal, inspect
-from fieldmouse.crawldir.journal import framed
+from fieldmouse.storage.journal import Journal, framed, inspect
 
 checkpoints = st.lists(st.binary(min_size=1, max_size=60).map(lambda raw: b"{" + raw), min_size=1, max_size=6)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import CrawlDirError, CrawlLocked
+from fieldmouse.storage.directory import CrawlDir
 
 
 @pytest.fixture

@@ -15,9 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import CrawlDir, Journal, Log, Syncing, latest_checkpoint, records, whole_length
-from fieldmouse.crawldir.directory import FORMAT
-from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
+from fieldmouse.errors import (
+    CrawlDirError,
+    CrawlExists,
+    CrawlLocked,
+    Damaged,
+    NotACrawl,
+    WrongFormat,
+)
+from fieldmouse.storage.directory import FORMAT, CrawlDir
+from fieldmouse.storage.fsync import Syncing
+from fieldmouse.storage.journal import Journal, latest_checkpoint
+from fieldmouse.storage.log import Log, records, whole_length
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
@@ -242,7 +251,7 @@ def test_other_directories_and_formats_are_refused_by_name(tmp_path: Path) -> No
 def test_one_process_at_a_time_and_a_dead_one_does_not_count(tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     program = (
-        "import sys, pathlib; from fieldmouse.crawldir import CrawlDir;"
+        "import sys, pathlib; from fieldmouse.storage import CrawlDir;"
         "h = CrawlDir.open(pathlib.Path(sys.argv[1])); h.lock();"
         "print('locked', flush=True); sys.stdin.read()"
     )

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import CrawlDir, Log
-from fieldmouse.crawldir.checkpoint import Checkpoint, noted
-from fieldmouse.crawldir.news import (
+from fieldmouse.storage.changes import (
     Baseline,
     ChangeKind,
     change_id,
@@ -20,7 +18,11 @@ from fieldmouse.crawldir.news import (
     changes_in,
     sealed_baseline,
 )
-from fieldmouse.records import News, OutcomeKind, OutcomeRow
+from fieldmouse.storage.checkpoint import Checkpoint, noted
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 HERE = Url("http://example.org/")

@@ -9,8 +9,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import CrawlDir, Log, outcomes
-from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 URLS = [Url(f"http://example.org/{number}") for number in range(3)]
@@ -36,11 +39,11 @@ def test_one_page_is_found_where_all_pages_are_and_nowhere_else(told: list[Outco
             log.append(msgspec.msgpack.encode(row))
         length = log.flush()
         log.close()
-        pages = {row.url: row for row in outcomes.pages(home, length=length)}
-        assert {url: outcomes.page_of(outcomes.rows_of(home, url, length=length)) for url in URLS} == {
+        pages = {row.url: row for row in outcome_log.pages(home, length=length)}
+        assert {url: outcome_log.page_of(outcome_log.rows_of(home, url, length=length)) for url in URLS} == {
             url: pages.get(url) for url in URLS
         }
-        every = list(outcomes.pages_from(home, 0, length=length))
+        every = list(outcome_log.pages_from(home, 0, length=length))
         assert [row for row, _ in every] == [row for row in told if row.kind is OutcomeKind.PAGE]
         for number, (_, end) in enumerate(every, 1):
-            assert list(outcomes.pages_from(home, end, length=length)) == every[number:]
+            assert list(outcome_log.pages_from(home, end, length=length)) == every[number:]

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import CrawlDir, Log, outcomes, statements
-from fieldmouse.crawldir.statements import NOTHING, Statements, read_statements
-from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.storage.outcome_log import NOTHING, Statements, read_statements
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, Reason
 from fieldmouse.url import Url
 
 URLS = [Url(f"http://example.org/{number}") for number in range(4)]
@@ -49,7 +52,7 @@ def plain(said: Statements) -> tuple[dict[int, float], dict[int, float]]:
 
 @pytest.fixture(autouse=True)
 def _sorted_in_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "_MIN_BATCH", 3)
+    monkeypatch.setattr(outcome_log, "_MIN_BATCH", 3)
 
 
 @given(st.lists(rows, min_size=1, max_size=4))
@@ -61,14 +64,14 @@ def test_latest_outcome_of_a_url_is_its_last_deciding_row(parts: list[list[Outco
             length = append(home, length, part)
             said = read_statements(home, length, said)
             last = {
-                outcomes.hash_of(row.url): row.at
-                for row in outcomes.rows(home, length=length)
-                if outcomes.is_statement(row)
+                outcome_log.hash_of(row.url): row.at
+                for row in outcome_log.rows(home, length=length)
+                if outcome_log.is_statement(row)
             }
             assert plain(said)[0] == last
             assert plain(said) == plain(read_statements(home, length))
-            assert {url: said.at_of(outcomes.hash_of(url)) for url in URLS} == {
-                url: last.get(outcomes.hash_of(url)) for url in URLS
+            assert {url: said.at_of(outcome_log.hash_of(url)) for url in URLS} == {
+                url: last.get(outcome_log.hash_of(url)) for url in URLS
             }
 
 
@@ -78,5 +81,5 @@ def test_another_crawl_in_the_same_place_is_read_from_its_beginning(tmp_path: Pa
         home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
         length = append(home, 0, [OutcomeRow(url, OutcomeKind.PAGE, 1.0 + number)])
         said = read_statements(home, length, said)
-        assert plain(said)[0] == {outcomes.hash_of(url): 1.0 + number}
+        assert plain(said)[0] == {outcome_log.hash_of(url): 1.0 + number}
         (tmp_path / "c").rename(tmp_path / f"old-{number}")

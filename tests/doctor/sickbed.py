@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.search import documents
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading.examination import Finding, examine
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.doctor.check.finding import Finding
+from fieldmouse.search.search import documents
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
 from whole.bottled import bottled_crawl, outcomes
 
 MEADOW = Meadow(MeadowOptions(hosts=8, pages=120, seed=3, page_kb=3.0, links=20, latency=0.2, robots=1.0))
@@ -39,7 +40,7 @@ def web(clock: Any) -> MeadowFetcher:
 
 def resume_for_good(path: Path) -> None:
     """Resume until done, and compare with the contents of the meadow."""
-    bottled_crawl(path, web, MEADOW.seeds, epoch=bottle.EPOCH + 1000.0, **CRAWL)
+    bottled_crawl(path, web, MEADOW.seeds, epoch=virtual_time.EPOCH + 1000.0, **CRAWL)
     stored = [row.url for row in outcomes(path) if row.kind == "page"]
     truth = {fact.url for fact in MEADOW.truth() if fact.allowed and fact.status == 200}
     assert sorted(stored) == sorted(truth)

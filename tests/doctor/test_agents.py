@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.balancer.tellings import FoundLinks, Tellings
-from fieldmouse.crawldir import CrawlDir, DurableLog, Parts, open_journal
-from fieldmouse.reading.examination.parts import look_at_parts
+from fieldmouse.cluster.client.outbox import FoundLinks, Tellings
+from fieldmouse.doctor.check.examine import look_at_parts
+from fieldmouse.storage.checkpoint import DurableLog, Parts, open_journal
+from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 
 from .sickbed import DAMAGES

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from fieldmouse.cli import run
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.archive.dedup import verify
+from fieldmouse.cli.main import run
+from fieldmouse.doctor.check.frontier import inspect_frontier, snapshot
 from fieldmouse.errors import Damaged
-from fieldmouse.frontier.inspection import inspect_frontier
-from fieldmouse.frontier.moment import sealed_frontier
-from fieldmouse.indexer.digest import verify
-from fieldmouse.reading.examination.snapshot import snapshot
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.storage.directory import CrawlDir
 from whole.bottled import outcomes
 
 from .sickbed import COSTS_NOTHING, DAMAGES, files_of, flip, is_healthy, resume_for_good, troubles

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cli import run
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.search import documents, search
-from fieldmouse.repair import repair
+from fieldmouse.cli.main import run
+from fieldmouse.doctor.repair.repair import repair
+from fieldmouse.search.search import documents, search
+from fieldmouse.storage.directory import CrawlDir
 from whole.bottled import outcomes
 
 from .sickbed import flip, is_healthy, replace, resume_for_good, troubles

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cli import run
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.cli.main import run
+from fieldmouse.doctor.repair.repair import locked, repair
 from fieldmouse.errors import Damaged
-from fieldmouse.indexer.search import documents
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Summary
-from fieldmouse.repair import repair
-from fieldmouse.repair.identity import locked
+from fieldmouse.search.search import documents
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Summary
 from whole.bottled import bottled_crawl, outcomes
 
 from .sickbed import flip, troubles

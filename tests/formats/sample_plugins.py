@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
 from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage, Request
-from fieldmouse.policy.distribution.tally import Tally
+from fieldmouse.policy.distribution.host_counts import Tally
 
 H = TypeVar("H", bound=Hashable)
 

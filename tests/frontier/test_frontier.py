@@ -9,11 +9,14 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.frontier import Frontier, FrontierState, open_frontier
-from fieldmouse.frontier.lookout import Place, look
-from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Door, Errand, HostState, Link
+from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.state import FrontierState
+from fieldmouse.frontier.url_location import Place, look
+from fieldmouse.policy.distribution.registry import POLICIES
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Door, Errand, Link
 from fieldmouse.url import Url, key_of
 
 NOW = 1_000_000.0

@@ -19,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import FrontierState, open_frontier
-from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.frontier.state import FrontierState
+from fieldmouse.policy.distribution.registry import POLICIES
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Errand, Link, Ticket
 from fieldmouse.url import Host, Url, host_of
 
 DELAY = 1.0

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import Log
-from fieldmouse.frontier import hosts
-from fieldmouse.frontier.hostrows import HostsState, read_hosts
-from fieldmouse.frontier.hosts import HostTable
-from fieldmouse.records import HostState
+from fieldmouse.frontier.hosts import host_table
+from fieldmouse.frontier.hosts.host_rows import HostsState, read_hosts
+from fieldmouse.frontier.hosts.host_table import HostTable
+from fieldmouse.storage.log import Log
+from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
 NOW = 1_000_000.0
@@ -220,9 +220,9 @@ def test_hosts_are_kept_apart_for_any_size_of_the_cache(
     hashes: int,
 ) -> None:
     """Names with equal hashes, a cache of four rows, and a log that is rewritten all the time."""
-    monkeypatch.setattr(hosts, "_IN_MEMORY", 4)
-    monkeypatch.setattr(hosts, "_REWRITE_AT", 300)
-    monkeypatch.setattr(hosts, "xxh3_64_intdigest", lambda tag, seed: sum(tag) % hashes << 58)
+    monkeypatch.setattr(host_table, "_IN_MEMORY", 4)
+    monkeypatch.setattr(host_table, "_REWRITE_AT", 300)
+    monkeypatch.setattr(host_table, "xxh3_64_intdigest", lambda tag, seed: sum(tag) % hashes << 58)
     directory = tmp_path_factory.mktemp("hosts")
     state, latest = None, dict[Host, HostState]()
     for changes in lives:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.landlord import SettledUrl
 from fieldmouse.frontier.leased import LeasedFrontier
-from fieldmouse.frontier.parts import open_parts
-from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Door, HostState, Link
+from fieldmouse.frontier.protocol import SettledUrl
+from fieldmouse.frontier.state import open_parts
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Door, Link
 from fieldmouse.url import Host, Url
 
 A = Host("http://a.test")

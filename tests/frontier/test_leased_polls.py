@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.leasedpolls import REMIND, LeasedPolls, polls_by_host
-from fieldmouse.records import Door, Link
+from fieldmouse.frontier.host_leases import REMIND, LeasedPolls, polls_by_host
+from fieldmouse.types.request import Door, Link
 from fieldmouse.url import Host, Url
 
 A, B = Host("http://a.test"), Host("http://b.test")

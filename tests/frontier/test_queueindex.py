@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.frontier import queueindex
-from fieldmouse.frontier.queueindex import queue_lengths, read_queue
-from fieldmouse.frontier.virtualizer import Virtualizer, queued_links
+from fieldmouse.frontier.queues import queue_index
+from fieldmouse.frontier.queues.queue_index import queue_lengths, read_queue
+from fieldmouse.frontier.queues.virtualizer import Virtualizer, queued_links
 from fieldmouse.url import Host
 
 acts = st.lists(
@@ -28,8 +28,8 @@ def test_every_sealed_queue_is_read_back(
     acts: list[tuple[int, int] | None],
     width: int,
 ) -> None:
-    monkeypatch.setattr(queueindex, "_REWRITE_AT", 100)
-    monkeypatch.setattr(queueindex, "_SLICE", width)
+    monkeypatch.setattr(queue_index, "_REWRITE_AT", 100)
+    monkeypatch.setattr(queue_index, "_SLICE", width)
     directory = tmp_path_factory.mktemp("queues")
     queues = Virtualizer(directory, segment_size=2000)
     queues.begin()

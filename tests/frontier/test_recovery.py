@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import Damaged
-from fieldmouse.frontier.disksieve import DiskSieve, has_key
-from fieldmouse.frontier.frontlog import FrontLog
-from fieldmouse.frontier.ready import ReadyQueue, waiting_items
-from fieldmouse.frontier.virtualizer import Virtualizer, queued_links
+from fieldmouse.frontier.front_log import FrontLog
+from fieldmouse.frontier.queues.ready import ReadyQueue, waiting_items
+from fieldmouse.frontier.queues.virtualizer import Virtualizer, queued_links
+from fieldmouse.frontier.seen.sieve import DiskSieve, has_key
 from fieldmouse.url import Host
 
 seeds = st.integers(0, 2**32)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.records import Door, HostState, Link
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Door, Link
 from fieldmouse.url import Host, Url
 
 from .test_frontier import NOW, frontier_at, links, resolved

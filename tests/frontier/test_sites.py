@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier, FrontierState, open_frontier
-from fieldmouse.frontier.lookout import look
-from fieldmouse.frontier.numbering import Numbering
-from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.sitelimits import DropRule, SiteLimits, limited_site
-from fieldmouse.records import Kind, Link
+from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.hosts.numbering import Numbering
+from fieldmouse.frontier.state import FrontierState
+from fieldmouse.frontier.url_location import look
+from fieldmouse.policy.distribution.registry import POLICIES
+from fieldmouse.policy.site_limits import DropRule, SiteLimits, limited_site
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Url, host_of
 
 SEED = 7

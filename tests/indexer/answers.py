@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.config.worker_config import IndexerConfig
 from fieldmouse.policy.scope import Scope
-from fieldmouse.records import Kind, Link, Page, Response
+from fieldmouse.types.outcome import Page, Response
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Url
 
 NOW = 1_800_000_000.0

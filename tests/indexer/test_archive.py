@@ -13,14 +13,16 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 from warcio.recordloader import ArcWarcRecord
 
-from fieldmouse.indexer import cdxj
-from fieldmouse.indexer.archive import Archive, log_path
-from fieldmouse.indexer.digest import payload_digest, written
-from fieldmouse.indexer.warcs import answer_of, members, read_record
-from fieldmouse.indexer.wire import IndexerConfig, ShardState
-from fieldmouse.records import Link, Response
+from fieldmouse.archive import cdxj
+from fieldmouse.archive.dedup import payload_digest, written
+from fieldmouse.archive.warc_reader import answer_of, members, read_record
+from fieldmouse.archive.warc_writer import Archive, log_path
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.http import headers as head
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url
-from fieldmouse.web import head
 from indexer.answers import CONFIG, NOW, page, response
 
 

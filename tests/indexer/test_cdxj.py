@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer import cdxj
+from fieldmouse.archive import cdxj
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from fieldmouse.indexer.alphabets import settled_by_letters
-from fieldmouse.indexer.charset import find_charset, prescan
+from fieldmouse.parse.charset import (
+    codec_of,
+    decoded,
+    find_charset,
+    prescan,
+    settled_by_letters,
+    spelt,
+    web_codec,
+)
 from fieldmouse.url import resolve
-from fieldmouse.web.labels import codec_of, decoded, spelt, web_codec
 
 RUSSIAN = "Полевая мышь живёт в поле и питается зерном, а зимой прячется в стогах сена."
 KOI = "koi8-r"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.blocks import MAX_BLOCKS, blocks_of
-from fieldmouse.indexer.comparison import ORDER, _longest_common, align, compare, steps, template
-from fieldmouse.policy.noiserules import NoiseRules
+from fieldmouse.diff.compare import ORDER, _longest_common, align, compare, steps, template
+from fieldmouse.diff.text_blocks import MAX_BLOCKS, blocks_of
+from fieldmouse.policy.noise_rules import NoiseRules
 from indexer.answers import response
 
 words = st.sampled_from("mouse vole shrew harvest field barn owl fox 7 12:31 Nov".split())

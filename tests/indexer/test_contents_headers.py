@@ -7,9 +7,9 @@ import zlib
 
 from msgspec.structs import replace
 
-from fieldmouse.indexer.contents import read_contents
-from fieldmouse.indexer.links import Links
-from fieldmouse.records import Link
+from fieldmouse.parse.content import read_contents
+from fieldmouse.parse.links import Links
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url
 from indexer.answers import CONFIG, response
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import cli
+from fieldmouse.cli import main
 from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError, storing
-from fieldmouse.indexer.panics import panics_as_errors
-from fieldmouse.indexer.search import count, documents, search
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading import ReadingRoom
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.search.search import count, documents, search
+from fieldmouse.search.tantivy_errors import panics_as_errors
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
 from whole.bottled import bottled_crawl
 
 MEADOW = Meadow(MeadowOptions(hosts=3, pages=40, seed=11, page_kb=1.0, links=8))
@@ -99,7 +99,7 @@ def test_damaged_index_is_searched_or_rejected_with_a_hint(
                 count(path)
             except CrawlDirError as trouble:
                 hints.append(trouble.hint)
-        assert cli.run(["search", str(path), word]) in (0, 1), file
+        assert main.run(["search", str(path), word]) in (0, 1), file
         assert "Traceback" not in capsys.readouterr().err
     assert hints
     assert all("--repair" in hint for hint in hints)
@@ -113,7 +113,7 @@ def test_doctor_reports_a_damaged_index_and_resume_rejects_it_or_completes_the_c
     for number, file in enumerate(damaged(path, way)):
         if file.suffix not in (".json", ".store", ".idx", ".term", ".fast", ".pos"):
             continue
-        assert cli.run(["doctor", str(path)]) in (0, 1), file
+        assert main.run(["doctor", str(path)]) in (0, 1), file
         told = capsys.readouterr()
         assert "Traceback" not in told.err + told.out
         copy = Path(shutil.copytree(path, tmp_path / f"copy-{number}"))

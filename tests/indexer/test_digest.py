@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.archive.dedup import Doubles, payload_digest, verify, written
 from fieldmouse.errors import Damaged
-from fieldmouse.indexer.digest import Doubles, payload_digest, verify, written
 
 
 @given(st.binary(max_size=100))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fieldmouse.indexer.contents import Contents, read_contents
-from fieldmouse.indexer.links import FEEDS, Links
-from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.parse.content import Contents, read_contents
+from fieldmouse.parse.links import FEEDS, Links
 from fieldmouse.policy.scope import Scope
-from fieldmouse.records import Kind, Page
+from fieldmouse.types.outcome import Page
+from fieldmouse.types.request import Kind
 from fieldmouse.url import Url
 
 from .answers import CONFIG, page

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from fieldmouse.indexer.footer import flaw_of
+from fieldmouse.search.tantivy_errors import flaw_of
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.indexer.readers import READERS, own_readers
-from fieldmouse.indexer.search import search
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.wire import ShardState
-from fieldmouse.plugins.call import Onlooker
-from fieldmouse.plugins.names import PluginNames
-from fieldmouse.records import Kind, Link, Moved, OutcomeRow, Page, Parsed
+from fieldmouse.parse.readers import READERS, own_readers
+from fieldmouse.plugins.registry import PluginNames
+from fieldmouse.plugins.runner import Onlooker
+from fieldmouse.search.search import search
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Moved, OutcomeRow, Page, Parsed
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Url
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page, response
 
 NOTE = b"Field notes\n/burrow http://else.example/\nThe vole of the meadow sleeps"

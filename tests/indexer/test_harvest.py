@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fieldmouse.archive.record_reader import items_of, read_items
 from fieldmouse.errors import Damaged, UsageError
-from fieldmouse.indexer.items import items_of, read_items
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.wire import ShardState
-from fieldmouse.plugins.names import PluginNames
-from fieldmouse.records import Kind, OutcomeRow
+from fieldmouse.plugins.registry import PluginNames
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.request import Kind
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page
 
 HTML = (

@@ -13,12 +13,16 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from fieldmouse.archive.cdxj import read_line
+from fieldmouse.config.worker_config import IndexerConfig
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.indexer.cdxj import read_line
-from fieldmouse.indexer.indexer import Indexer, IndexerConfig, ShardState
-from fieldmouse.indexer.search import search
-from fieldmouse.records import Kind, OutcomeRow, Page, Parsed, Reason
+from fieldmouse.search.search import search
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import OutcomeRow, Page, Parsed
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Kind
 from fieldmouse.url import host_of
+from fieldmouse.workers.pool import Indexer
 from indexer.answers import CONFIG, page, story
 from indexer.test_archive import passes
 

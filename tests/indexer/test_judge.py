@@ -9,22 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.wire import ShardState
-from fieldmouse.records import (
-    Door,
-    Failed,
-    Link,
-    Moved,
-    News,
-    OutcomeKind,
-    OutcomeRow,
-    Page,
-    Reason,
-    Response,
-    Unchanged,
-)
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Failed, Moved, News, OutcomeRow, Page, Response, Unchanged
+from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.types.request import Door, Link
 from fieldmouse.url import Url
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, NOW, response
 
 URL = Url("http://example.org/page")

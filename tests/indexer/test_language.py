@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.indexer.language import guess
+from fieldmouse.parse.language import guess
 
 # The first article of the Universal Declaration of Human Rights.
 _TEXTS = Path(__file__).resolve().parents[1] / "data" / "languages"

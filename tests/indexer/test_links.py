@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.links import _ANYWHERE, Ground, Links, join, lasting
-from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.parse.links import _ANYWHERE, Ground, Links, join, lasting
 from fieldmouse.policy.scope import Scope
-from fieldmouse.records import Kind, Link
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Url, host_of, parse, resolve
 
 NOW = 1_800_000_000.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from fieldmouse.indexer.lmdbpages import page_flaw
+from fieldmouse.archive.lmdb_pages import page_flaw
 
 PAGE = 4096
 

@@ -7,8 +7,15 @@ import random
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.indexer.markup import ATTRIBUTES, COMPARED, SMALL, _may_hold_a_long_tag, account, bounded
-from fieldmouse.indexer.parse import parse
+from fieldmouse.parse.html import parse
+from fieldmouse.parse.parse_cost import (
+    ATTRIBUTES,
+    COMPARED,
+    SMALL,
+    _may_hold_a_long_tag,
+    account,
+    bounded,
+)
 from fieldmouse.url import Url
 
 HERE = Url("http://example.org/a/b.html")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.indexer.mentions import Mention, mentions_of
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.wire import ShardState
-from fieldmouse.records import Page
+from fieldmouse.reader.missing import Mention, mentions_of
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Page
 from fieldmouse.url import Url
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page
 
 TARGET = Url("http://a.example/hidden/page.html?x=1&y=2")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.comparison import Comparison, Differing
-from fieldmouse.indexer.noise import (
+from fieldmouse.diff.compare import Comparison, Differing
+from fieldmouse.diff.noise import (
     NAMED,
     NOTHING,
     PLACES,

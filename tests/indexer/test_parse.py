@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fieldmouse.agent.asked import indexer_config
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.language import guess
-from fieldmouse.indexer.parse import Rules, parse, read_robots_tag, refresh_target
+from fieldmouse.config.sections import CrawlSection
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.crawler.factories import indexer_config
+from fieldmouse.parse.html import Rules, parse, read_robots_tag, refresh_target
+from fieldmouse.parse.language import guess
 from fieldmouse.policy.scope import Scope
-from fieldmouse.settings import Settings
-from fieldmouse.settings.sections import CrawlSection
+from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Url
 
 HERE = Url("http://example.org/a/b.html")

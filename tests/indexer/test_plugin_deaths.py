@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.indexer.deaths import PLUGINS, Deaths
-from fieldmouse.indexer.items import items_of
-from fieldmouse.named import search_path
-from fieldmouse.plugins.names import PluginNames
-from fieldmouse.records import Page
+from fieldmouse.archive.record_reader import items_of
+from fieldmouse.import_string import search_path
+from fieldmouse.plugins.registry import PluginNames
+from fieldmouse.types.outcome import Page
+from fieldmouse.workers.connection import PLUGINS, Deaths
 from indexer.answers import CONFIG, page, story
 from indexer.test_indexer import Desk
 

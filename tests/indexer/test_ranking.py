@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.indexer import ranking, search
-from fieldmouse.indexer.index import TextIndex
-from fieldmouse.indexer.search import Hit
-from fieldmouse.indexer.wire import ShardState
+from fieldmouse.search import search
+from fieldmouse.search import search as ranking
+from fieldmouse.search.index import TextIndex
+from fieldmouse.search.search import Hit
+from fieldmouse.storage.shard_state import ShardState
 from indexer.answers import CONFIG
 
 TINY = msgspec.structs.replace(CONFIG, generation=3_500)
@@ -147,7 +148,7 @@ def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
 
 
 def search_query(generation: search.Generation, words: str) -> object:
-    from fieldmouse.indexer.query import build as plain
+    from fieldmouse.search.query import build as plain
 
     return plain(search.understand(words), generation.index.schema)
 

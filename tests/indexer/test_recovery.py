@@ -13,12 +13,13 @@ import msgspec
 import pytest
 import tantivy
 
+from fieldmouse.archive import cdxj
+from fieldmouse.config.worker_config import IndexerConfig
 from fieldmouse.errors import Damaged, FieldmouseError
-from fieldmouse.indexer import cdxj
-from fieldmouse.indexer.index import schema
-from fieldmouse.indexer.search import documents
-from fieldmouse.indexer.shard import OpenShard, Shard
-from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.search.index import schema
+from fieldmouse.search.search import documents
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.workers.shard import OpenShard, Shard
 from indexer.answers import CONFIG, page, story
 from indexer.test_archive import passes
 

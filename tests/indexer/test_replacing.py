@@ -17,14 +17,17 @@ import msgspec
 import pytest
 
 from fieldmouse.errors import Damaged
-from fieldmouse.indexer import clearing
-from fieldmouse.indexer.copies import TABLE, Copies, CopyLog, CopyView, stand
-from fieldmouse.indexer.indexer import Indexer, ShardState
-from fieldmouse.indexer.search import count, documents, search
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
-from fieldmouse.records import Door, Failed, Link, OutcomeRow, Page, Parsed, Reason, Unchanged
+from fieldmouse.search import replacements
+from fieldmouse.search.search import count, documents, search
+from fieldmouse.search.snapshot import META, Snapshots, read_meta
+from fieldmouse.search.versions import TABLE, Copies, CopyLog, CopyView, stand
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Failed, OutcomeRow, Page, Parsed, Unchanged
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Door, Link
 from fieldmouse.url import Url
+from fieldmouse.workers.pool import Indexer
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page, response
 
 TINY = msgspec.structs.replace(CONFIG, generation=300)
@@ -238,7 +241,7 @@ def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Pat
 def test_kill_during_deletion_loses_nothing(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clearing, "LOOK", 0)  # nothing is deleted yet
+    monkeypatch.setattr(replacements, "LOOK", 0)  # nothing is deleted yet
     states, truth, words = replaced(tmp_path, rounds=3)
     before = physical(tmp_path)
 
@@ -249,14 +252,14 @@ def test_kill_during_deletion_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Snapshots, moment, die)
         with pytest.raises(KeyboardInterrupt):
-            clearing.clear(tmp_path / "index/shard-0/00000", 0, copies)
+            replacements.clear(tmp_path / "index/shard-0/00000", 0, copies)
     check(tmp_path, truth, words)
     copies.close()
     shard = Shard(tmp_path, 0, TINY, states[-1])
     check(tmp_path, truth, words)
     assert physical(tmp_path) == before  # it is unchanged
     shard.close()
-    assert clearing.clear(tmp_path / "index/shard-0/00000", 0, copies)
+    assert replacements.clear(tmp_path / "index/shard-0/00000", 0, copies)
     copies.close()
     assert physical(tmp_path) < before
     check(tmp_path, truth, words)

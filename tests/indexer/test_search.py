@@ -10,9 +10,9 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.search import search
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.wire import ShardState
+from fieldmouse.search.search import search
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page
 
 PAGES = {

@@ -12,12 +12,15 @@ import msgspec
 import pytest
 import zstandard
 
-from fieldmouse.indexer.search import search
-from fieldmouse.indexer.shard import Shard
-from fieldmouse.indexer.wire import IndexerConfig, ShardState
-from fieldmouse.reading import explanation
-from fieldmouse.records import Door, Failed, Kind, Link, Moved, OutcomeRow, Parsed, Reason, Unchanged
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.reader import explain
+from fieldmouse.search.search import search
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Failed, Moved, OutcomeRow, Parsed, Unchanged
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Door, Kind, Link
 from fieldmouse.url import Url
+from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, NOW, page, response, story
 
 
@@ -79,7 +82,7 @@ def test_cut_body_is_reported_encoded_or_plain(
     whole = pack(b"<a href=/x>x</a>" + random.Random(1).randbytes(300_000))
     cut = row(shard.take(1, page(body=whole[:200_000], content_encoding=coding, truncated="length")))
     assert (cut.kind, cut.detail) == ("page", "cut by the limit on length")
-    told = list(explanation._fate(cut))
+    told = list(explain._fate(cut))
     assert any("cut by the limit on length" in sentence for sentence in told)
 
 

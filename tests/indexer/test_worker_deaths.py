@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.indexer.deaths import IN_VAIN, KILLS, Deaths
-from fieldmouse.indexer.holdings import Holdings
-from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.policy.scope import Scope
-from fieldmouse.records import Kind, Parsed
+from fieldmouse.types.outcome import Parsed
+from fieldmouse.types.request import Kind
 from fieldmouse.url import Url
+from fieldmouse.workers.connection import IN_VAIN, KILLS, Deaths, Holdings
+from fieldmouse.workers.pool import Indexer
 from indexer.answers import CONFIG, page
 from indexer.test_indexer import Desk, answer, archived, indexed
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.lab import bottle
+from fieldmouse.testing import virtual_time
 
 naps = st.lists(st.floats(0.0, 1e6, allow_nan=False), max_size=20)
 
@@ -26,7 +26,7 @@ def test_sleeping_tasks_wake_in_order_and_exactly_on_time(seconds):
         await asyncio.gather(*map(sleeper, seconds))
         return woken
 
-    woken = bottle.run(main)
+    woken = virtual_time.run(main)
     assert [nap for _, nap in woken] == sorted(seconds)
     for at, nap in woken:
         assert at == pytest.approx(nap, abs=1e-6)
@@ -43,7 +43,7 @@ def test_work_takes_no_time_and_timeouts_fire_at_theirs():
                 await asyncio.sleep(3600)
         return clock.now() - start
 
-    assert bottle.run(main) == 300.0
+    assert virtual_time.run(main) == 300.0
 
 
 def test_work_for_a_thread_runs_inline():
@@ -57,22 +57,22 @@ def test_work_for_a_thread_runs_inline():
             await asyncio.to_thread(lambda: 1 / 0)
         return clock.now() - start
 
-    assert bottle.run(main) == 0.0
+    assert virtual_time.run(main) == 0.0
 
 
 def test_the_clock_starts_at_the_given_epoch():
     async def main(clock):
         return clock.now()
 
-    assert bottle.run(main, epoch=5.0) == 5.0
+    assert virtual_time.run(main, epoch=5.0) == 5.0
 
 
 def test_a_deadlock_raises_instead_of_hanging():
     async def main(clock):
         await asyncio.Event().wait()
 
-    with pytest.raises(bottle.Stuck):
-        bottle.run(main)
+    with pytest.raises(virtual_time.Stuck):
+        virtual_time.run(main)
 
 
 def test_an_exception_in_virtual_time_is_raised_by_run():
@@ -81,7 +81,7 @@ def test_an_exception_in_virtual_time_is_raised_by_run():
         raise KeyError("inside")
 
     with pytest.raises(KeyError, match="inside"):
-        bottle.run(main)
+        virtual_time.run(main)
 
 
 def test_two_runs_are_identical():
@@ -96,4 +96,4 @@ def test_two_runs_are_identical():
         await asyncio.gather(*(mouse(n) for n in range(5)))
         return trace
 
-    assert bottle.run(main) == bottle.run(main)
+    assert virtual_time.run(main) == virtual_time.run(main)

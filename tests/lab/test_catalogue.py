@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 import tinypaper
-from fieldmouse.lab import catalogue
-from fieldmouse.lab.catalogue import NoSuchExperiment
-from fieldmouse.lab.extras import MissingExtra
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import NoSuchExperiment
+from fieldmouse_lab.extras import MissingExtra
 
 IDS = [experiment.id for experiment in tinypaper.EXPERIMENTS]
 

@@ -16,9 +16,9 @@ import pytest
 
 import tinypaper
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.lab import engine
-from fieldmouse.lab.catalogue import Experiment, Progress, Result, Row, Verdict
-from fieldmouse.lab.extras import MissingExtra
+from fieldmouse_lab import engine
+from fieldmouse_lab.catalogue import Experiment, Progress, Result, Row, Verdict
+from fieldmouse_lab.extras import MissingExtra
 
 LONG = 60.0
 """Seconds after which an event that must come will not come any more."""

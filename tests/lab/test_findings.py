@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.lab import findings
-from fieldmouse.lab.catalogue import Figure, Panel, Result, Row, Series, Verdict
-from fieldmouse.lab.findings import LabFinding
+from fieldmouse_lab import findings
+from fieldmouse_lab.catalogue import Figure, Panel, Result, Row, Series, Verdict
+from fieldmouse_lab.findings import LabFinding
 
 texts = st.text(max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)

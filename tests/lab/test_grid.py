@@ -7,9 +7,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.lab import grid
-from fieldmouse.lab.catalogue import Row, Verdict
-from fieldmouse.lab.grid import Grid
+from fieldmouse_lab import grid
+from fieldmouse_lab.catalogue import Row, Verdict
+from fieldmouse_lab.grid import Grid
 
 
 def row(label: str) -> Row:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.papers import live_frontier
-from fieldmouse.lab.papers.live_frontier import POLICIES, shares
-from fieldmouse.lab.trial import Ending, Trial, crawl
-from fieldmouse.policy.distribution import POLICIES as KNOWN
+from fieldmouse.policy.distribution.registry import POLICIES as KNOWN
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse_lab.papers.bubing import live
+from fieldmouse_lab.papers.bubing.live import POLICIES, shares
+from fieldmouse_lab.trial import Ending, Trial, crawl
 
 SMALL = Trial(hosts=80, pages=3000, gamma=1.8, front=16, time=300.0)
 
@@ -68,7 +68,7 @@ def test_a_trial_is_reproducible_and_polite(tmp_path: Path, monkeypatch: pytest.
             super().__init__(*given)  # type: ignore[arg-type]
             webs.append(self)
 
-    monkeypatch.setattr("fieldmouse.lab.trial.MeadowFetcher", Remembered)
+    monkeypatch.setattr("fieldmouse_lab.trial.MeadowFetcher", Remembered)
     first, second = (crawl(trial, "index", tmp_path / name) for name in "ab")
     assert first.summary.pages == second.summary.pages > 20
     assert webs[0].arrivals == webs[1].arrivals
@@ -84,14 +84,14 @@ def test_the_experiment_shows_rows_figures_and_remarks(
 ) -> None:
     found, endings, told = tried
     assert told == [0.0, 0.25, 0.5, 0.75]
-    result = live_frontier.result(SMALL, "small", found, endings)
+    result = live.result(SMALL, "small", found, endings)
     assert [row.label for row in result.rows] == [
         *(f"policy {policy}, seed 1" for policy in POLICIES),
         *(f"mean of {policy}" for policy in POLICIES),
     ]
     assert [row.ours for row in result.rows] == [*found.values(), *found.values()]
     assert "first for every seed" in " ".join(result.remarks)
-    upset = live_frontier.result(SMALL, "small", {**found, ("greedy", 1): 1.0}, endings)
+    upset = live.result(SMALL, "small", {**found, ("greedy", 1): 1.0}, endings)
     assert "greedy is ahead for seed 1" in " ".join(upset.remarks)
     (figure,) = result.figures
     assert [panel.y_label for panel in figure.panels] == [

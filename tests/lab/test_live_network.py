@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from balancer.boards import needs_server
-from fieldmouse.lab import findings
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.plan import MeadowPlan
-from fieldmouse.lab.network.places import VISITORS, Crossing, Region, cross, crossing
-from fieldmouse.lab.papers.live_network import Terrain
+from fieldmouse.testing.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse_lab import findings
+from fieldmouse_lab.network.live_trial import VISITORS, Crossing, Region, cross, crossing
+from fieldmouse_lab.papers.network.live import Terrain
 
 REGION = Region(hosts=8, pages=80)
 

@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.changelog import MeadowChange
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.papers.live_refresh import ARENAS, Arena, Tried
-from fieldmouse.lab.refresh.truth import changes_of, current_share, looks_of
-from fieldmouse.lab.refresh.upkeep import Upkeep
-from fieldmouse.lab.refresh.wire import keep_on_the_wire
 from fieldmouse.policy.change import fresh_share
-from fieldmouse.policy.polling import POLICIES as KNOWN
+from fieldmouse.policy.polling.registry import POLICIES as KNOWN
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.serve import MeadowChange
+from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.url import Url
+from fieldmouse_lab.papers.polling.live import ARENAS, Arena, Tried
+from fieldmouse_lab.refresh.truth import changes_of, current_share, looks_of
+from fieldmouse_lab.refresh.upkeep import Upkeep, keep_on_the_wire
 
 SMALL = Arena(
     "small", Upkeep(hosts=4, pages=150, pace=5000.0, delay=1.0, checkpoints=6),

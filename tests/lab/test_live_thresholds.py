@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.lab.governed import Situation, crawl
-from fieldmouse.lab.papers import live_thresholds as live
+from fieldmouse_lab.papers.thresholds import live
+from fieldmouse_lab.slow_indexer import Situation, crawl
 
 SMALL = Situation(live.UNEVEN, time=160.0, pages=6000)
 

@@ -19,10 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import UsageError
-from fieldmouse.lab.meadow import Meadow, MeadowOptions
-from fieldmouse.lab.meadow.changelog import MeadowChange, changes_after
-from fieldmouse.lab.meadow.desk import Ask, MeadowAnswer
-from fieldmouse.lab.meadow.signposts import lies, sitemap_paths
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.responder import Ask, MeadowAnswer
+from fieldmouse.testing.meadow.robots_and_sitemaps import lies, sitemap_paths
+from fieldmouse.testing.meadow.serve import MeadowChange, changes_after
 from fieldmouse.url import Host, Url, host_of, path_of
 from meadowland import running_meadow
 

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import UsageError
-from fieldmouse.lab.meadow import Meadow, MeadowOptions
-from fieldmouse.lab.meadow.desk import Ask
-from fieldmouse.lab.meadow.paths import children, find, original_of, path_of
-from fieldmouse.lab.meadow.piece import fresh, gzipped, plain_of, ready, stored
-from fieldmouse.lab.meadow.places import HostAddresses
-from fieldmouse.lab.meadow.plan import sizes
+from fieldmouse.testing.meadow.addresses import HostAddresses
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.page import fresh, gzipped, plain_of, ready, stored
+from fieldmouse.testing.meadow.paths import children, find, original_of, path_of
+from fieldmouse.testing.meadow.plan import sizes
+from fieldmouse.testing.meadow.responder import Ask
 from fieldmouse.url import Host, resolve
 
 HUGE = MeadowOptions(

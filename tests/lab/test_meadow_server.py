@@ -13,10 +13,13 @@ import brotli
 import pytest
 import zstandard
 
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow import Meadow, MeadowOptions
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url, host_of, name_of, path_of
 from meadowland import running_meadow
 
@@ -311,7 +314,7 @@ def _fetch_all(options: MeadowOptions, urls: list[Url]) -> list[tuple[float, Res
         await fetcher.close()
         return answers
 
-    return bottle.run(main)
+    return virtual_time.run(main)
 
 
 def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, twin):
@@ -358,7 +361,7 @@ def test_the_in_process_fetcher_adds_the_delay_of_distance():
                 assert clock.now() - start == pytest.approx(way)
             assert {arrival.client for arrival in fetcher.arrivals} == {f"127.9.0.{last}"}
 
-    bottle.run(main)
+    virtual_time.run(main)
 
 
 def test_a_slow_host_drips_its_pages():

@@ -11,12 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fieldmouse.cli import run as fieldmouse
-from fieldmouse.lab.network.environment import TripReading, web
-from fieldmouse.lab.network.floor import Measured
-from fieldmouse.lab.network.limit import least_load, limit
-from fieldmouse.lab.network.play import RULES, NetworkGame, NetworkSetting, Shock, ground_of, run
+from fieldmouse.cli.main import run as fieldmouse
 from fieldmouse.policy.balance.priced import Pricing
+from fieldmouse_lab.network.environment import Measured, TripReading, least_load, limit, web
+from fieldmouse_lab.network.play import RULES, NetworkGame, NetworkSetting, Shock, ground_of, run
 
 pytest.importorskip("numba", reason="without a compiler a run takes a minute")
 
@@ -173,7 +171,7 @@ def test_prices_hold_under_shocks(shock: Shock) -> None:
 def test_the_compiled_simulation_does_what_the_plain_one_does() -> None:
     """The same source, once compiled and once as it stands, visit by visit the same."""
     script = (
-        "import json; from fieldmouse.lab.network.play import *\n"
+        "import json; from fieldmouse_lab.network.play import *\n"
         "def facts(policy):\n"
         "    setting = NetworkSetting(policy, seconds=600.0, shock=Shock.DRIFT, transfer=0.1)\n"
         "    game = NetworkGame(setting, ground_of(setting, 9), 9)\n"

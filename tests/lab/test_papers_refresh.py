@@ -10,22 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.lab.catalogue import Result, Verdict, chosen
-from fieldmouse.lab.papers import (
-    refresh_measures,
-    refresh_packing,
-    refresh_policies,
-    refresh_printed,
-    refresh_tests,
-    refresh_zipf,
+from fieldmouse_lab.catalogue import Result, Verdict, chosen
+from fieldmouse_lab.papers.bubing.printed import Throws
+from fieldmouse_lab.papers.polling import (
+    measures,
+    packing,
+    policies,
+    tests,
 )
-from fieldmouse.lab.papers.refresh_agreement import Twin, by_law, exactly, normal_reach, unmoved
-from fieldmouse.lab.papers.refresh_games import games, law
-from fieldmouse.lab.papers.urn_agreement import Throws
-from fieldmouse.lab.refresh.contest import FIELD, WEATHERS
-from fieldmouse.lab.refresh.law import FreeLaw
-from fieldmouse.lab.refresh.populations import domains, zipf
-from fieldmouse.lab.refresh.twophase import PollReading, Scheme, play
+from fieldmouse_lab.papers.polling import (
+    printed as refresh_printed,
+)
+from fieldmouse_lab.papers.polling import (
+    zipf as refresh_zipf,
+)
+from fieldmouse_lab.papers.polling.games import games, law
+from fieldmouse_lab.papers.polling.printed import Twin, by_law, exactly, normal_reach, unmoved
+from fieldmouse_lab.refresh.automaton_law import FreeLaw
+from fieldmouse_lab.refresh.contest import FIELD, WEATHERS
+from fieldmouse_lab.refresh.populations import domains, zipf
+from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play
 
 WRONG = [PollReading.THIS_SLOT, PollReading.HALF]
 SEEDS = 3
@@ -61,8 +65,8 @@ def test_printed_totals_contradict_each_other_in_test_1_and_agree_in_test_2() ->
 
 
 def test_every_listed_misprint_is_a_compared_number() -> None:
-    labels = {row.label for row in refresh_tests.optimum(quietly).rows}
-    labels |= {row.label for row in refresh_tests.first_test(quietly, seeds=2, longest=500).rows}
+    labels = {row.label for row in tests.optimum(quietly).rows}
+    labels |= {row.label for row in tests.first_test(quietly, seeds=2, longest=500).rows}
     assert set(refresh_printed.MISPRINTS) <= labels
 
 
@@ -159,14 +163,14 @@ def test_the_totals_of_a_game_course_are_consistent() -> None:
 
 
 def test_numbers_from_the_probabilities_agree_except_for_misprints() -> None:
-    found = verdicts(refresh_tests.optimum(quietly))
+    found = verdicts(tests.optimum(quietly))
     assert found[Verdict.DIFFERENT] == found[Verdict.OUTLIER] == 0
     assert found[Verdict.MISPRINT] == 6
 
 
 @pytest.mark.parametrize("reading", PollReading)
 def test_wrong_automata_change_the_verdicts_of_test_1(reading: PollReading) -> None:
-    found = verdicts(refresh_tests.first_test(quietly, reading, SEEDS, 500))
+    found = verdicts(tests.first_test(quietly, reading, SEEDS, 500))
     assert (found[Verdict.DIFFERENT] > 0) == (reading in WRONG)
     assert (found[Verdict.DIFFERENT] > found[Verdict.SAME] + found[Verdict.OUTLIER]) == (reading in WRONG)
 
@@ -192,7 +196,7 @@ def test_a_normalised_zipf_law_changes_the_verdicts() -> None:
 
 
 def test_figures_show_the_scheme_beside_its_law() -> None:
-    (figure,) = refresh_tests.first_test(quietly, seeds=2, longest=500).figures
+    (figure,) = tests.first_test(quietly, seeds=2, longest=500).figures
     bins, totals = figure.panels
     assert len(bins.series) >= 4
     scheme, exact = totals.series
@@ -201,7 +205,7 @@ def test_figures_show_the_scheme_beside_its_law() -> None:
 
 
 def test_r_tends_to_one_half() -> None:
-    rows = {row.label: row.ours for row in refresh_measures._more_states(5028)}
+    rows = {row.label: row.ours for row in measures._more_states(5028)}
     assert 0.499 < (rows["R, N = 32"] or 0) < (rows["R, N = 64"] or 0) < (rows["R, N = 128"] or 0) < 0.5
 
 
@@ -211,8 +215,8 @@ def test_r_tends_to_one_half() -> None:
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 100))
 def test_few_moves_needs_fewer_moves_than_repacking_and_few_more_nodes(seed: int) -> None:
-    anew = refresh_packing.drift(refresh_packing.anew, 60, 30, seed)
-    few = refresh_packing.drift(refresh_packing.few_moves, 60, 30, seed)
+    anew = packing.drift(packing.anew, 60, 30, seed)
+    few = packing.drift(packing.few_moves, 60, 30, seed)
     assert few.sites < anew.sites / 3
     assert few.nodes <= 1.15 * anew.nodes + 1
 
@@ -226,14 +230,12 @@ def test_the_experiments_are_in_the_catalogue() -> None:
 
 
 def test_every_policy_is_compared_with_the_optimum_for_every_kind_of_change() -> None:
-    result = refresh_policies.policies("zipf", quietly, (1,), 60)
+    result = policies.policies("zipf", quietly, (1,), 60)
     rows = {row.label: row.ours or 0.0 for row in result.rows}
-    assert len(rows) == len(FIELD) * len(WEATHERS) * (len(refresh_policies.MEASURES) + 1)
+    assert len(rows) == len(FIELD) * len(WEATHERS) * (len(policies.MEASURES) + 1)
     for policy, spacing in FIELD:
         for weather in WEATHERS:
-            mine = {
-                name: rows[f"{policy} ({spacing}), {weather}, {name}"] for name in refresh_policies.MEASURES
-            }
+            mine = {name: rows[f"{policy} ({spacing}), {weather}, {name}"] for name in policies.MEASURES}
             best = rows[f"optimal (even), {weather}, freshness"]
             assert best - mine["freshness"] == rows[f"{policy} ({spacing}), {weather}, below optimal"]
             assert 0 < mine["freshness"] < 1

@@ -6,13 +6,22 @@ from functools import cache
 
 import pytest
 
-from fieldmouse.lab.catalogue import Result, Row, Verdict
-from fieldmouse.lab.papers import thresholds
-from fieldmouse.lab.papers.thresholds_models import COST, INRIA_COST, inria, system
-from fieldmouse.lab.papers.thresholds_printed import Cell, misprints, numbers, table, verdict
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.measures import cost
 from fieldmouse.queueing.solve.solve import solve
+from fieldmouse_lab.catalogue import Result, Row, Verdict
+from fieldmouse_lab.papers import thresholds
+from fieldmouse_lab.papers.thresholds.printed import (
+    COST,
+    INRIA_COST,
+    Cell,
+    inria,
+    misprints,
+    numbers,
+    system,
+    table,
+    verdict,
+)
 
 BY_ID = {experiment.id: experiment for experiment in thresholds.EXPERIMENTS}
 QUICK = [name for name in BY_ID if name != "thresholds-policy"]

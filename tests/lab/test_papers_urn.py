@@ -6,21 +6,23 @@ from itertools import chain
 
 import pytest
 
-from fieldmouse.lab import exact
-from fieldmouse.lab.catalogue import Result, Row, Verdict
-from fieldmouse.lab.papers import (
-    urn,
-    urn_beyond,
-    urn_games,
-    urn_neutral_figures,
-    urn_offline_figures,
-    urn_prose,
-    urn_scale,
-    urn_tables,
+from fieldmouse_lab.catalogue import Result, Row, Verdict
+from fieldmouse_lab.papers import urn
+from fieldmouse_lab.papers.bubing import (
+    beyond,
+    figures,
+    games,
+    text_numbers,
 )  # fmt: skip
-from fieldmouse.lab.papers.urn_agreement import Throws, by_chance
-from fieldmouse.lab.papers.urn_printed import PLACES, UrnCell, tables
-from fieldmouse.lab.urn import Game, many, normal, power, strategy
+from fieldmouse_lab.papers.bubing import (
+    tables as urn_tables,
+)
+from fieldmouse_lab.papers.bubing.printed import PLACES, Throws, UrnCell, by_chance, tables
+from fieldmouse_lab.urn import exact
+from fieldmouse_lab.urn.game import Game
+from fieldmouse_lab.urn.play import many
+from fieldmouse_lab.urn.sources import normal, power
+from fieldmouse_lab.urn.strategies import strategy
 
 
 def quietly(share: float, doing: str) -> None:
@@ -64,12 +66,12 @@ def test_a_deterministic_table_does_not_agree_with_another_law() -> None:
 
 def test_deterministic_numbers_in_the_text_agree_to_the_last_digit() -> None:
     sections = (
-        urn_prose.introduction,
-        urn_prose.initial_phase,
-        urn_prose.homogeneous,
-        urn_prose.normal_colours,
-        urn_prose.poisson_colours,
-        urn_prose.power_colours,
+        text_numbers.introduction,
+        text_numbers.initial_phase,
+        text_numbers.homogeneous,
+        text_numbers.normal_colours,
+        text_numbers.poisson_colours,
+        text_numbers.power_colours,
     )
     rows = list(chain.from_iterable(section() for section in sections))
     assert len(rows) == 13
@@ -100,13 +102,13 @@ def test_the_printed_algorithm_12_does_not_give_the_printed_table() -> None:
 
 
 def test_games_are_played_once_and_keep_the_measures_of_the_tables() -> None:
-    played = urn_games.elephants(0.9, 5, "one", 100_000, seeds=3)
-    assert urn_games.elephants(0.9, 5, "one", 100_000, seeds=3) is played
+    played = games.elephants(0.9, 5, "one", 100_000, seeds=3)
+    assert games.elephants(0.9, 5, "one", 100_000, seeds=3) is played
     assert list(played.elephants) == [50_000, 100_000]
     assert played.elephants[50_000].mean < played.elephants[100_000].mean
     assert played.course.t[-1] == 100_000
     assert played.course.distinct.max() <= PLACES
-    largest = float(urn_games.law(0.9).p[: round(played.elephants[100_000].mean)].sum())
+    largest = float(games.law(0.9).p[: round(played.elephants[100_000].mean)].sum())
     assert 0 < played.share.mean < largest * 1.02
 
 
@@ -127,12 +129,12 @@ def curves(result: Result) -> list[tuple[str, str, list[float], list[float]]]:
 
 
 def test_a_figure_of_chapter_5_starts_empty_and_follows_the_lemma_while_filling() -> None:
-    sheet = next(sheet for sheet in urn_neutral_figures.SHEETS if sheet.number == "5.4")
-    drawn = curves(urn_neutral_figures.drawn(sheet, quietly))
+    sheet = next(sheet for sheet in figures.SHEETS if sheet.number == "5.4")
+    drawn = curves(figures.drawn(sheet, quietly))
     lines = {(y, label): (xs, ys) for y, label, xs, ys in drawn if label}
     assert len(lines) == 2 * len(sheet.cases)
     for case in sheet.cases:
-        xs, ys = lines[urn_neutral_figures.DISTINCT, case.label]
+        xs, ys = lines[figures.DISTINCT, case.label]
         assert 0 < xs[0] < case.places < xs[-1]
         full = ys[xs.index(case.places)]
         assert full == pytest.approx(exact.initial_mean(case.source().p, case.places), rel=0.1)
@@ -140,18 +142,18 @@ def test_a_figure_of_chapter_5_starts_empty_and_follows_the_lemma_while_filling(
 
 def test_the_greedy_figure_ends_where_nearly_everything_is_offline() -> None:
     chosen = strategy("alg4")
-    result = urn_offline_figures.over_colours("7.2", "greedy", chosen, 20_000, 0, 0.99, quietly)
-    ended = [ys[-1] for y, _, _, ys in curves(result) if y == urn_offline_figures.P_OFFLINE]
+    result = figures.over_colours("7.2", "greedy", chosen, 20_000, 0, 0.99, quietly)
+    ended = [ys[-1] for y, _, _, ys in curves(result) if y == figures.P_OFFLINE]
     assert len(ended) == 3
     assert all(0.99 < share < 1 for share in ended)
 
 
 def test_every_policy_of_the_crawler_gets_every_measure() -> None:
-    policies = {name: urn_beyond.contenders()[name] for name in ("index", "neutral", "alg12 with T*")}
-    found = list(urn_beyond.scores(policies, (0.9,), 20_000, quietly))
-    assert len(found) == 3 * 2 * len(urn_beyond.MEASURES)
+    policies = {name: beyond.contenders()[name] for name in ("index", "neutral", "alg12 with T*")}
+    found = list(beyond.scores(policies, (0.9,), 20_000, quietly))
+    assert len(found) == 3 * 2 * len(beyond.MEASURES)
     means = {(score.policy, score.source, score.measure): score.ours.mean for score in found}
-    for source in urn_beyond.SOURCES:
+    for source in beyond.SOURCES:
         assert means["index", source, "distinct / K"] > 0.999
         assert means["neutral", source, "draws per step"] == 1
         assert means["neutral", source, "backlog growth per step"] == 0
@@ -162,11 +164,11 @@ def test_every_policy_of_the_crawler_gets_every_measure() -> None:
             )
             assert growth == pytest.approx(appends - reads)
             assert growth == pytest.approx(means[policy, source, "draws per step"] - 1)
-    assert {"index", "neutral", "greedy", "mice-and-elephants"} <= set(urn_beyond.contenders())
+    assert {"index", "neutral", "greedy", "mice-and-elephants"} <= set(beyond.contenders())
 
 
 def test_memory_grows_with_the_number_of_hosts() -> None:
-    small, large = (urn_scale.bill("index", 100, hosts, 1000) for hosts in (10_000, 100_000))
+    small, large = (beyond.bill("index", 100, hosts, 1000) for hosts in (10_000, 100_000))
     assert small.distinct == large.distinct == 1
     assert 3 < large.megabytes / small.megabytes < 12
     assert small.microseconds > 0

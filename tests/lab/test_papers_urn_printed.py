@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.lab.catalogue import Verdict
-from fieldmouse.lab.papers.urn_agreement import (
+from fieldmouse_lab.catalogue import Verdict
+from fieldmouse_lab.papers.bubing.printed import (
     FALSE_ALARMS,
+    GAMMAS,
     REMARKED,
     SIMULATED_CELLS,
     Throws,
     about,
     by_chance,
     reach,
+    tables,
     to_the_digit,
     unit,
 )
-from fieldmouse.lab.papers.urn_printed import GAMMAS, tables
 
 SIMULATED = ("8.1", "8.2", "8.4", "8.5", "8.6", "8.7", "8.8", "8.9", "8.10")
 COUNTS = ("7.1", "8.1", "8.4", "8.5", "8.6", "8.7", "8.8", "8.9", "8.10")

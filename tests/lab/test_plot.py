@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tinypaper
-from fieldmouse.lab import plot
-from fieldmouse.lab.catalogue import Figure, Panel, Series
-from fieldmouse.lab.extras import MissingExtra
+from fieldmouse_lab import plot
+from fieldmouse_lab.catalogue import Figure, Panel, Series
+from fieldmouse_lab.extras import MissingExtra
 
 Style = Literal["line", "points", "steps", "dashes", "bars"]
 

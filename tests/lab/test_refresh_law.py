@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.lab.refresh.law import FreeLaw
-from fieldmouse.lab.refresh.populations import PageSet, domains, heavy, zipf
 from fieldmouse.policy.automata import feedback, frequency
+from fieldmouse_lab.refresh.automaton_law import FreeLaw
+from fieldmouse_lab.refresh.populations import PageSet, domains, heavy, zipf
 
 PROBABILITIES = st.floats(0.001, 0.999)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fieldmouse.errors import UsageError
-from fieldmouse.lab.refresh.contest import POPULATIONS, contestants, game, natural, rates_of, tight
-from fieldmouse.lab.refresh.law import FreeLaw
-from fieldmouse.lab.refresh.populations import PageSet, domains, zipf
-from fieldmouse.lab.refresh.slots import Bursts, Spacing, play
-from fieldmouse.policy.polling import Uniform
+from fieldmouse.policy.polling.policies import Uniform
+from fieldmouse_lab.refresh.automaton_law import FreeLaw
+from fieldmouse_lab.refresh.contest import POPULATIONS, contestants, game, natural, rates_of, tight
+from fieldmouse_lab.refresh.populations import PageSet, domains, zipf
+from fieldmouse_lab.refresh.slots import Bursts, Spacing, play
 
 
 def test_evenly_polled_pages_are_as_fresh_as_they_must_be() -> None:

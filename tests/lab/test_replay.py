@@ -12,21 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse import cli
-from fieldmouse.agent.asked import witness_of
+from fieldmouse.cli import main
 from fieldmouse.clock import ManualClock
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.factories import witness_of
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier import open_frontier
-from fieldmouse.frontier.decisions import Act, DecisionLog, Event, RecordedRun, read_runs
-from fieldmouse.lab.counted import Seats
-from fieldmouse.lab.course import Course
-from fieldmouse.lab.replay import NothingRecorded, figure, play, recorded, replay
-from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link
-from fieldmouse.settings import Settings, render
+from fieldmouse.frontier.decision_log import Act, DecisionLog, Event, RecordedRun, read_runs
+from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.policy.distribution.registry import POLICIES
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Errand, Link
 from fieldmouse.url import Host, Url
+from fieldmouse_lab.front_course import Course
+from fieldmouse_lab.replay import NothingRecorded, Seats, figure, play, recorded, replay
 
 NOW = 1_000_000.0
 OPTIONS: dict[str, dict[str, object]] = {
@@ -371,7 +372,7 @@ def test_a_crawl_that_recorded_nothing_says_so(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["lab", "replay", str(home)]) == 0
+    assert main.run(["lab", "replay", str(home)]) == 0
     said = capsys.readouterr()
     heads, *rows = said.out.splitlines()
     assert heads.split() == "policy hosts online of the front draws appends reads backlog elsewhere".split()
@@ -379,7 +380,7 @@ def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFix
     assert "as recorded" in rows[0]
     assert [row for row in rows if "the same decisions" in row] == rows[1:2]
     assert "visits in" in said.err
-    assert cli.run(["lab", "replay", str(home), "--policy", "neutral", "--json"]) == 0
+    assert main.run(["lab", "replay", str(home), "--policy", "neutral", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["played"][0]["policy"] == "neutral"
     assert {"hosts_online", "draws", "appends", "reads", "backlog", "course"} <= set(told["recorded"]["fare"])
@@ -392,7 +393,7 @@ def test_a_plot_shows_every_policy_over_time(home: Path, tmp_path: Path) -> None
         assert [series.label for series in panel.series] == ["as recorded", *POLICIES]
         assert list(panel.series[0].y) == list(panel.series[1].y)
         assert [series.style for series in panel.series[:3]] == ["line", "dashes", "line"]
-    assert cli.run(["lab", "replay", str(home), "--plot", str(tmp_path / "a.svg"), "--json"]) == 0
+    assert main.run(["lab", "replay", str(home), "--plot", str(tmp_path / "a.svg"), "--json"]) == 0
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()
 
 
@@ -409,7 +410,7 @@ def test_an_unknown_policy_is_refused_before_a_directory_is_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["crawl", str(tmp_path / "c"), "--seed", "http://127.0.0.1:1/", "--policy", "no_such.mice:Mouse"]
-    assert cli.run(words) == 2
+    assert main.run(words) == 2
     assert "`no_such.mice:Mouse` cannot be imported" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
@@ -427,10 +428,10 @@ def test_an_unknown_policy_is_refused_before_a_directory_is_created(
 def test_the_command_refuses_invalid_arguments(
     home: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
-    assert cli.run(["lab", "replay", str(home), *words]) == code
+    assert main.run(["lab", "replay", str(home), *words]) == code
     assert said in capsys.readouterr().err
 
 
 def test_the_command_says_when_there_is_no_crawl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["lab", "replay", str(tmp_path / "nowhere")]) == 1
+    assert main.run(["lab", "replay", str(tmp_path / "nowhere")]) == 1
     assert "holds no crawl" in capsys.readouterr().err

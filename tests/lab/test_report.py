@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 import tinypaper
-from fieldmouse.lab import digits, plot, report
-from fieldmouse.lab.catalogue import Experiment, Result, Row, Verdict
-from fieldmouse.lab.findings import LabFinding
+from fieldmouse_lab import grid, plot, report
+from fieldmouse_lab.catalogue import Experiment, Result, Row, Verdict
+from fieldmouse_lab.findings import LabFinding
 
 VOID = {"br", "meta", "path", "use", "rect", "circle", "hr"}
 
@@ -103,9 +103,9 @@ def test_every_row_is_shown_with_label_numbers_and_verdict_in_words(tree: Lexbor
         expected = [
             [
                 row.label,
-                digits.printed(row),
-                digits.ours(row),
-                digits.spread(row),
+                grid.printed(row),
+                grid.ours(row),
+                grid.spread(row),
                 row.verdict.value,
                 row.note,
             ]
@@ -167,7 +167,7 @@ def test_text_is_escaped_in_the_report(words: str) -> None:
 
 
 def test_the_page_knows_every_colour_a_figure_asks_for_in_light_and_dark() -> None:
-    style = files("fieldmouse.lab.report").joinpath("page.css").read_text()
+    style = files("fieldmouse_lab").joinpath("report.css").read_text()
     light, dark = style.split("@media (prefers-color-scheme: dark)")
     for variable in plot.VARIABLES.values():
         assert f"{variable}:" in light

@@ -12,27 +12,14 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from fieldmouse.errors import UsageError
-from fieldmouse.lab import exact
-from fieldmouse.lab.urn import (
-    End,
-    Game,
-    Outcome,
-    Source,
-    ending,
-    exponential,
-    many,
-    normal,
-    play,
-    play_pure,
-    poisson,
-    power,
-    strategy,
-    uniform,
-)
-from fieldmouse.lab.urn.board import DRAWN_OFFLINE, DRAWN_ONLINE, LEFT_ONLINE, RECALLED
-from fieldmouse.lab.urn.strategies import names
-from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.distribution.tally import Tally
+from fieldmouse.policy.distribution.host_counts import Tally
+from fieldmouse.policy.distribution.registry import POLICIES
+from fieldmouse_lab.urn import exact
+from fieldmouse_lab.urn.game import End, Game, Outcome
+from fieldmouse_lab.urn.kernel import DRAWN_OFFLINE, DRAWN_ONLINE, LEFT_ONLINE, RECALLED
+from fieldmouse_lab.urn.play import many, play, play_pure
+from fieldmouse_lab.urn.sources import Source, ending, exponential, normal, poisson, power, uniform
+from fieldmouse_lab.urn.strategies import names, strategy
 
 gammas = st.floats(0.0, 2.0)
 seeds = st.integers(0, 2**32 - 1)

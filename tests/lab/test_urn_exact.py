@@ -11,21 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import UsageError
-from fieldmouse.lab import exact
-from fieldmouse.lab.urn import (
-    Game,
+from fieldmouse_lab.urn import exact
+from fieldmouse_lab.urn.game import Game
+from fieldmouse_lab.urn.play import play, play_at
+from fieldmouse_lab.urn.pure import PureTable
+from fieldmouse_lab.urn.sources import (
     Source,
     empirical,
     exponential,
     normal,
-    play,
     poisson,
     power,
-    strategy,
     uniform,
 )
-from fieldmouse.lab.urn.play import play_at
-from fieldmouse.lab.urn.pure import PureTable
+from fieldmouse_lab.urn.strategies import strategy
 
 weights = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4)
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.lab.urn import Game, Outcome, Source, Strategy, ending, play, play_pure, power, strategy
-from fieldmouse.lab.urn.board import rules_of
-from fieldmouse.lab.urn.strategies import Seat, build
+from fieldmouse_lab.urn.game import Game, Outcome
+from fieldmouse_lab.urn.kernel import rules_of
+from fieldmouse_lab.urn.play import play, play_pure
+from fieldmouse_lab.urn.sources import Source, ending, power
+from fieldmouse_lab.urn.strategies import Seat, Strategy, build, strategy
 
 deltas = st.integers(1, 6)
 triggers = st.sampled_from(["exceeds", "reaches"])

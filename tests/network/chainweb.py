@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.testing.meadow.server import Arrival
 
 _PAGE = """<!doctype html><html lang=en><head><title>{title}</title></head><body><h1>{title}</h1>
 <p>Page {step} of chain {chain}. {words}</p>{links}</body></html>"""

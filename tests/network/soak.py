@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from balancer.boards import PREFIX, a_server
-from fieldmouse.balancer.identity import AgentIdentity, read_identity
+from fieldmouse.cluster.client.identity import AgentIdentity, read_identity
 from whole.crawling import run
 
 from .chainweb import ChainWeb

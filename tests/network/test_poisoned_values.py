@@ -16,7 +16,7 @@ import zstandard
 
 from balancer.boards import META, ServerProcess, a_server, needs_server
 from balancer.fuzz_decoding import claiming_frame
-from fieldmouse.balancer.board import blocks
+from fieldmouse.cluster import rows as blocks
 from meadowland import running_meadow
 from whole import crawling
 

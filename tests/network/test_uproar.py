@@ -18,7 +18,7 @@ import pytest
 
 from balancer.audits import audit_of_server
 from balancer.boards import needs_server
-from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.testing.meadow.server import Arrival
 from meadowland import running_meadow
 from whole.crawling import run
 

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from balancer.boards import META, ServerProcess, a_server
-from fieldmouse.balancer.identity import read_identity
-from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.cluster.client.identity import read_identity
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import key_of
 from meadowland import RunningMeadow
 from whole.crawling import command
@@ -97,7 +99,7 @@ class Member:
             return []  # it was killed before it had begun
         home = CrawlDir.open(self.home)
         last = read_checkpoint(home)
-        return [str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))] if last else []
+        return [str(row.url) for row in outcome_log.pages(home, length=sealed_outcomes(last))] if last else []
 
 
 @dataclass

@@ -13,14 +13,16 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse import settings as settings_file
-from fieldmouse.agent.audience import see_off
 from fieldmouse.clock import WallClock
-from fieldmouse.crawldir import CrawlDir, DurableLog, Parts, Sealed, open_journal
-from fieldmouse.crawldir.news import Baseline
-from fieldmouse.crawldir.outcomes import rows
-from fieldmouse.notify.outfit import notifier_of
-from fieldmouse.records import News, OutcomeKind, OutcomeRow
+from fieldmouse.config import settings_file
+from fieldmouse.crawler.crawler import see_off
+from fieldmouse.notify.setup import notifier_of
+from fieldmouse.storage.changes import Baseline
+from fieldmouse.storage.checkpoint import DurableLog, Parts, Sealed, open_journal
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.outcome_log import rows
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 CHECKPOINT = 0.05

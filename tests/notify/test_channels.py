@@ -21,15 +21,15 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.cli.changes import _cells
+from fieldmouse.cli.watch.changes import _cells
 from fieldmouse.clock import WallClock
-from fieldmouse.crawldir.news import Change, ChangeKind
-from fieldmouse.notify import letter
+from fieldmouse.notify import format
 from fieldmouse.notify.channel import Channel, Notice, Setback, one_line
-from fieldmouse.notify.command import Command
-from fieldmouse.notify.feed import ATOM, Feed, as_uuid, atom
-from fieldmouse.notify.mail import Mail
-from fieldmouse.notify.webhook import Webhook
+from fieldmouse.notify.channels.command import Command
+from fieldmouse.notify.channels.feed import ATOM, Feed, as_uuid, atom
+from fieldmouse.notify.channels.mail import Mail
+from fieldmouse.notify.channels.webhook import Webhook
+from fieldmouse.storage.changes import Change, ChangeKind
 from fieldmouse.url import Url
 
 from .receivers import (
@@ -279,7 +279,7 @@ def test_titles_and_urls_cannot_add_headers_or_lines(title: str, path: str) -> N
         b"Content-Transfer-Encoding", b"MIME-Version",
     }  # fmt: skip
     assert body
-    assert message.get_content().count("\n") == letter.body([change(title="x")]).count("\n")
+    assert message.get_content().count("\n") == format.body([change(title="x")]).count("\n")
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_feed_letter_and_list_name_the_same_share_of_words(tmp_path: Path, share
     assert sent(feed(path), one) is None
     (entry,) = check_atom(path.read_bytes())
     assert entry["summary"] == f"{shown} of its words differ."
-    assert f", {shown} of its words" in letter.body([one])
+    assert f", {shown} of its words" in format.body([one])
     assert _cells(None, one)[2] == shown
 
 

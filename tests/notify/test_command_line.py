@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from fieldmouse import cli, settings
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.crawldir.news import ChangeKind
+from fieldmouse.cli import main
+from fieldmouse.config import settings_file
+from fieldmouse.config.notify_section import KINDS
+from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import SettingsError
-from fieldmouse.notify import outfit
-from fieldmouse.settings import Settings
-from fieldmouse.settings.notify import KINDS
+from fieldmouse.notify import setup
+from fieldmouse.storage.changes import ChangeKind
+from fieldmouse.storage.directory import CrawlDir
 
 from .receivers import answers, post_office, webhook
 
@@ -27,11 +28,11 @@ MAIL = {"notify.mail_to": ["you@example.org"], "notify.mail_from": "us@example.o
 def made(path: Path, **asked: object) -> Path:
     dotted = {f"notify.{name}": value for name, value in asked.items()}
     given = Settings().override({"crawl.seeds": ["http://127.0.0.1/"], **dotted})
-    return CrawlDir.create(path / "atlas", shards=1, settings=settings.render(given).encode()).path
+    return CrawlDir.create(path / "atlas", shards=1, settings=settings_file.render(given).encode()).path
 
 
 def ran(capsys: Said, *words: object) -> tuple[int, Any]:
-    code = cli.run([*map(str, words), "--json"])
+    code = main.run([*map(str, words), "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -109,7 +110,7 @@ def test_a_secret_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setenv("FIELDMOUSE_HOOK", inbox.url("/secret"))
         for place in ("env:FIELDMOUSE_TOKEN", f"file:{tmp_path / 'token'}"):
             path = made(tmp_path / place[:3], webhook="env:FIELDMOUSE_HOOK", webhook_token=place)
-            assert cli.run(["notify", str(path), "--test", "webhook"]) == 0
+            assert main.run(["notify", str(path), "--test", "webhook"]) == 0
             assert "from-" not in (path / "fieldmouse.toml").read_text()
     assert [post.headers["authorization"] for post in inbox.posts] == ["Bearer from-env", "Bearer from-file"]
     assert [post.path for post in inbox.posts] == ["/secret"] * 2
@@ -134,7 +135,7 @@ def test_a_test_tells_a_sample_by_every_channel_and_how_it_went(tmp_path: Path, 
         code, told = ran(capsys, "notify", path, "--test", "webhook")
     assert code == 1
     assert told[0]["why"].endswith("answered 503")
-    assert cli.run(["notify", str(path), "--test", "webhook"]) == 1
+    assert main.run(["notify", str(path), "--test", "webhook"]) == 1
     assert "BAD  webhook" in capsys.readouterr().out
 
 
@@ -146,7 +147,7 @@ def test_notify_without_test_lists_receivers_and_sends_nothing(tmp_path: Path, c
     assert [(one["channel"], one["receiver"], one["waiting"]) for one in told] == [
         ("command", "false", 0), ("webhook", f"http://127.0.0.1:{inbox.port}", 0)
     ]  # fmt: skip
-    assert cli.run(["notify", str(path)]) == 0
+    assert main.run(["notify", str(path)]) == 0
     assert "nothing sent yet, 0 changes wait" in capsys.readouterr().out
 
 
@@ -156,7 +157,7 @@ def test_channel_that_is_not_configured_cannot_be_tested(tmp_path: Path, capsys:
     assert (code, "no mail" in told["error"]) == (2, True)
     code, told = ran(capsys, "notify", path, "--test", "pigeon")
     assert (code, "no channel `pigeon`" in told["error"]) == (2, True)
-    assert cli.run(["notify", str(made(tmp_path / "b"))]) == 1
+    assert main.run(["notify", str(made(tmp_path / "b"))]) == 1
     assert "has no notification channel" in capsys.readouterr().err
 
 
@@ -165,8 +166,8 @@ def test_a_missing_apprise_is_named_with_the_way_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
     monkeypatch.setenv("FIELDMOUSE_CHAT", "json://127.0.0.1/s3cret")
-    with pytest.raises(outfit.MissingApprise) as missing:
-        outfit.check(tmp_path, Settings().override({"notify.apprise": ["env:FIELDMOUSE_CHAT"]}))
+    with pytest.raises(setup.MissingApprise) as missing:
+        setup.check(tmp_path, Settings().override({"notify.apprise": ["env:FIELDMOUSE_CHAT"]}))
     assert "fieldmouse[notify]" in missing.value.hint
     assert "s3cret" not in str(missing.value)
 
@@ -183,7 +184,7 @@ def test_a_program_does_not_find_the_secrets_of_others(
         webhook="http://127.0.0.1/",
         webhook_token="env:FIELDMOUSE_TOKEN",
     )
-    assert cli.run(["notify", str(path), "--test", "command"]) == 0
+    assert main.run(["notify", str(path), "--test", "command"]) == 0
     seen = (path / "seen").read_text()
     assert "s3cret" not in seen
     assert "PATH=" in seen
@@ -193,8 +194,8 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     path = made(tmp_path)
     probe = (
         "import sys; from pathlib import Path; from fieldmouse import settings;"
-        "from fieldmouse.agent.life import Life; from fieldmouse.agent.notifying import Notifying;"
-        "from fieldmouse.api.plan import plan_to_resume; from fieldmouse.crawldir import CrawlDir;"
+        "from fieldmouse.crawler.run import Life; from fieldmouse.crawler.run import Notifying;"
+        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage import CrawlDir;"
         "home = CrawlDir.open(Path(sys.argv[1])); plan = plan_to_resume(home.path, {}, {});"
         "notifying = Notifying(home, plan.settings); assert not notifying.parts;"
         "assert notifying.audience_with(None) is None; print(*sys.modules)"
@@ -203,7 +204,7 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
         [sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True
     )
     loaded = done.stdout.split()
-    assert "fieldmouse.settings.notify" in loaded
+    assert "fieldmouse.config.notify_section" in loaded
     assert not [name for name in loaded if name.startswith(("fieldmouse.notify", "smtplib", "apprise"))]
 
 

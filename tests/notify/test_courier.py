@@ -20,18 +20,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.agent.audience import see_off
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, write_whole
-from fieldmouse.crawldir.checkpoint import noted
-from fieldmouse.crawldir.news import REFRESH, Baseline, Change, changes_in
+from fieldmouse.config.notify_section import NotifySection
+from fieldmouse.crawler.crawler import see_off
 from fieldmouse.errors import Damaged
-from fieldmouse.lab import bottle
 from fieldmouse.notify.channel import Manner, Notice, Setback
-from fieldmouse.notify.courier import LONGEST_REST
-from fieldmouse.notify.notifier import PART, Notifier
-from fieldmouse.records import News, OutcomeKind, OutcomeRow
-from fieldmouse.settings.notify import NotifySection
+from fieldmouse.notify.dispatcher import LONGEST_REST, PART, Notifier
+from fieldmouse.storage.changes import REFRESH, Baseline, Change, changes_in
+from fieldmouse.storage.checkpoint import Checkpoint, noted
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.fsync import write_whole
+from fieldmouse.storage.log import Log
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 BASELINE = 10.0
@@ -225,7 +227,7 @@ def test_a_receiver_that_drops_known_keys_sees_each_change_once_and_in_order(
 
     with TemporaryDirectory() as directory:
         crawl = Crawl(Path(directory) / "c", {manner: (receiver, MANNERS[manner])})
-        bottle.run(play)
+        virtual_time.run(play)
         wanted = [change.id for change in crawl.told()]
         if MANNERS[manner].steady:
             assert receiver.seen == wanted
@@ -252,7 +254,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         return after_five, waited
 
     crawl = Crawl(tmp_path / "c", {"dead": (dead, Manner()), "alive": (alive, Manner())}, patience=7.0)
-    after_five, waited = bottle.run(play)
+    after_five, waited = virtual_time.run(play)
     assert after_five == 10
     assert dead.seen == []
     assert waited <= 7.2, "the end of a run waits, but not for ever"
@@ -264,7 +266,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         crawl.end()
         return await crawl.notifier.waiting()
 
-    assert bottle.run(again) == {}
+    assert virtual_time.run(again) == {}
     assert dead.seen == alive.seen == [change.id for change in crawl.told()]
     assert len(alive.notices) == 10, "nobody is told twice without a kill"
 
@@ -294,7 +296,7 @@ def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -
         crawl.end()
 
     crawl = Crawl(tmp_path / "c", {})
-    bottle.run(play)
+    virtual_time.run(play)
     gaps = [round(after - before) for before, after in pairwise(asked)]
     assert gaps[:8] == [1, 2, 4, 8, 16, 32, 64, 128]
     assert set(gaps[9:]) == {300}
@@ -314,10 +316,10 @@ def test_one_mail_collects_the_changes_of_its_interval(tmp_path: Path) -> None:
         crawl.end()
 
     crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=120.0))})
-    bottle.run(play)
+    virtual_time.run(play)
     times = [at for at, _, _ in receiver.notices]
     assert all(after - before >= 120.0 for before, after in pairwise(times))
-    assert times[0] - bottle.EPOCH >= 120.0, "the first one gathers, too"
+    assert times[0] - virtual_time.EPOCH >= 120.0, "the first one gathers, too"
     assert 4 <= len(times) <= 5
     left = len(crawl.told()) - len(receiver.seen)
     assert 0 <= left < 13, "what came in the last two minutes may wait for the next run"
@@ -331,10 +333,10 @@ def test_end_of_a_run_sends_the_collected_changes(tmp_path: Path) -> None:
         crawl.write([True, False, True])
         await crawl.see_off(clock, every=600.0)
         crawl.end()
-        return clock.now() - bottle.EPOCH
+        return clock.now() - virtual_time.EPOCH
 
     crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=3600.0))})
-    assert bottle.run(play) < 2.0, "the checkpoint that it waits for comes soon"
+    assert virtual_time.run(play) < 2.0, "the checkpoint that it waits for comes soon"
     assert len(receiver.notices) == 1
     assert receiver.seen == [change.id for change in crawl.told()]
 
@@ -349,11 +351,11 @@ def test_new_channel_gets_no_older_changes_and_continues_after_a_pause(tmp_path:
         crawl.end()
 
     crawl = Crawl(tmp_path / "c", {"first": (first, Manner())})
-    bottle.run(run)
+    virtual_time.run(run)
     crawl.receivers = {"second": (second, Manner())}
-    bottle.run(run)
+    virtual_time.run(run)
     crawl.receivers = {"first": (first, Manner()), "second": (second, Manner())}
-    bottle.run(run)
+    virtual_time.run(run)
     told = [change.id for change in crawl.told()]
     assert len(told) == 3
     assert second.seen == told[1:], "it was not there before"
@@ -384,7 +386,7 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
         return clock.now() - began
 
     crawl = Crawl(tmp_path / "c", {})
-    assert bottle.run(play) < 2.0
+    assert virtual_time.run(play) < 2.0
     assert good.seen == [change.id for change in crawl.told()]
     (said,) = [record for record in caplog.records if "no more notifications" in record.message]
     assert str(mistake) in said.message

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 import trustme
 
-from fieldmouse import cli, settings
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.crawldir.news import Change
-from fieldmouse.settings import Settings
+from fieldmouse.cli import main
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.storage.changes import Change
+from fieldmouse.storage.directory import CrawlDir
 
 from .receivers import change, post_office, webhook
 
@@ -39,19 +40,19 @@ def shown(*names: str) -> dict[str, Any]:
 def crawl(path: Path, asked: dict[str, Any], **more: Any) -> Path:
     dotted = {f"notify.{name}": value for name, value in asked.items()} | more
     given = Settings().override({"crawl.seeds": ["http://127.0.0.1/"], **dotted})
-    return CrawlDir.create(path / "atlas", shards=1, settings=settings.render(given).encode()).path
+    return CrawlDir.create(path / "atlas", shards=1, settings=settings_file.render(given).encode()).path
 
 
 def tried(path: Path, channel: str, capsys: Said) -> Any:
     (command,) = re.findall(r"^\$ (fieldmouse notify .*)$", GUIDE, re.MULTILINE)
     words = [str(path) if word == "atlas" else word for word in shlex.split(command)[1:]]
-    assert cli.run([*words, channel, "--json"]) == 0, capsys.readouterr().out
+    assert main.run([*words, channel, "--json"]) == 0, capsys.readouterr().out
     (told,) = json.loads(capsys.readouterr().out)
     return told
 
 
 def test_every_example_is_understood() -> None:
-    examples = [settings.parse(block).notify for block in blocks("toml")]
+    examples = [settings_file.parse(block).notify for block in blocks("toml")]
     assert {name for asked in examples for name in asked.channels} == {
         "command", "webhook", "mail", "feed", "apprise"
     }  # fmt: skip

@@ -18,11 +18,13 @@ from typing import Any
 
 import pytest
 
-from fieldmouse import cli, settings
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.news import Baseline, changes_in
-from fieldmouse.crawldir.outcomes import rows
-from fieldmouse.settings import Settings
+from fieldmouse.cli import main
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.storage.changes import Baseline, changes_in
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.outcome_log import rows
 
 from .receivers import Inbox, answers, closes, hanging, post_office, webhook
 from .test_channels import check_atom
@@ -76,7 +78,7 @@ def test_killed_again_and_again_each_change_is_seen_once(tmp_path: Path, batch: 
             }
         )  # fmt: skip
         home = tmp_path / "c"
-        CrawlDir.create(home, shards=1, settings=settings.render(given).encode())
+        CrawlDir.create(home, shards=1, settings=settings_file.render(given).encode())
         kills = 0
         while True:
             process = start(home)
@@ -116,13 +118,13 @@ def test_pending_changes_are_counted_and_sent_in_the_next_run_or_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def notify(*words: str) -> Any:
-        assert cli.run(["notify", str(home), *words, "--json"]) == 0
+        assert main.run(["notify", str(home), *words, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
     home = tmp_path / "c"
     with webhook() as inbox:
         asked = {"notify.webhook": inbox.url(), "notify.command": ["false"], "notify.patience": "300ms"}
-        CrawlDir.create(home, shards=1, settings=settings.render(Settings().override(asked)).encode())
+        CrawlDir.create(home, shards=1, settings=settings_file.render(Settings().override(asked)).encode())
         inbox.fault = answers(500)
         assert run(home, 8) == {"webhook": 6, "command": 6}
         assert {one["channel"]: one["waiting"] for one in notify()} == {"webhook": 6, "command": 6}

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import pytest
 
-from fieldmouse.plugins import call as calling
-from fieldmouse.plugins.call import BadAnswer, Complaint, Onlooker, TooLong, call
+from fieldmouse.plugins import runner as calling
+from fieldmouse.plugins.runner import BadAnswer, Complaint, Onlooker, TooLong, call
 
 
 class Diary(Onlooker):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import hostile_mice
+from fieldmouse.config.settings_file import Settings, parse
+from fieldmouse.config.toml_format import render
 from fieldmouse.errors import UsageError
-from fieldmouse.named import NAME, load, load_function, name_of, search_path
-from fieldmouse.settings import Settings, parse, render
+from fieldmouse.import_string import NAME, load, load_function, name_of, search_path
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.plugins.call import BadAnswer
 from fieldmouse.plugins.rows import Rows, encode_rows
+from fieldmouse.plugins.runner import BadAnswer
 
 keys = st.text("abcé\n\r\u2028", max_size=3)
 plain = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, width=32)

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
+from fieldmouse.policy.balance.baselines import Ring, better_of_two, delegate, shortest_delay
 from fieldmouse.policy.balance.kalman import learn, least_drawn
-from fieldmouse.policy.balance.nearness import delegate
-from fieldmouse.policy.balance.outlook import SURPRISES, expected_trip, surprised, worthiest
 from fieldmouse.policy.balance.priced import cheapest, reprice
-from fieldmouse.policy.balance.ring import Ring
+from fieldmouse.policy.balance.prior import SURPRISES, expected_trip, surprised, worthiest
 
 trips = st.floats(0.01, 100.0)
 
@@ -103,7 +101,7 @@ def test_a_subnet_goes_to_a_near_agent_of_its_region_and_else_to_the_nearest_of_
 
 def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -> None:
     """Each host goes where its priced trip is least; the load of an agent is what comes to it."""
-    from fieldmouse.lab.network.limit import least_load
+    from fieldmouse_lab.network.environment import least_load
 
     rng = np.random.default_rng(5)
     service = rng.lognormal(0.0, 0.7, (400, 3)) * np.array([1.0, 1.5, 0.5])

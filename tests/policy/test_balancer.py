@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import UsageError
-from fieldmouse.lab.network import kernel
-from fieldmouse.lab.network.floor import Knobs, NetworkTables
-from fieldmouse.lab.network.play import NetworkGame, NetworkSetting, ground_of
+from fieldmouse.policy.balance.agent_load import AgentPace
 from fieldmouse.policy.balance.balancer import BALANCERS, AgentTable, NearnessBalancer, lookup
-from fieldmouse.policy.balance.pace import AgentPace
+from fieldmouse.policy.balance.baselines import Ring
+from fieldmouse.policy.balance.host_row import MOST_AGENTS, TripRow
 from fieldmouse.policy.balance.priced import reprice
-from fieldmouse.policy.balance.ring import Ring
-from fieldmouse.policy.balance.triprow import MOST_AGENTS, TripRow
+from fieldmouse_lab.network import kernel
+from fieldmouse_lab.network.environment import Knobs, NetworkTables
+from fieldmouse_lab.network.play import NetworkGame, NetworkSetting, ground_of
 
 NAMES = ["0", "1", "2", "3", "4"]
 

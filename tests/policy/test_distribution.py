@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator, default_rng
 
-from fieldmouse.policy.distribution import POLICIES, Distribution, Index, MiceAndElephants, Neutral
+from fieldmouse.policy.distribution.index import Index
+from fieldmouse.policy.distribution.registry import POLICIES, Distribution
+from fieldmouse.policy.distribution.strategies import MiceAndElephants, Neutral
 
 
 class Urn:

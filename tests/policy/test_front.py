@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.front_size import FrontRule
 
 rules = st.builds(
     lambda a, b: FrontRule(minimum=min(a, b), maximum=max(a, b)), st.integers(1, 5000), st.integers(1, 5000)

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.outage import FEW, WITNESSES, Cause, Outage, cause_of
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
 
 LINK = Link(Url("http://mouse.test/"))

@@ -11,13 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.automata import NodeAutomaton
-from fieldmouse.policy.packing.bounds import fewest, poured
-from fieldmouse.policy.packing.fit import Bins, best_fit_decreasing, fitted, loads
-from fieldmouse.policy.packing.moves import repacked
-from fieldmouse.policy.packing.reduction import reduced
-from fieldmouse.policy.packing.scheme import TwoPhase
-from fieldmouse.policy.packing.search import packed
-from fieldmouse.policy.packing.subset import fullest
+from fieldmouse.policy.packing.bin_packing import (
+    Bins,
+    best_fit_decreasing,
+    fewest,
+    fitted,
+    fullest,
+    loads,
+    packed,
+    poured,
+)
+from fieldmouse.policy.packing.plan import repacked
+from fieldmouse.policy.packing.two_phase import TwoPhase, reduced
 
 CAPACITY = 20
 weights_of_sites = st.lists(st.integers(1, CAPACITY), max_size=30)

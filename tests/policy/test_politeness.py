@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import RETRIES, next_try
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.records import HostState, Reason
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import Reason
 
 seconds = st.floats(0, 1e5)
 manners = st.builds(Politeness, delay=seconds, address_delay=seconds, backoff=st.floats(0.1, 100))

@@ -10,8 +10,9 @@ from scipy.optimize import minimize
 
 from fieldmouse.policy import change
 from fieldmouse.policy.change import fresh_share
-from fieldmouse.policy.polling import Harmonic, Learned, Multiplicative, Optimal, Uniform
 from fieldmouse.policy.polling.interface import PollingPolicy, Reals
+from fieldmouse.policy.polling.learned import Learned
+from fieldmouse.policy.polling.policies import Harmonic, Multiplicative, Optimal, Uniform
 
 rates_of_pages = st.lists(st.floats(1e-4, 1e3), min_size=1, max_size=30).map(np.array)
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.balance.balancer import AgentTable, lookup
-from fieldmouse.policy.balance.priced import PRICING
-from fieldmouse.policy.balance.sharing import SHARING, Sharing, fullness, share_price
+from fieldmouse.policy.balance.priced import PRICING, SHARING, Sharing, fullness, share_price
 
 held = st.floats(0.0, 5000.0)
 load = st.floats(0.0, 1.0)

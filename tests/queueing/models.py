@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import FloatArray
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.arrivals import BatchArrivals
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

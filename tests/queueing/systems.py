@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.queueing.model.measures import Measures
 from fieldmouse.queueing.model.model import ADMISSIONS, Model, Rule
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.optimise.landscape import ByLevel
 from queueing.models import phase_types, rates, streams
 

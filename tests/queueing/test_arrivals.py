@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.queueing.model import arrivals
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import FloatArray, ModelError
+from fieldmouse.queueing.model.arrivals import BatchArrivals
+from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from queueing.models import square, streams
 
 QUICK = settings(max_examples=25, deadline=None)

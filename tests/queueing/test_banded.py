@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model import chain
-from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model import model as chain
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.optimise.landscape import ByLevel
 from fieldmouse.queueing.solve import banded, stationary
 from fieldmouse.queueing.solve.solve import solve

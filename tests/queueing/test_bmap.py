@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fieldmouse.queueing.model.bmap import BatchArrivals, stationary
-from fieldmouse.queueing.model.entries import IntArray, ModelError
+from fieldmouse.queueing.model.arrivals import BatchArrivals, stationary
+from fieldmouse.queueing.model.validation import IntArray, ModelError
 from queueing.models import rates, streams, written
 
 PRINTED = {  # robots: lambda, c_cor, lambda_g (section 7 of the paper)

@@ -10,11 +10,11 @@ import pytest
 from scipy import integrate, linalg
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.measures import Measures
 from fieldmouse.queueing.model.model import Method, Model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.solve import solve
 
 ONE = Thresholds((1,))

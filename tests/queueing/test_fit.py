@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg
 
-from fieldmouse.queueing.fit import mapem
-from fieldmouse.queueing.fit.arrivalfit import growth
+from fieldmouse.queueing.fit import map_fit
+from fieldmouse.queueing.fit.arrivals import growth
 from fieldmouse.queueing.fit.fit import fit
-from fieldmouse.queueing.fit.mapfit import order_two
-from fieldmouse.queueing.fit.phfit import FitError
+from fieldmouse.queueing.fit.map_fit import order_two
+from fieldmouse.queueing.fit.phase_type_fit import FitError
 from fieldmouse.queueing.fit.trace import Trace
-from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost
-from fieldmouse.queueing.model.modelfile import AskedModel, read_model, write_model
+from fieldmouse.queueing.model.model_file import AskedModel, read_model, write_model
 from fieldmouse.queueing.solve.solve import solve
 
 Draw = Callable[[], float]
@@ -171,8 +171,8 @@ def test_expected_turns_point_where_the_likelihood_rises(seed: int) -> None:
         return float(height)
 
     D0 = inner - np.stack([np.diag((inner[r] + D1[r]).sum(axis=1)) for r in range(2)])
-    parts = mapem._stretches(D0, lengths, modes, batch)
-    spent, brought, first, _, found = mapem._expected(start, D0, D1, *parts)
+    parts = map_fit._stretches(D0, lengths, modes, batch)
+    spent, brought, first, _, found = map_fit._expected(start, D0, D1, *parts)
     assert found == pytest.approx(likelihood(inner, D1))
     assert first.sum() == pytest.approx(1.0)
     for r in range(2):
@@ -196,10 +196,10 @@ def test_turns_are_told_the_same_uncompiled() -> None:
     lengths, modes, batch = turns(rng, 30)
     found = order_two(1.0, 3.0, None, 0.5)
     D0, D1 = np.stack([found.D0, 2 * found.D0]), np.stack([found.D1, 2 * found.D1])
-    plain = getattr(mapem._expected, "py_func", mapem._expected)
+    plain = getattr(map_fit._expected, "py_func", map_fit._expected)
     start = np.array([0.5, 0.5])
     for one, other in zip(
-        mapem._expected(start, D0, D1, lengths, modes, batch),
+        map_fit._expected(start, D0, D1, lengths, modes, batch),
         plain(start, D0, D1, lengths, modes, batch),
         strict=True,
     ):

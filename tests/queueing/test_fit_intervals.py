@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.fit.intervals import batch_gap, lag_correlations, pause_length, streams
+from fieldmouse.queueing.fit.arrivals import batch_gap, lag_correlations, pause_length, streams
 from fieldmouse.queueing.fit.trace import Trace, TraceError
 
 samples = st.integers(0, 2**32 - 1).map(np.random.default_rng)

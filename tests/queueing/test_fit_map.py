@@ -7,8 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.fit.mapfit import LEAST_SCV, OrderTwo, decay_of, order_two, third_moment_range
-from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.fit.map_fit import (
+    LEAST_SCV,
+    OrderTwo,
+    decay_of,
+    order_two,
+    third_moment_range,
+)
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 
 rates = st.floats(0.05, 20.0)
 means = st.floats(1e-3, 1e3)

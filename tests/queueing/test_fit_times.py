@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from fieldmouse.queueing.fit import phem
+from fieldmouse.queueing.fit import phase_type_fit
 from fieldmouse.queueing.fit.goodness import Moments, curve, distance, portmanteau, textbook_chance
-from fieldmouse.queueing.fit.hypererlang import HyperErlang, climb, condensed
-from fieldmouse.queueing.fit.phfit import FitError, by_moments, law_of
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.fit.phase_type_fit import FitError, HyperErlang, by_moments, climb, condensed, law_of
+from fieldmouse.queueing.model.phase_type import PhaseType
 from queueing.models import phase_types
 
 rngs = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -157,8 +156,8 @@ def test_expected_phases_point_where_the_likelihood_rises(
         return float(ended @ np.log(phases.pdf(at)) + lasted @ np.log(phases.survival(at)))
 
     leave = law.exit.copy()
-    begun, spent, left, found = phem._expected(
-        law.alpha.copy(), law.S.copy(), leave, *phem._stretches(at, ended, lasted, law.S)
+    begun, spent, left, found = phase_type_fit._expected(
+        law.alpha.copy(), law.S.copy(), leave, *phase_type_fit._stretches(at, ended, lasted, law.S)
     )
     assert found == pytest.approx(likelihood(law.S, leave), rel=1e-9, abs=1e-9)
     assert begun.sum() == pytest.approx((ended + lasted).sum())
@@ -179,10 +178,10 @@ def test_expected_phases_point_where_the_likelihood_rises(
 
 def test_kernels_say_the_same_uncompiled() -> None:
     alpha, S, leave = np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]), np.array([2.0, 1.0])
-    stretches = phem._stretches(np.array([0.2, 0.9, 30.0]), np.ones(3), np.zeros(3), S)
-    plain = getattr(phem._expected, "py_func", phem._expected)
+    stretches = phase_type_fit._stretches(np.array([0.2, 0.9, 30.0]), np.ones(3), np.zeros(3), S)
+    plain = getattr(phase_type_fit._expected, "py_func", phase_type_fit._expected)
     for one, other in zip(
-        phem._expected(alpha, S, leave, *stretches), plain(alpha, S, leave, *stretches), strict=True
+        phase_type_fit._expected(alpha, S, leave, *stretches), plain(alpha, S, leave, *stretches), strict=True
     ):
         assert one == pytest.approx(other)
 
@@ -195,7 +194,7 @@ def test_a_phase_type_of_any_shape_is_at_least_as_likely_as_the_truth(bounded: b
     )
     life, bound = truth.sample(rng, 140), rng.exponential(3.0, 140)
     times, outlived = (life[life <= bound], bound[bound < life]) if bounded else (life, np.empty(0))
-    found, height = phem.most_likely(times, 3, rng, outlived)
+    found, height = phase_type_fit.most_likely(times, 3, rng, outlived)
 
     def likelihood(law: PhaseType) -> float:
         return float(np.log(law.pdf(times)).sum() + np.log(law.survival(outlived)).sum())

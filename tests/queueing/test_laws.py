@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import ModelError
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import ADMISSIONS, Admission, Model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import ModelError
 from fieldmouse.queueing.optimise.landscape import ByLevel
-from fieldmouse.queueing.simulate.simulate import simulate
+from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types, streams
 from queueing.systems import MEASURES, Account, agree, exponentials, laws_hold, systems

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import ModelError
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.modelfile import AskedModel, read_model, write_model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.model_file import AskedModel, read_model, write_model
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import ModelError
 from queueing.models import phase_types, streams, written
 
 NAMES = ("thresholds", "inria")

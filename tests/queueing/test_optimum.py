@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.compiled import COMPILED
+from fieldmouse.jit import COMPILED
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import ModelError
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.measures import cost
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import ModelError
 from fieldmouse.queueing.optimise import landscape as ground_module
 from fieldmouse.queueing.optimise import reduction
 from fieldmouse.queueing.optimise.decision import best_policy
 from fieldmouse.queueing.optimise.landscape import ByLevel, landscape, rules
 from fieldmouse.queueing.optimise.optimum import OutOfReach, least, optimise, unbeaten
-from fieldmouse.queueing.solve import banded, coordinates, journey
+from fieldmouse.queueing.solve import banded, coordinates, waiting_page
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
@@ -101,7 +101,7 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, ByLevel], we
 
 KERNELS = {
     banded: ("_fill", "band_weights"),
-    journey: ("_journey", "_welcomed", "passage"),
+    waiting_page: ("_journey", "_welcomed", "passage"),
     reduction: ("_walk", "_joined", "_upper_part", "_folded", "passage", "shares"),
     coordinates: ("_level", "_faded"),
 }

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import FloatArray, ModelError
+from fieldmouse.queueing import simulate as play
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.measures import cost
 from fieldmouse.queueing.model.model import Admission, Model
-from fieldmouse.queueing.model.modelfile import read_model
-from fieldmouse.queueing.model.ph import PhaseType
-from fieldmouse.queueing.simulate import play
-from fieldmouse.queueing.simulate.simulate import STRETCHES, Simulated, simulate
+from fieldmouse.queueing.model.model_file import read_model
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray, ModelError
+from fieldmouse.queueing.simulate import STRETCHES, Simulated, simulate
 from queueing.models import phase_types, streams, written
 
 

@@ -8,16 +8,15 @@ from hypothesis import given, settings
 from scipy import linalg, stats
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.chain import chain
-from fieldmouse.queueing.model.model import Model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.arrivals import BatchArrivals
+from fieldmouse.queueing.model.model import Model, chain
+from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.optimise.landscape import ByLevel
-from fieldmouse.queueing.simulate.simulate import simulate
-from fieldmouse.queueing.solve import wayfarer
+from fieldmouse.queueing.simulate import simulate
+from fieldmouse.queueing.solve import waiting_page
 from fieldmouse.queueing.solve.ordered import Ordered
-from fieldmouse.queueing.solve.sojourn import sojourn
 from fieldmouse.queueing.solve.solve import solve
+from fieldmouse_lab.sojourn import sojourn
 from queueing.models import phase_types
 from queueing.systems import Account, exponentials, systems
 
@@ -96,11 +95,11 @@ def test_a_law_does_not_depend_on_the_chain_it_came_from() -> None:
     life = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
     model = Model(4, {1: BatchArrivals.poisson(1.5)}, PhaseType.erlang(2, 2.0), life)
     ordered = Ordered(chain(model, Thresholds((1,))))
-    coming = wayfarer.newcomers(ordered, ordered.solve()[2])
+    coming = waiting_page.newcomers(ordered, ordered.solve()[2])
     law = sojourn(model, Thresholds((1,))).served
     u = np.array([0.2, 1.0 + 2.0j, 5.0 - 1.0j])
-    pushed = [wayfarer.pushed(ordered, coming, complex(each))[0][0] for each in u]
-    total = wayfarer.pushed(ordered, coming)[0][0]
+    pushed = [waiting_page.pushed(ordered, coming, complex(each))[0][0] for each in u]
+    total = waiting_page.pushed(ordered, coming)[0][0]
     assert law.transform(u) == pytest.approx(np.array(pushed) / total, rel=1e-11)
 
 

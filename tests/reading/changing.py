@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.records import Failed, Link, Response
-from fieldmouse.settings import load, render
-from fieldmouse.settings.order import Order
+from fieldmouse.config.sections import Order
+from fieldmouse.config.settings_file import load
+from fieldmouse.config.toml_format import render
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, path_of
 from whole.bottled import bottled_crawl
 
@@ -71,7 +73,7 @@ class ChangingCrawl:
             self._live(Order(once=True, hold=True, only=True))
 
     def _live(self, order: Order | None) -> None:
-        epoch = bottle.EPOCH + self.day * DAY
+        epoch = virtual_time.EPOCH + self.day * DAY
         fetcher = partial(ChangingWeb, self._pages, day=self.day)
         bottled_crawl(self.path, fetcher, [HOME + "/"], epoch=epoch, order=order, **self._settings)  # type: ignore[arg-type]
 

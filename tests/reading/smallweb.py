@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import brotli
 
 from fieldmouse.clock import Clock
-from fieldmouse.records import Failed, Link, Response
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, path_of
 
 HOME = "http://127.0.0.1:8000"

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import NotACrawl
-from fieldmouse.reading import ReadingRoom, ReadingRooms
-from fieldmouse.reading.status import Standing
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.reader.status import Standing
+from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import end, run, start
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import cli
-from fieldmouse.crawldir.news import Change
+from fieldmouse.cli import main
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.lab import bottle
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.dates import read_moment
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.user_input import read_moment
+from fieldmouse.storage.changes import Change
+from fieldmouse.testing import virtual_time
 
 from .changing import DAY, GONE, HOME, SILENT, ChangingCrawl, Shown
 
@@ -78,7 +78,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> ChangingCrawl:
 def told(crawl: ChangingCrawl, path: str) -> list[tuple[str, int]]:
     """Kind and day of all listed changes of one page."""
     return [
-        (change.kind.value, int((change.at - bottle.EPOCH) // DAY))
+        (change.kind.value, int((change.at - virtual_time.EPOCH) // DAY))
         for change in ReadingRoom(crawl.path).changes()
         if change.url == HOME + path
     ]
@@ -122,7 +122,7 @@ def test_changes_are_ordered_have_unique_ids_and_gone_pages_keep_their_title(
 
 def test_changes_can_be_filtered_by_time_and_host(changed: ChangingCrawl) -> None:
     room = ReadingRoom(changed.path)
-    third = bottle.EPOCH + 3 * DAY
+    third = virtual_time.EPOCH + 3 * DAY
     late = [change for change in room.changes() if change.at >= third]
     assert late
     assert list(room.changes(since=third)) == late
@@ -153,7 +153,9 @@ def test_difference_shows_removed_and_added_text_without_noise(changed: Changing
     clock = room.difference(HOME + "/clock", -2, -1)
     assert clock.same
     assert room.difference(HOME + "/back-and-forth", 1, 3).same
-    by_day = room.difference(HOME + "/both", "2001-01-01T00:00:00" if bottle.EPOCH < 978_307_200 else None, 5)
+    by_day = room.difference(
+        HOME + "/both", "2001-01-01T00:00:00" if virtual_time.EPOCH < 978_307_200 else None, 5
+    )
     assert by_day.numbers[1] == 5
 
 
@@ -172,7 +174,7 @@ def test_missing_versions_raise_a_clear_error(changed: ChangingCrawl) -> None:
 
 
 def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = cli.run(words)
+    code = main.run(words)
     out, err = capsys.readouterr()
     return code, out, err
 

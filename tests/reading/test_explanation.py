@@ -11,14 +11,15 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.explanation import Explanation, explain
-from fieldmouse.records import Failed, Link, Response
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.explain import Explanation, explain
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url, path_of
 from whole.bottled import bottled_crawl, bottled_kill
 
@@ -50,7 +51,7 @@ def test_explanation_names_at_most_one_time_of_the_next_request(resting: Path) -
     places, rests = set(), 0
     for after in (KILLED_AFTER - 5.0, KILLED_AFTER + 1000.0):
         for url in urls:
-            told = explain(home, url, bottle.EPOCH + after)
+            told = explain(home, url, virtual_time.EPOCH + after)
             places.add(told.place)
             times = said(told, "asked again in", "tried again in")
             assert len(times) <= 1, told.says
@@ -66,7 +67,7 @@ def test_explanation_names_at_most_one_time_of_the_next_request(resting: Path) -
 def test_no_host_is_said_to_rest_after_its_rest_time(resting: Path) -> None:
     home = CrawlDir.open(resting)
     for fact in MEADOW.truth():
-        told = explain(home, Url(fact.url), bottle.EPOCH + 1e7)
+        told = explain(home, Url(fact.url), virtual_time.EPOCH + 1e7)
         assert not said(told, "rests", "tried again in"), told.says
 
 
@@ -89,7 +90,7 @@ class BusyWeb(SmallWeb):
 
 WAITS = [
     ("120", 120.0, ""),
-    (formatdate(bottle.EPOCH + 3600.0, usegmt=True), 3600.0, ""),
+    (formatdate(virtual_time.EPOCH + 3600.0, usegmt=True), 3600.0, ""),
     ("864000", 864000.0, ", which is longer than `politeness.retry_after_cap`"),
 ]
 
@@ -103,12 +104,12 @@ def test_a_wait_requested_by_the_server_is_named_while_it_lasts(
     fetcher = partial(BusyWeb, busy=busy, asked=asked)
     bottled_kill(tmp_path / "c", fetcher, [HOME + "/"], after=60.0, **settings)
     home, url = CrawlDir.open(tmp_path / "c"), Url(HOME + ("/" if busy == "/robots.txt" else busy))
-    (sentence,) = said(explain(home, url, bottle.EPOCH + 60.0), "the server asked")
+    (sentence,) = said(explain(home, url, virtual_time.EPOCH + 60.0), "the server asked")
     words, _, rest = sentence.partition(" (")
     assert rest == f"status 429, Retry-After: {asked}){more}"
     at = datetime.fromisoformat(words.removeprefix("the server asked to wait until ")).timestamp()
-    assert at == pytest.approx(bottle.EPOCH + until, abs=2.0)
-    assert not said(explain(home, url, bottle.EPOCH + 1e7), "the server asked")
+    assert at == pytest.approx(virtual_time.EPOCH + until, abs=2.0)
+    assert not said(explain(home, url, virtual_time.EPOCH + 1e7), "the server asked")
 
 
 def test_a_robots_txt_is_explained_from_the_archive(small_crawl: Path) -> None:

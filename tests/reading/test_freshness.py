@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fieldmouse import settings
-from fieldmouse.cli import run
-from fieldmouse.policy.polling.uniform import Uniform
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.freshness import read_freshness
-from fieldmouse.records import News, OutcomeKind, OutcomeRow
-from fieldmouse.settings import Settings
+from fieldmouse.cli.main import run
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.policy.polling.policies import Uniform
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.freshness import read_freshness
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from refresh.chronicle import Chronicle, page, url
 
 Said = pytest.CaptureFixture[str]
@@ -37,7 +38,7 @@ class Watched:
         self.rates = np.exp(2 * chance.standard_normal(PAGES)) / DAY
         self.end = CRAWLED + days * DAY
         self.chronicle = Chronicle(path, Uniform(), "uniform")
-        (path / "fieldmouse.toml").write_text(settings.render(Settings()))
+        (path / "fieldmouse.toml").write_text(settings_file.render(Settings()))
         self.looks: list[Reals] = []
         self.changes: list[Reals] = []
         rows: list[OutcomeRow] = []
@@ -147,7 +148,7 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
     homes = []
     for part in range(2):
         chronicle = Chronicle(tmp_path / f"agent{part}", Uniform(), "uniform")
-        (chronicle.path / "fieldmouse.toml").write_text(settings.render(Settings()))
+        (chronicle.path / "fieldmouse.toml").write_text(settings_file.render(Settings()))
         chronicle.ledger.note_budget(whole.budget / 3600 / 2)
         mine = {url(number, number % HOSTS) for number in range(PAGES) if number % 5 % 2 == part}
         chronicle.settle([row for row in watched.rows if row.url in mine])
@@ -169,7 +170,7 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
 
 def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
-    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
+    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings_file.render(Settings()))
     told = [polled(number, CRAWLED + day * DAY, True) for day in (1, 2) for number in range(20)]
     noise = partial(page, polled="page", news=News.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY))
     after = [noise(number, CRAWLED + 3 * DAY, number % HOSTS) for number in range(20)]
@@ -184,7 +185,7 @@ def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
 
 def test_freshness_of_a_crawl_without_polls_says_so(tmp_path: Path, capsys: Said) -> None:
     chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
-    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
+    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings_file.render(Settings()))
     chronicle.settle([page(number) for number in range(3)])
     assert run(["freshness", str(tmp_path / "atlas")]) == 0
     assert "3 pages, none of them polled yet" in capsys.readouterr().out

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.polling import lookup
-from fieldmouse.reading.gaps import Gaps, _newer, tenure
+from fieldmouse.policy.polling import registry
+from fieldmouse.reader.freshness import Gaps, _newer, tenure
 
 PAGES, SLOTS = 1500, 48
 """Slots in a round, the time in which the budget allows one poll of every page."""
@@ -19,7 +19,7 @@ def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.
     share of time with current copies in the last rounds, which begin at `rounds - counted + 1`."""
     chance = np.random.default_rng(seed)
     rates = np.exp(2 * chance.standard_normal(PAGES)) / 4
-    rule = lookup.policy(policy)
+    rule = registry.policy(policy)
     state, belief = rule.begin(PAGES), np.zeros((PAGES, 4), np.float32)
     looked, due, stale = np.ones(PAGES), chance.uniform(size=PAGES), 1 + chance.exponential(1 / rates)
     start, end, good = 1.0 + rounds - counted, 1.0 + rounds, 0.0

@@ -37,7 +37,7 @@ def test_the_code_of_the_guide_runs(
 
 @pytest.mark.parametrize("name", ["headers", "body", "text", "links", "row", "duplicate_of", "via"])
 def test_a_page_has_the_attributes_named_in_the_guide(name: str) -> None:
-    from fieldmouse.reading import StoredPage
+    from fieldmouse.reader.page import StoredPage
 
     assert f"`{name}`" in GUIDE.read_text()
     assert hasattr(StoredPage, name) or name == "row"

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmouse import settings
-from fieldmouse.figures import when
-from fieldmouse.policy.polling.uniform import Uniform
-from fieldmouse.reading.explanation import _fates
-from fieldmouse.reading.history import MOST, due_date, told_of_due
-from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
-from fieldmouse.refresh.schedule import RETRY
-from fieldmouse.settings import Settings
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.formatting import when
+from fieldmouse.policy.polling.policies import Uniform
+from fieldmouse.reader.explain import MOST, _fates, due_date, told_of_due
+from fieldmouse.refresh.scheduler import RETRY
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, Reason
 from refresh.chronicle import Chronicle, page, url
 
 DAY = 86_400.0
@@ -72,7 +72,7 @@ def test_withdrawn_changes_are_not_counted() -> None:
 @pytest.fixture
 def chronicle(tmp_path: Path) -> Chronicle:
     kept = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
-    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
+    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings_file.render(Settings()))
     return kept
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.errors import CrawlDirError
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.status import Standing
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.status import Standing
 
 from .smallweb import HOME, STORED
 

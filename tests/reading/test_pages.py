@@ -16,9 +16,10 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
 import fieldmouse
-from fieldmouse import cli
+from fieldmouse.cli import main
 from fieldmouse.errors import NotACrawl, UsageError
-from fieldmouse.reading import ReadingRoom, StoredPage
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.page import StoredPage
 from whole.bottled import bottled_crawl
 
 from .conftest import QUICK
@@ -67,7 +68,7 @@ def test_pages_are_the_2xx_responses_except_robots_txt(room: ReadingRoom) -> Non
 
 
 def test_four_ways_to_a_page_give_the_same_page(room: ReadingRoom, tmp_path: Path) -> None:
-    assert cli.run(["export", str(room.path), "--to", str(tmp_path / "rows.jsonl")]) == 0
+    assert main.run(["export", str(room.path), "--to", str(tmp_path / "rows.jsonl")]) == 0
     exported = {row["url"]: row for row in map(json.loads, (tmp_path / "rows.jsonl").open())}
     pages = {page.url: page for page in room.pages()}
     assert list(exported) == list(pages), "the same order, too"
@@ -188,10 +189,10 @@ def test_open_without_a_crawl_raises(tmp_path: Path) -> None:
 
 
 def test_export_does_not_mix_rows_and_messages(small_crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["export", str(small_crawl), "--to", "-", "--json"]) == 2
+    assert main.run(["export", str(small_crawl), "--to", "-", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert "both write to standard output" in told["error"]
-    assert cli.run(["export", str(small_crawl), "--to", "-"]) == 0
+    assert main.run(["export", str(small_crawl), "--to", "-"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(STORED)
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import cli
-from fieldmouse.lab import bottle
-from fieldmouse.reading import ReadingRoom, ReadingRooms
-from fieldmouse.reading.pastwords import VersionHit
+from fieldmouse.cli import main
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.reader.versions import VersionHit
+from fieldmouse.testing import virtual_time
 
 from .changing import DAY, GONE, HOME, ChangingCrawl, Shown
 
@@ -53,7 +54,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def placed(hit: VersionHit) -> tuple[str, int, int, bool]:
     """Path, version, day, and whether it is shown now."""
-    return hit.url.removeprefix(HOME), hit.version, int((hit.at - bottle.EPOCH) // DAY), hit.newest
+    return hit.url.removeprefix(HOME), hit.version, int((hit.at - virtual_time.EPOCH) // DAY), hit.newest
 
 
 def test_search_finds_the_words_of_every_version_once(crawl: Path) -> None:
@@ -85,11 +86,11 @@ def test_versions_found_by_search_can_be_compared(crawl: Path) -> None:
 
 
 def test_search_command_names_the_version(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["search", str(crawl), "--versions", "days", "--json"]) == 0
+    assert main.run(["search", str(crawl), "--versions", "days", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [(one["version"], one["newest"]) for one in told] == [(2, True), (1, False)]
     assert {"url", "title", "snippet", "score", "at"} < set(told[0])
-    assert cli.run(["search", str(crawl), "--versions", "days"]) == 0
+    assert main.run(["search", str(crawl), "--versions", "days"]) == 0
     out = capsys.readouterr().out
     assert ", no longer current" in out
     assert "version 2, current since " in out

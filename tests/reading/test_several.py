@@ -16,21 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fieldmouse
-from fieldmouse import cli
-from fieldmouse.cli.export import FATE_FIELDS
-from fieldmouse.crawldir import CrawlDir, Log
-from fieldmouse.crawldir.news import ChangeKind
-from fieldmouse.crawldir.statements import read_statements
+from fieldmouse.cli import main
+from fieldmouse.cli.read.export import FATE_FIELDS
+from fieldmouse.config.sections import Order
 from fieldmouse.errors import NotACrawl, UsageError
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading import ReadingRoom, ReadingRooms
-from fieldmouse.reading.bookings import UNBOOKED, Unbooked
-from fieldmouse.reading.precedence import Precedence
-from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
-from fieldmouse.settings.order import Order
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.explain import UNBOOKED, Unbooked
+from fieldmouse.reader.several_crawls import Precedence, ReadingRooms
+from fieldmouse.storage.changes import ChangeKind
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.storage.outcome_log import read_statements
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, Reason
 from fieldmouse.url import Url
 from whole.bottled import bottled_crawl
 
@@ -62,7 +64,7 @@ Said = pytest.CaptureFixture[str]
 def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: Order | None = None) -> Path:
     """Crawl the site as of a day, or poll known pages again."""
     settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
-    fetcher, epoch = partial(ChangingWeb, pages, day=day), bottle.EPOCH + day * DAY
+    fetcher, epoch = partial(ChangingWeb, pages, day=day), virtual_time.EPOCH + day * DAY
     bottled_crawl(path, fetcher, [HOME + "/"], epoch=epoch, order=order, **settings)  # type: ignore[arg-type]
     return path
 
@@ -89,7 +91,7 @@ def exported(
 ) -> list[dict[str, Any]]:
     also = [word for other in others for word in ("--with", str(other))]
     target = tmp_path / "rows.jsonl"
-    assert cli.run(["export", str(directory), *also, "--to", str(target), *words]) == 0
+    assert main.run(["export", str(directory), *also, "--to", str(target), *words]) == 0
     return [json.loads(line) for line in target.read_text().splitlines()]
 
 
@@ -139,12 +141,12 @@ def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
         MeadowOptions, hosts=5, pages=120, seed=4, page_kb=1.0, links=8, traps=0.0, duplicates=0.0
     )
     lively = partial(plain, changing=0.6, change_every=DAY, appearing=0.3, vanishing=0.4, staying=DAY)
-    meadow = Meadow(lively(rewriting=True, began=bottle.EPOCH))
+    meadow = Meadow(lively(rewriting=True, began=virtual_time.EPOCH))
     looks = []
     for number, (day, most) in enumerate([(0, 0), (3, 80), (6, 40)]):
         looks.append(tmp_path / f"look-{number}")
         settings = {"scope__mode": "web", "crawl__pages": most, **QUICK}
-        fetcher, epoch = partial(MeadowFetcher, meadow), bottle.EPOCH + day * DAY
+        fetcher, epoch = partial(MeadowFetcher, meadow), virtual_time.EPOCH + day * DAY
         bottled_crawl(looks[-1], fetcher, meadow.seeds, epoch=epoch, **settings)  # type: ignore[arg-type]
     expected = merged(tmp_path, looks)
     for order in (looks, looks[::-1]):
@@ -190,14 +192,14 @@ def test_search_finds_the_newest_version_once_and_names_its_directory(
 
 
 def test_search_command_names_the_directory_only_for_several_crawls(days: list[Path], capsys: Said) -> None:
-    assert cli.run(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
+    assert main.run(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
     hits = json.loads(capsys.readouterr().out)
     assert {hit["directory"] for hit in hits} == set(map(str, days))
-    assert cli.run(["search", str(days[0]), "vole", "--json"]) == 0
+    assert main.run(["search", str(days[0]), "vole", "--json"]) == 0
     assert [set(hit) for hit in json.loads(capsys.readouterr().out)] == [{"url", "title", "snippet", "score"}]
-    assert cli.run(["search", str(days[0]), "--with", str(days[1]), "walnut"]) == 0
+    assert main.run(["search", str(days[0]), "--with", str(days[1]), "walnut"]) == 0
     assert f"{HOME}/other  in `{days[1]}`" in capsys.readouterr().out
-    assert cli.run(["search", str(days[0]), "--with", str(days[1]), "acorn"]) == 0
+    assert main.run(["search", str(days[0]), "--with", str(days[1]), "acorn"]) == 0
     assert f"no page in `{days[0]}` or `{days[1]}` matches: acorn" in capsys.readouterr().err
 
 
@@ -216,12 +218,12 @@ def test_explain_names_the_directory_of_each_outcome(
     assert gone.endswith("it is no longer a page")
     assert rooms.explain(HOME + "/late").outcomes[-1][1].title == "Late"
     assert rooms.explain(HOME + "/late").says == [], "there is nothing to choose from: a 500 says nothing"
-    assert cli.run(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
+    assert main.run(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert [row["directory"] for row in plain["outcomes"]] == [early, late]
     assert [one["directory"] for one in plain["crawls"]] == [early, late]
     assert plain["directory"] == late
-    assert cli.run(["explain", early, "--with", late, HOME + "/other"]) == 0
+    assert main.run(["explain", early, "--with", late, HOME + "/other"]) == 0
     assert capsys.readouterr().out == str(ReadingRooms(days).explain(HOME + "/other")) + "\n"
 
 
@@ -286,29 +288,29 @@ def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
 def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, capsys: Said) -> None:
     first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
     words = ["changes", str(first), "--with", str(second)]
-    assert cli.run(words) == 0
+    assert main.run(words) == 0
     said = capsys.readouterr()
     assert f"no change is recorded in `{first}` or `{second}`" in said.err
     assert f"fieldmouse refresh {first} --once" in said.err
     for path, day in ((first, 1), (second, 2)):
         poll_on(path, day)
-    assert cli.run([*words, "--json"]) == 0
+    assert main.run([*words, "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     told = fieldmouse.open([first, second]).changes()
     assert sorted(row["id"] for row in listed) == sorted(change.id for change in told)
     assert listed == sorted(listed, key=lambda row: float(row["at"]))
     assert [row["directory"] for row in listed if row["url"] == HOME + "/other"] == [str(first), str(second)]
     assert [row["directory"] for row in listed if row["url"] == HOME + "/gone"] == [str(first)], "told once"
-    assert cli.run([*words, "--kind", "gone"]) == 0
+    assert main.run([*words, "--kind", "gone"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert str(first) in line
-    assert cli.run([*words, "--versions", HOME + "/other", "--json"]) == 0
+    assert main.run([*words, "--versions", HOME + "/other", "--json"]) == 0
     versions = json.loads(capsys.readouterr().out)
     expected = [("Old", str(first)), ("New", str(first)), ("Third", str(second))]
     assert [(row["title"], row["directory"]) for row in versions] == expected
-    assert cli.run([*words, "--diff", HOME + "/other"]) == 0
+    assert main.run([*words, "--diff", HOME + "/other"]) == 0
     assert "+ Third" in capsys.readouterr().out
-    assert cli.run([*words, "--propose-rules"]) == 2
+    assert main.run([*words, "--propose-rules"]) == 2
     assert "one crawl at a time" in capsys.readouterr().err
 
 
@@ -372,7 +374,7 @@ def test_invalid_lists_of_directories_raise_a_clear_error(
             ["export", one, "--to", "-"],
             ["changes", one],
         ):
-            assert cli.run([*words, "--with", other]) == code
+            assert main.run([*words, "--with", other]) == code
             said = capsys.readouterr()
             assert said.err.startswith("error: `"), said.err
             assert "hint: " in said.err
@@ -382,7 +384,7 @@ def test_invalid_lists_of_directories_raise_a_clear_error(
 def test_extracted_rows_are_those_of_the_newest_copies(tmp_path: Path) -> None:
     for day in range(2):
         settings = {"scope__mode": "page", "plugins__extract": "reading.harvesting:titles", **QUICK}
-        fetcher, epoch = partial(ChangingWeb, PAGES, day=day), bottle.EPOCH + day * DAY
+        fetcher, epoch = partial(ChangingWeb, PAGES, day=day), virtual_time.EPOCH + day * DAY
         bottled_crawl(tmp_path / f"day-{day}", fetcher, [HOME + "/other"], epoch=epoch, **settings)
     rooms = ReadingRooms(tmp_path / f"day-{day}" for day in range(2))
     (item,) = rooms.items()

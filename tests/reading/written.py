@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, open_journal, sealed_outcomes
-from fieldmouse.crawldir.checkpoint import encode, noted
-from fieldmouse.records import OutcomeRow
+from fieldmouse.storage.checkpoint import Checkpoint, encode, noted, open_journal, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.types.outcome import OutcomeRow
 
 
 def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:

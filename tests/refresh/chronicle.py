@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, DurableLog, Parts, open_journal
-from fieldmouse.policy.polling import PollingPolicy
-from fieldmouse.records import OutcomeKind, OutcomeRow
-from fieldmouse.refresh.ledger import Ledger
+from fieldmouse.policy.polling.interface import PollingPolicy
+from fieldmouse.refresh.page_table import Ledger
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Parts, open_journal
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 encode = msgspec.msgpack.Encoder().encode

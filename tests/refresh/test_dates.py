@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.http.headers import parse_date
 from fieldmouse.policy import change
-from fieldmouse.policy.polling import lookup
-from fieldmouse.records import News, OutcomeRow
-from fieldmouse.refresh.dates import modified_at
-from fieldmouse.web.httpdate import parse_date
+from fieldmouse.policy.polling import registry
+from fieldmouse.refresh.server_dates import modified_at
+from fieldmouse.types.outcome import News, OutcomeRow
 
 from .chronicle import Chronicle, page
 
@@ -30,7 +30,7 @@ Tells = Callable[[float, float], float]
 def polled(path: Path, per_day: float | list[float], tells: Tells) -> Chronicle:
     """Pages that change so often, looked at day after day; their server tells dates."""
     rng = np.random.default_rng(3)
-    chronicle = Chronicle(path, lookup.policy("learned"), "learned")
+    chronicle = Chronicle(path, registry.policy("learned"), "learned")
     mean = DAY / np.resize(per_day, PAGES)
     since = START - rng.exponential(mean)
 

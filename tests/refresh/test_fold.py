@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy import change
-from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
-from fieldmouse.refresh.dates import BELIEVED
-from fieldmouse.refresh.looks import Flag
-from fieldmouse.refresh.reading import read_ledger
+from fieldmouse.refresh.apply_outcomes import Flag
+from fieldmouse.refresh.page_table import read_ledger
+from fieldmouse.refresh.server_dates import BELIEVED
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, Reason
 from fieldmouse.url import host_of
 
 from .chronicle import Chronicle, Remembering, page, state_of, url

@@ -12,20 +12,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint
-from fieldmouse.crawldir.checkpoint import encode
+from fieldmouse.doctor.check.examine import look_at_parts
+from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import Missing
-from fieldmouse.policy.polling import lookup
-from fieldmouse.reading.examination.finding import Finding
-from fieldmouse.reading.examination.parts import look_at_parts
-from fieldmouse.records import News, OutcomeRow
-from fieldmouse.refresh.bucket import Purse
+from fieldmouse.policy.polling import registry
+from fieldmouse.refresh.apply_outcomes import Flag
 from fieldmouse.refresh.columns import Columns, Field
-from fieldmouse.refresh.ledger import Ledger
-from fieldmouse.refresh.looks import Flag
-from fieldmouse.refresh.opening import LedgerState
-from fieldmouse.refresh.reading import read_ledger
-from fieldmouse.refresh.tablefiles import TableFiles, read_tables
+from fieldmouse.refresh.page_table import Ledger, LedgerState, read_ledger
+from fieldmouse.refresh.table_files import TableFiles, read_tables
+from fieldmouse.refresh.token_bucket import Purse
+from fieldmouse.storage.checkpoint import encode, read_checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.outcome import News, OutcomeRow
 
 from .chronicle import Chronicle, Remembering, page, state_of
 
@@ -150,7 +148,7 @@ def test_a_reader_whose_file_was_deleted_reads_again(tmp_path: Path) -> None:
 
 
 def test_a_crawl_that_was_never_refreshed_can_be_read(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     chronicle.settle(page(number) for number in range(30))
     last = chronicle.newest
     without = {name: note for name, note in last.parts.items() if name != "ledger"}
@@ -169,7 +167,7 @@ def test_another_policy_starts_with_its_own_columns_and_keeps_the_beliefs(tmp_pa
     before = state_of(chronicle.ledger)
     for name in ("uniform", "remembering"):
         chronicle.close()
-        chronicle.policy = lookup.policy("uniform") if name == "uniform" else Remembering()
+        chronicle.policy = registry.policy("uniform") if name == "uniform" else Remembering()
         chronicle.named = name
         chronicle.open()
         for _ in range(2):
@@ -238,7 +236,7 @@ def write_as_before_dates(chronicle: Chronicle) -> None:
 
 
 def test_a_page_costs_some_hundred_bytes_of_memory_and_of_disk(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     chronicle.write(page(number, host=number % 7) for number in range(16_000))
     chronicle.checkpoint()
     tracemalloc.start()

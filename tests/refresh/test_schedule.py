@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmouse.policy.polling import Uniform, lookup
-from fieldmouse.records import Link, News, OutcomeKind, OutcomeRow, Reason
-from fieldmouse.refresh.schedule import Reals, Scheduler
+from fieldmouse.policy.polling import registry
+from fieldmouse.policy.polling.policies import Uniform
+from fieldmouse.refresh.scheduler import Reals, Scheduler
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.types.request import Link
 
 from .chronicle import Chronicle, page, url
 
@@ -60,7 +63,7 @@ class Refreshing:
 def crawled(
     path: Path, pages: int, hosts: int = 10, policy: str = "uniform", at: float = 1000.0
 ) -> Chronicle:
-    chronicle = Chronicle(path, lookup.policy(policy), policy)
+    chronicle = Chronicle(path, registry.policy(policy), policy)
     chronicle.settle(page(number, at, number % hosts) for number in range(pages))
     chronicle.checkpoint()
     return chronicle
@@ -221,7 +224,7 @@ def test_polls_after_the_last_checkpoint_are_repeated_after_a_kill(tmp_path: Pat
 
 def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
     """Nine in ten pages are of a host that never answers; the others are polled as if it were not there."""
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     chronicle.settle(page(number, 1000.0, int(number % 10 == 0)) for number in range(6000))
     refreshing = Refreshing(chronicle, budget=5.0)
     refreshing.run(5000.0, 200, latency=lambda link: 1e9 if link.url.startswith("http://h0.") else 0.5)
@@ -233,7 +236,7 @@ def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("once", [True, False], ids=["once", "for ever"])
 def test_a_host_at_its_in_flight_limit_is_polled_again_after_it_answered(tmp_path: Path, once: bool) -> None:
     """Eight at a time, each answered after three seconds: a hundred take less than a minute."""
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     chronicle.settle(page(number, 1000.0) for number in range(100))
     refreshing = Refreshing(
         chronicle, budget=None if once else 100.0, host_rate=10.0, host_open=8,
@@ -287,7 +290,7 @@ def test_a_round_ends_even_if_the_clock_goes_back(tmp_path: Path) -> None:
 
 
 def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_tenth(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     refused = {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED}
     failed = {"kind": OutcomeKind.FAILED, "reason": Reason.TIMEOUT}
     gone = {"kind": OutcomeKind.FAILED, "status": 404}
@@ -307,7 +310,7 @@ def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_t
 
 
 def test_a_poll_request_has_all_data_of_the_copy(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     known = {"etag": '"1"', "last_modified": "Mon", "simhash": 7, "warc": "w", "offset": 9, "memory": b"m"}
     chronicle.settle([page(1, 1000.0, depth=2, via="http://v/", found_as="seed", **known)])
     (link,) = Scheduler(chronicle.ledger, chronicle.policy).due(5000.0, 5)
@@ -318,7 +321,7 @@ def test_a_poll_request_has_all_data_of_the_copy(tmp_path: Path) -> None:
 
 
 def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     chronicle.settle([page(1, warc="has"), page(2, warc="none"), page(3, warc="broken")])
     read: list[str] = []
 
@@ -342,7 +345,7 @@ def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path)
 
 
 def test_next_at_is_the_time_of_the_next_due_poll(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
     scheduler = Scheduler(chronicle.ledger, chronicle.policy, 0.1)
     assert scheduler.due(1000.0, 5) == []
     assert scheduler.next_at(1000.0) is None

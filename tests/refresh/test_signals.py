@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.polling import lookup
-from fieldmouse.records import News, OutcomeKind, OutcomeRow, Response
-from fieldmouse.refresh.looks import Flag
-from fieldmouse.refresh.schedule import Scheduler
-from fieldmouse.refresh.signals import changed_at, weights
+from fieldmouse.policy.polling import registry
+from fieldmouse.refresh.apply_outcomes import Flag
+from fieldmouse.refresh.scheduler import Scheduler
+from fieldmouse.refresh.sitemap_hints import changed_at, weights
+from fieldmouse.types.outcome import News, OutcomeRow, Response
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 from .chronicle import Chronicle, page, url
@@ -36,7 +37,7 @@ class Site:
     """A host of pages with a sitemap, whose words the test chooses."""
 
     def __init__(self, path: Path, pages: int = 200):
-        self.chronicle = Chronicle(path, lookup.policy("uniform"), "uniform")
+        self.chronicle = Chronicle(path, registry.policy("uniform"), "uniform")
         self.archive: dict[int, bytes] = {}
         first = OutcomeRow(MAP, OutcomeKind.PAGE, 1000.0, status=200, found_as="sitemap", digest="sha1:m")
         self.chronicle.settle([first, *(page(number, 1000.0) for number in range(pages))])

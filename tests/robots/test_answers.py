@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fieldmouse.records import Failed, Link, Moved, Page, Reason, Response, Unchanged
-from fieldmouse.robots.answers import asked_wait, outcome_of, retry_after
+from fieldmouse.fetch.responses import asked_wait, outcome_of, retry_after
+from fieldmouse.types.outcome import Failed, Moved, Page, Response, Unchanged
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url, resolve
 
 HERE = Link(Url("http://mouse.test/here"))

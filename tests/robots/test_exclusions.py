@@ -7,10 +7,10 @@ import gzip
 import tracemalloc
 
 from fieldmouse.clock import ManualClock, WallClock
-from fieldmouse.records import Response
-from fieldmouse.robots.exclusions import Exclusions
+from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.robotstxt.parser import Exclusion
+from fieldmouse.types.outcome import Response
 from fieldmouse.url import Host, Url
-from fieldmouse.web.exclusion import Exclusion
 
 US = "fieldmouse"
 SMALL = Exclusion.parse(b"User-agent: *\nDisallow: /a\n", US)

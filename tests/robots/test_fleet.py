@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.aio import Bell
+from fieldmouse.backpressure import Meter
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.meter import Meter
+from fieldmouse.fetch.pool import Fleet, Roster
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.records import Errand, HostState
-from fieldmouse.robots.bell import Bell
-from fieldmouse.robots.fleet import Fleet
-from fieldmouse.robots.roster import Roster
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Errand
 from fieldmouse.url import Host
 
 
@@ -95,7 +95,7 @@ def test_no_request_exceeds_the_concurrency_of_the_level(
         assert yard.taken == yard.given_back, "every errand comes home"
         assert yard.asking == yard.meter.out == 0
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 def test_workers_count_as_active_until_they_return() -> None:
@@ -111,7 +111,7 @@ def test_workers_count_as_active_until_they_return() -> None:
         assert yard.homes == 3
         await yard.fleet.stop(10.0)
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 def test_a_new_rule_applies_at_once() -> None:
@@ -125,7 +125,7 @@ def test_a_new_rule_applies_at_once() -> None:
         assert yard.meter.out == 5
         await yard.fleet.stop(10.0)
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 def test_the_network_can_limit_concurrency_below_the_rule() -> None:
@@ -142,4 +142,4 @@ def test_the_network_can_limit_concurrency_below_the_rule() -> None:
         assert yard.meter.out == 3
         await yard.fleet.stop(10.0)
 
-    bottle.run(life)
+    virtual_time.run(life)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.robots.gate import Gate
+from fieldmouse.fetch.gate import Gate
+from fieldmouse.testing import virtual_time
 from fieldmouse.url import Host
 
 visits = st.lists(
@@ -38,7 +38,7 @@ def test_visits_to_a_host_or_address_neither_overlap_nor_come_too_soon(
 
         await asyncio.gather(*(visit(*each) for each in plan))
 
-    bottle.run(life)
+    virtual_time.run(life)
     assert len(stays) == len(plan)
     stays.sort(key=lambda stay: stay[2])
     for number, (host, address, _, _, left) in enumerate(stays):

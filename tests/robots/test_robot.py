@@ -10,28 +10,18 @@ from dataclasses import dataclass, field
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.policy.names import NameMap
+from fieldmouse.fetch.gate import Gate, Transport
+from fieldmouse.fetch.worker import Manners, Report, Robot
+from fieldmouse.http.dns import DnsAnswer, Resolver
+from fieldmouse.policy.name_resolution import NameMap
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.records import (
-    Errand,
-    Failed,
-    HostState,
-    Link,
-    Moved,
-    Outcome,
-    Page,
-    Reason,
-    Refused,
-    Response,
-    Ticket,
-)
-from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate, Transport
-from fieldmouse.robots.robot import Manners, Report, Robot
+from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.host import HostState
+from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Errand, Link, Ticket
 from fieldmouse.url import Host, Url, path_of
-from fieldmouse.web.dns import DnsAnswer
-from fieldmouse.web.resolver import Resolver
 
 HOST = Host("http://mouse.test")
 Script = Callable[[str, int], tuple[int, dict[str, str], bytes] | Reason]
@@ -144,7 +134,7 @@ def run(
         robot = Robot(Transport(web, resolver, Gate(clock), exclusions, clock), told, outbox)
         return Visit(await robot.run(todo), web, outbox, began)
 
-    return bottle.run(life)
+    return virtual_time.run(life)
 
 
 def plain(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
@@ -387,4 +377,4 @@ def test_a_cancelled_visit_still_rests_host_and_address() -> None:
         await gate.enter(HOST, "127.0.0.9")
         return clock.now() - began
 
-    assert bottle.run(life) > 2.9
+    assert virtual_time.run(life) > 2.9

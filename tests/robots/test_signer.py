@@ -9,12 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
+from fieldmouse.fetch.signer import Signer
+from fieldmouse.http.client import Signature
 from fieldmouse.plugins.page import Request
-from fieldmouse.plugins.thread import STUCK
-from fieldmouse.records import Failed, Kind, Link, Reason, Response
-from fieldmouse.robots.signer import BLANK, Signer
+from fieldmouse.plugins.thread_runner import STUCK
+from fieldmouse.policy.request_headers import BLANK
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.signature import Signature
 from web.rawserver import RawServer, fetching, get, run
 
 HERE, THERE = Host("https://own.example"), Host("https://else.example")

@@ -13,29 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse import settings
+from fieldmouse.config import settings_file, toml_format, values
+from fieldmouse.config.sections import Section
+from fieldmouse.config.settings_file import Settings, parse
+from fieldmouse.config.toml_format import render
 from fieldmouse.errors import SettingsError
-from fieldmouse.settings import Settings, kinds, parse, reading, render, units
-from fieldmouse.settings.sections import Section
 
 durations = st.floats(0, 1e9, allow_nan=False)
 words = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]), max_size=12)
 lists = st.lists(words, max_size=3).map(tuple)
-VALUES: dict[kinds.ValueKind, st.SearchStrategy[Any]] = {
-    kinds.DURATION: durations,
-    kinds.INTERVAL: durations,
-    kinds.INTERVAL_OR_SAME: st.none() | durations,
-    kinds.SIZE: st.integers(15 << 20, 1 << 50),
-    kinds.SPEED: st.floats(0, 1e12),
-    kinds.COUNT: st.integers(0, 1 << 62),
-    kinds.POSITIVE: st.integers(1, 1 << 62),
-    kinds.COUNT_OR_NONE: st.none() | st.integers(0, 1 << 62),
-    kinds.DURATION_OR_NEVER: st.none() | st.floats(1e-3, 1e9),
-    kinds.NUMBER: st.floats(0, 1e300),
-    kinds.FLAG: st.booleans(),
-    kinds.TEXT: words,
-    kinds.TEXTS: lists,
-    kinds.HEADERS: st.dictionaries(
+VALUES: dict[values.ValueKind, st.SearchStrategy[Any]] = {
+    values.DURATION: durations,
+    values.INTERVAL: durations,
+    values.INTERVAL_OR_SAME: st.none() | durations,
+    values.SIZE: st.integers(15 << 20, 1 << 50),
+    values.SPEED: st.floats(0, 1e12),
+    values.COUNT: st.integers(0, 1 << 62),
+    values.POSITIVE: st.integers(1, 1 << 62),
+    values.COUNT_OR_NONE: st.none() | st.integers(0, 1 << 62),
+    values.DURATION_OR_NEVER: st.none() | st.floats(1e-3, 1e9),
+    values.NUMBER: st.floats(0, 1e300),
+    values.FLAG: st.booleans(),
+    values.TEXT: words,
+    values.TEXTS: lists,
+    values.HEADERS: st.dictionaries(
         st.from_regex(r"[A-Za-z][A-Za-z-]{0,9}", fullmatch=True), words, max_size=3
     ),
 }
@@ -43,34 +44,34 @@ VALUES: dict[kinds.ValueKind, st.SearchStrategy[Any]] = {
 
 def values_of(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
     known = {
-        key: VALUES[about.kind] for key, about in reading.abouts(section).items() if about.kind in VALUES
+        key: VALUES[about.kind] for key, about in toml_format.abouts(section).items() if about.kind in VALUES
     }
     return st.fixed_dictionaries({}, optional=known)
 
 
 anything = st.fixed_dictionaries(
-    {name: values_of(section) for name, section in reading.sections(Settings).items()}
+    {name: values_of(section) for name, section in toml_format.sections(Settings).items()}
 )
 
 
 @given(anything)
 def test_rendered_settings_parse_to_the_same_settings(chosen: Mapping[str, Mapping[str, Any]]) -> None:
     asked = Settings(
-        **{name: section(**chosen[name]) for name, section in reading.sections(Settings).items()}  # type: ignore[arg-type]
+        **{name: section(**chosen[name]) for name, section in toml_format.sections(Settings).items()}  # type: ignore[arg-type]
     )
     if asked.frontier.front_min > asked.frontier.front_max:
         asked = msgspec.structs.replace(asked, frontier=Settings().frontier)
-    assert settings.parse(settings.render(asked)) == asked
+    assert settings_file.parse(settings_file.render(asked)) == asked
 
 
 @given(st.floats(0, 1e12), st.sampled_from(["ms", "s", "m", "h", "d"]))
 def test_a_duration_is_its_number_times_its_unit(number: float, unit: str) -> None:
-    assert math.isclose(units.seconds(f"{number}{unit}"), number * units.SECONDS[unit], rel_tol=1e-9)
+    assert math.isclose(values.seconds(f"{number}{unit}"), number * values.SECONDS[unit], rel_tol=1e-9)
 
 
-@given(st.integers(0, 1 << 40), st.sampled_from(sorted(units.BYTES)))
+@given(st.integers(0, 1 << 40), st.sampled_from(sorted(values.BYTES)))
 def test_a_size_is_exact(number: int, unit: str) -> None:
-    assert units.size(f"{number}{unit}") == number * units.BYTES[unit]
+    assert values.size(f"{number}{unit}") == number * values.BYTES[unit]
 
 
 @given(
@@ -78,16 +79,16 @@ def test_a_size_is_exact(number: int, unit: str) -> None:
     | st.from_regex(r"[0-9]{1,3}(\.[0-9])?(e[0-9]{1,4})?(ms|s|d|B|MiB|TB)?(/[smh])?", fullmatch=True)
 )
 def test_readers_of_quantities_raise_only_value_error(text: str) -> None:
-    for read in (units.seconds, units.size, units.speed, units.interval):
+    for read in (values.seconds, values.size, values.speed, values.interval):
         with suppress(ValueError):
             assert 0 <= read(text) < math.inf
 
 
 def test_every_key_has_a_text_and_is_in_the_rendered_file() -> None:
-    text = settings.render(Settings())
-    for name, section in reading.sections(Settings).items():
+    text = settings_file.render(Settings())
+    for name, section in toml_format.sections(Settings).items():
         assert f"\n[{name}]\n" in text
-        for key, about in reading.abouts(section).items():
+        for key, about in toml_format.abouts(section).items():
             assert len(about.text) > 8
             assert f"\n{key} = " in text
 
@@ -138,7 +139,7 @@ def test_every_key_has_a_text_and_is_in_the_rendered_file() -> None:
 )
 def test_invalid_settings_raise_an_error_with_a_hint(text: str, names: str, advises: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        settings.parse(text, "some.toml")
+        settings_file.parse(text, "some.toml")
     assert names in str(caught.value)
     assert advises in caught.value.hint
 
@@ -172,8 +173,8 @@ def test_settings_are_shown_without_secrets() -> None:
             "notify.webhook": "https://hooks.example/s3cret",
         }
     )
-    assert reading.written(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
-    assert reading.written(asked, "notify", "webhook") == '"(blanked)"'
+    assert toml_format.written(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
+    assert toml_format.written(asked, "notify", "webhook") == '"(blanked)"'
     assert asked.secrets == ["network.headers", "notify.webhook"]
     assert Settings().override({"notify.webhook": "env:HOOK", "network.headers": {"DNT": "1"}}).secrets == []
     assert parse(render(asked)) == asked, "the file has them, of course"
@@ -191,7 +192,7 @@ def test_rules_of_an_unused_mode_do_not_limit_concurrency() -> None:
 @given(st.lists(st.integers(1, 128), max_size=5).map(tuple))
 def test_modes_are_written_and_read_as_lists(modes: tuple[int, ...]) -> None:
     asked = Settings().override({"control.modes": list(modes)})
-    assert settings.parse(settings.render(asked)).control.modes == modes
+    assert settings_file.parse(settings_file.render(asked)).control.modes == modes
     assert Settings().override({"control.modes": str(list(modes))}).control.modes == modes
 
 
@@ -279,10 +280,10 @@ def test_override_of_an_unknown_setting_is_an_error(name: str) -> None:
 
 def test_an_unreadable_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"missing\.toml"):
-        settings.load(tmp_path / "missing.toml")
+        settings_file.load(tmp_path / "missing.toml")
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
     with pytest.raises(SettingsError, match="UTF-8"):
-        settings.load(tmp_path / "latin.toml")
+        settings_file.load(tmp_path / "latin.toml")
 
 
 @pytest.mark.parametrize(

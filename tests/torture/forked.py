@@ -42,8 +42,8 @@ def forked(words: list[str], patience: float) -> tuple[int | None, bytes, bytes]
 
 def serve() -> None:
     """Until nobody asks any more."""
-    from fieldmouse import cli
-    from fieldmouse.cli import doctor, export  # noqa: F401 (all that they import is imported once)
+    from fieldmouse.cli import main
+    from fieldmouse.cli.read import export  # noqa: F401 (all that they import is imported once)
 
     answers: IO[str] = os.fdopen(os.dup(1), "w")
     while line := sys.stdin.readline():
@@ -55,7 +55,7 @@ def serve() -> None:
                 flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT
                 os.dup2(os.open(path, flags, 0o600), number)
             try:
-                cli.main(words)
+                main.main(words)
             except SystemExit as leaving:
                 sys.stdout.flush()
                 sys.stderr.flush()

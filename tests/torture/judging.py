@@ -9,7 +9,7 @@ from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 
-from fieldmouse.indexer.cdxj import read_line
+from fieldmouse.archive.cdxj import read_line
 
 from .scene import Said, Scene, indexed, run
 

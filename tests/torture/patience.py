@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.server import Arrival
 from meadowland import running_meadow
 
 from .scene import MEADOW, SETTINGS, Scene

@@ -222,6 +222,6 @@ def outcomes(home: Path) -> dict[str, Row]:
 
 
 def indexed(home: Path) -> Iterator[str]:
-    from fieldmouse.indexer.search import documents
+    from fieldmouse.search.search import documents
 
     return documents(home)

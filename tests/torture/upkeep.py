@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint
-from fieldmouse.crawldir.checkpoint import decode
-from fieldmouse.crawldir.journal import record_at
-from fieldmouse.crawldir.log import FRAME
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.paths import find
-from fieldmouse.refresh.reading import read_ledger
+from fieldmouse.refresh.page_table import read_ledger
+from fieldmouse.storage.checkpoint import decode, read_checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.journal import record_at
+from fieldmouse.storage.log import FRAME
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.paths import find
+from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.url import Url, host_of, path_of
 from meadowland import RunningMeadow, running_meadow
 

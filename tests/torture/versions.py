@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 from warcio.archiveiterator import ArchiveIterator
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.outcomes import rows
-from fieldmouse.indexer.search import documents
-from fieldmouse.policy.polling import lookup
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.page import StoredPage
-from fieldmouse.records import OutcomeKind, OutcomeRow
-from fieldmouse.refresh.ledger import Ledger
-from fieldmouse.refresh.opening import open_tables
-from fieldmouse.refresh.reading import read_ledger
+from fieldmouse.policy.polling import registry
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.page import StoredPage
+from fieldmouse.refresh.page_table import Ledger, open_tables, read_ledger
+from fieldmouse.search.search import documents
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.outcome_log import rows
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 
 from .judging import Flaw, Verdict, bad
 from .killing import keep
@@ -231,7 +231,7 @@ def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> 
 
 def _refolded(home: CrawlDir, kept: Ledger) -> dict[str, npt.NDArray[Any]]:
     """The columns of a ledger that is made of the whole log anew, as if there had been none."""
-    policy = lookup.policy("learned")
+    policy = registry.policy("learned")
     anew = Ledger(home, open_tables(home, None, policy, "learned"), policy, "learned", readable=kept.cursor)
     anew.catch_up(kept.cursor)
     columns = {name: _by_key(anew, name) for name in ("looked", "changed", "changes", "belief", "state")}

@@ -11,10 +11,11 @@ from typing import TypeVar
 import uvloop
 
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.records import Failed, Link, Response
+from fieldmouse.http.client import HttpFetcher
+from fieldmouse.http.connection import Limits
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.connection import Limits
-from fieldmouse.web.fetcher import HttpFetcher
 
 T = TypeVar("T")
 Say = Callable[[asyncio.StreamWriter], Awaitable[None]]

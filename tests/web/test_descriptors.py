@@ -9,11 +9,12 @@ import subprocess
 import sys
 
 from fieldmouse.clock import WallClock
+from fieldmouse.crawler.factories import KEPT_BACK
+from fieldmouse.http.client import HttpFetcher
 from fieldmouse.policy.outage import Cause, cause_of
-from fieldmouse.records import Failed, Link, Response
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.descriptors import KEPT_BACK
-from fieldmouse.web.fetcher import HttpFetcher
 from web.rawserver import run
 
 
@@ -38,10 +39,10 @@ def test_refused_connection_carries_its_errno() -> None:
 STARVED = """
 import asyncio, json, os, resource, uvloop
 from fieldmouse.clock import WallClock
-from fieldmouse.records import Link
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.descriptors import room_for_connections
-from fieldmouse.web.fetcher import HttpFetcher
+from fieldmouse.crawler.factories import room_for_connections
+from fieldmouse.http.client import HttpFetcher
 
 async def silence(reader, writer):
     await reader.read()

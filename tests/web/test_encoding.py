@@ -15,8 +15,9 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fieldmouse.records import Reason, Response
-from fieldmouse.web.encoding import FREE, MEMBERS, SIP, Decoded, decode, unpack
+from fieldmouse.http.decoding import FREE, MEMBERS, SIP, Decoded, decode, unpack
+from fieldmouse.types.outcome import Response
+from fieldmouse.types.reason import Reason
 
 
 def bare_deflate(body: bytes) -> bytes:

@@ -10,9 +10,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.robotstxt.parser import (
+    DAY,
+    HOPS,
+    HOUR,
+    Exclusion,
+    Redirect,
+    Unreachable,
+    judge,
+    lifetime,
+)
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Url
-from fieldmouse.web.exclusion import DAY, HOPS, HOUR, Exclusion, Redirect, Unreachable, judge, lifetime
 
 US = "fieldmouse"
 

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.http.client import HttpFetcher
+from fieldmouse.http.connection import Limits
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.connection import Limits
-from fieldmouse.web.fetcher import HttpFetcher
 from web.rawserver import QUICK, RawServer, ask_once, fetching, get, run, until
 
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.records import Response
-from fieldmouse.web.exclusion import DAY, HOUR, lifetime
-from fieldmouse.web.freshness import directives, fresh_for
+from fieldmouse.http.headers import directives, fresh_for
+from fieldmouse.robotstxt.parser import DAY, HOUR, lifetime
+from fieldmouse.types.outcome import Response
 
 NOW = 1_794_830_400.0
 

@@ -14,8 +14,9 @@ import httptools
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.records import Reason, Response
-from fieldmouse.web.connection import Connection, Limits, Trouble
+from fieldmouse.http.connection import Connection, Limits, Trouble
+from fieldmouse.types.outcome import Response
+from fieldmouse.types.reason import Reason
 from web.test_odd_answers import Wire
 
 LIMITS = Limits(header=4096)

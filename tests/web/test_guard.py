@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.provisional import domains
 
 from fieldmouse.clock import WallClock
+from fieldmouse.http.dns import Forbidden, Resolver
+from fieldmouse.http.ssrf import is_forbidden
 from fieldmouse.url import host_of, name_of, parse
-from fieldmouse.web.guard import is_forbidden
-from fieldmouse.web.resolver import Forbidden, Resolver
 
 v4 = st.one_of(
     st.ip_addresses(v=4),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from fieldmouse.web.hangup import drop_unsent
+from fieldmouse.http.connection import drop_unsent
 
 MUCH = 8 * 1024 * 1024  # more than the system buffers on both sides together
 

@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from common_name import issue_by_common_name
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.http.connection import Limits
+from fieldmouse.http.tls import trust
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.connection import Limits
-from fieldmouse.web.tls import trust
 from web.rawserver import QUICK, RawServer, Say, ask_once, fetching, get, run
 
 SMALL = Limits(body=100_000, header=8192, tick=0.005)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.robots.answers import retry_after
-from fieldmouse.web.httpdate import MOST_SECONDS, parse_date, parse_seconds
+from fieldmouse.fetch.responses import retry_after
+from fieldmouse.http.headers import MOST_SECONDS, parse_date, parse_seconds
 
 NOW = 1_794_830_400.0  # 2026-11-16
 moments = st.integers(0, 4_102_444_799)  # to the end of 2099

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmouse.web.mediatype import essence, media_type
+from fieldmouse.http.headers import essence, media_type
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.records import Reason, Response
-from fieldmouse.web import head
-from fieldmouse.web.chunks import LONGEST_LINE, BadChunk, Chunks
-from fieldmouse.web.connection import Connection, Limits, Trouble
+from fieldmouse.http import headers as head
+from fieldmouse.http.connection import LONGEST_LINE, BadChunk, Chunks, Connection, Limits, Trouble
+from fieldmouse.types.outcome import Response
+from fieldmouse.types.reason import Reason
 
 OK = b"HTTP/1.1 200 OK\r\n"
 LENGTH = b"Content-Length: 5\r\n"

@@ -15,9 +15,8 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.names import NameMap, Pin
-from fieldmouse.web.hostsfile import HostsFile
-from fieldmouse.web.resolver import Forbidden, FoundAddress, NoAddress, Resolver
+from fieldmouse.http.dns import Forbidden, FoundAddress, HostsFile, NoAddress, Resolver
+from fieldmouse.policy.name_resolution import NameMap, Pin
 from web.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5
@@ -101,13 +100,13 @@ def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
 
     # One query per channel, or c-ares would answer from its cache.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fieldmouse.web.dns.RENEW", 1)
+        patch.setattr("fieldmouse.http.dns.RENEW", 1)
         answers = run(play())
     assert answers == [FoundAddress("93.184.216.34", 1100.0)] * 3 + [FoundAddress("93.184.216.35", 1200.5)]
 
 
 def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fieldmouse.web.dns.RENEW", 3)
+    monkeypatch.setattr("fieldmouse.http.dns.RENEW", 3)
 
     async def play() -> list[FoundAddress | Forbidden | NoAddress]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}
@@ -324,5 +323,5 @@ def test_exact_names_win_over_patterns_and_the_first_pattern_counts() -> None:
 
 
 def test_the_dns_library_is_loaded_only_when_it_is_needed() -> None:
-    code = "import sys, fieldmouse.web.resolver; sys.exit('aiodns' in sys.modules)"
+    code = "import sys, fieldmouse.http.dns; sys.exit('aiodns' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from protego import Protego
 
-from fieldmouse.records import Response
+from fieldmouse.robotstxt.parser import LONG, SIZE, Exclusion, Unreachable, judge, takes_long
+from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url
-from fieldmouse.web.exclusion import LONG, SIZE, Exclusion, Unreachable, judge, takes_long
 
 US = "fieldmouse"
 

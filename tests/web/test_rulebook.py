@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.web.exclusion import SIZE, Exclusion
-from fieldmouse.web.rulebook import LONGEST, TOO_MUCH, WORK, PathRule, RuleBook, octets
+from fieldmouse.robotstxt.parser import SIZE, Exclusion
+from fieldmouse.robotstxt.rules import LONGEST, TOO_MUCH, WORK, PathRule, RuleBook, octets
 
 RESERVED = "!'()+,;:@&=?[]"
 UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"

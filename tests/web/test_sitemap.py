@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.parse.sitemap import Sitemap, SitemapEntry, read
 from fieldmouse.url import resolve
-from fieldmouse.web.sitemap import Sitemap, SitemapEntry, read
 
 BASE = "http://example.org/sitemap.xml"
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'

@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from fieldmouse.web import xmlstream
-from fieldmouse.web.encoding import MEMBERS, SIP
-from fieldmouse.web.labels import codec_of
-from fieldmouse.web.sitemap import Sitemap, read
-from fieldmouse.web.xmlstream import XmlStream, unescape
+from fieldmouse.http.decoding import MEMBERS, SIP
+from fieldmouse.parse import xml_stream
+from fieldmouse.parse.charset import codec_of
+from fieldmouse.parse.sitemap import Sitemap, read
+from fieldmouse.parse.xml_stream import XmlStream, unescape
 
 BASE = "http://example.org/dir/sitemap.xml"
 
@@ -421,6 +421,6 @@ def test_endless_errors_take_bounded_memory(start: bytes, piece: bytes) -> None:
 @pytest.mark.parametrize("piece", ["<", "<a/>", "<!x>", "<url></url>"])
 def test_number_of_tags_is_limited(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(piece * 400 + urlset("/a")) == ["/a"]
-    monkeypatch.setattr(xmlstream, "TAGS", 300)
+    monkeypatch.setattr(xml_stream, "TAGS", 300)
     listed = read((piece * 400 + urlset("/a")).encode(), BASE)
     assert listed == Sitemap([], [], trouble="too many tags")

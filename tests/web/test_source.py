@@ -13,12 +13,13 @@ import pytest
 import trustme
 
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.policy.names import read_source
+from fieldmouse.http.source_address import SourceAddress
+from fieldmouse.http.tls import trust
+from fieldmouse.policy.name_resolution import read_source
 from fieldmouse.policy.outage import Cause, cause_of
-from fieldmouse.records import Failed, Reason, Response
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
 from fieldmouse.url import Host, Url
-from fieldmouse.web.source import SourceAddress
-from fieldmouse.web.tls import trust
 from meadowland import running_meadow
 from web.rawserver import QUICK, Link, RawServer, fetching, get, run
 from whole.crawling import run as command

@@ -7,19 +7,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fieldmouse.agent import Forgiven, Mercy, read_checkpoint
-from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, sealed_outcomes
-from fieldmouse.crawldir.outcomes import rows
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.records import OutcomeRow, Summary
-from fieldmouse.settings import Settings, render
-from fieldmouse.settings.order import Order
+from fieldmouse.config.sections import Order
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.retry_failed import Forgiven, Mercy
+from fieldmouse.http.client import Fetcher
+from fieldmouse.http.dns import Dns
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.outcome_log import rows
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
-from fieldmouse.web.dns import Dns
-from fieldmouse.web.fetcher import Fetcher
+from fieldmouse.workers.inline_worker import InlineLane
 
 F = TypeVar("F", bound=Fetcher)
 
@@ -32,7 +35,7 @@ def bottled_crawl(
     web: Callable[[Clock], F],
     seeds: Sequence[str],
     *,
-    epoch: float = bottle.EPOCH,
+    epoch: float = virtual_time.EPOCH,
     lane: type[InlineLane] = InlineLane,
     dns: Callable[[Clock], Dns] | None = None,
     on_forgiven: Callable[[Forgiven], None] | None = None,
@@ -51,7 +54,7 @@ def bottled_kill(
     seeds: Sequence[str],
     *,
     after: float,
-    epoch: float = bottle.EPOCH,
+    epoch: float = virtual_time.EPOCH,
     lane: type[InlineLane] = InlineLane,
     dns: Callable[[Clock], Dns] | None = None,
     on_forgiven: Callable[[Forgiven], None] | None = None,
@@ -108,7 +111,7 @@ def _live(
         finally:
             await crew.close()
 
-    return bottle.run(life, epoch=epoch)
+    return virtual_time.run(life, epoch=epoch)
 
 
 def outcomes(path: Path) -> list[OutcomeRow]:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from hashlib import sha1
 
 from fieldmouse.clock import Clock
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, path_of
 
 HOST = "http://example.org"

@@ -12,10 +12,10 @@ from typing import Any
 
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
-from fieldmouse.frontier.frontlog import read_front
-from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.queueindex import queue_lengths
-from fieldmouse.frontier.ready import waiting_items
+from fieldmouse.frontier.front_log import read_front
+from fieldmouse.frontier.queues.queue_index import queue_lengths
+from fieldmouse.frontier.queues.ready import waiting_items
+from fieldmouse.frontier.state import FrontierState
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 

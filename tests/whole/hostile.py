@@ -23,7 +23,7 @@ import brotli  # type: ignore[import-untyped]
 import trustme
 import zstandard
 
-from fieldmouse.records import Reason
+from fieldmouse.types.reason import Reason
 
 Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
 Answer = bytes | Say

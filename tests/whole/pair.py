@@ -8,23 +8,25 @@ import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from fieldmouse.agent import Mercy
-from fieldmouse.agent.build import Crew, build
-from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board.contract import Board, Charter
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.spells import Ill, Spell, SpellDns, SpellFetcher
-from fieldmouse.records import OutcomeRow, Summary
-from fieldmouse.settings import Settings, render
+from fieldmouse.cluster.coordinator import Board, Charter
+from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import Crew, build
+from fieldmouse.crawler.cluster import Joining
+from fieldmouse.crawler.retry_failed import Mercy
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.faults import Ill, Spell, SpellDns, SpellFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import CALM, outcomes
 
@@ -81,7 +83,7 @@ class Pair:
             home = CrawlDir.open(path)
         else:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
-        spells = [Spell(bottle.EPOCH + when[0], bottle.EPOCH + when[1], ill) for ill in ills]
+        spells = [Spell(virtual_time.EPOCH + when[0], virtual_time.EPOCH + when[1], ill) for ill in ills]
         self.webs[name] = SpellFetcher(self.meadow, self.clock, spells, dead=self.dead)
         crew = build(
             home,

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint
-from fieldmouse.crawldir.news import ChangeKind
-from fieldmouse.figures import duration
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.history import due_date, told_of_due
-from fieldmouse.records import Summary
-from fieldmouse.settings.order import Order
+from fieldmouse.config.sections import Order
+from fieldmouse.formatting import duration
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.explain import due_date, told_of_due
+from fieldmouse.storage.changes import ChangeKind
+from fieldmouse.storage.checkpoint import read_checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Summary
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 from .changing import HOST, ChangingSite, Shown, Versions
@@ -44,7 +45,7 @@ def test_waits_keep_their_length_after_a_clock_jump(
     tmp_path: Path, jump: float, kills: tuple[float, ...]
 ) -> None:
     meadow = Meadow(OPTIONS)
-    now, real = bottle.EPOCH, 0.0  # the time on the clock, and the time that has really passed
+    now, real = virtual_time.EPOCH, 0.0  # the time on the clock, and the time that has really passed
     visits: list[tuple[float, str, str]] = []
     for after in (*kills, None):
         run = {"epoch": now, "politeness__delay": "2s", "network__allow_private": True}
@@ -107,7 +108,7 @@ def visit(
         "network__resolve": ["example.org=127.0.0.1"],
         "refresh__policy": "uniform",
     }
-    run: dict[str, Any] = {"epoch": bottle.EPOCH + at, "order": order, **wanted, **changes}
+    run: dict[str, Any] = {"epoch": virtual_time.EPOCH + at, "order": order, **wanted, **changes}
     now.asked.clear()
     if after is not None:
         return bottled_kill(path, lambda clock: ChangingSite(clock, now), [f"{HOST}/"], after=after, **run)[0]
@@ -193,4 +194,4 @@ def test_explain_never_shows_a_poll_later_than_its_interval(tmp_path: Path) -> N
     due = due_date(CrawlDir.open(path), f"{HOST}/1", read_checkpoint(CrawlDir.open(path)))
     assert due is not None
     assert due.every is not None
-    assert f"next in {duration(due.every)}" in told_of_due(due, bottle.EPOCH)
+    assert f"next in {duration(due.every)}" in told_of_due(due, virtual_time.EPOCH)

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmouse.agent.intake import DROPS
-from fieldmouse.cli import run as fieldmouse
-from fieldmouse.control.controllog import chapters
-from fieldmouse.control.pagetrace import Fate, read_rows
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.slowlane import SlowLane, slow_lane
+from fieldmouse.cli.main import run as fieldmouse
+from fieldmouse.control.control_log import chapters
+from fieldmouse.control.page_trace import Fate, read_rows
+from fieldmouse.crawler.buffer import DROPS
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse_lab.slow_indexer import SlowLane, slow_lane
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
@@ -88,7 +88,7 @@ def test_pages_dropped_for_room_or_age_are_fetched_again(tmp_path: Path) -> None
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed: int) -> None:
     meadow, chance = Meadow(MEADOW), random.Random(seed)
-    now, kills, dropped = bottle.EPOCH, 0, 0
+    now, kills, dropped = virtual_time.EPOCH, 0, 0
     arrivals: list[Arrival] = []
     ended = None
     while ended is None:
@@ -198,7 +198,7 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
             **AUTO,
         )
 
-    live(80, bottle.EPOCH)
+    live(80, virtual_time.EPOCH)
     told = chapters(path / "control.log")
     assert [part.decision.robots for part in told[:2]] == [(4,), (1,)], "the largest number is tried first"
     assert [part.decision.predicted for part in told[:3]] == [None, None, None]
@@ -214,8 +214,8 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
     assert ordered == list(range(1, len(told) + 1))
 
     # Stopped before it could decide again, it still knows the learned rule in the next run.
-    live(10, bottle.EPOCH + 1000.0)
-    live(10, bottle.EPOCH + 2000.0)
+    live(10, virtual_time.EPOCH + 1000.0)
+    live(10, virtual_time.EPOCH + 2000.0)
     after = [part.decision for part in chapters(path / "control.log")[len(told) :]]
     assert len(after) == 2
     for decision in after:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.urn import Game, empirical, play, strategy
-from fieldmouse.lab.urn.crawled import counts
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.url import host_of
+from fieldmouse_lab.urn.game import Game
+from fieldmouse_lab.urn.play import play
+from fieldmouse_lab.urn.sources import counts, empirical
+from fieldmouse_lab.urn.strategies import strategy
 
 from .bottled import bottled_crawl, outcomes
 

@@ -11,22 +11,27 @@ import lmdb
 import msgspec
 import pytest
 
-from fieldmouse.agent import Mercy, read_checkpoint
-from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, CrawlTally, Log, sealed_outcomes
-from fieldmouse.crawldir.outcomes import pages
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.retry_failed import Mercy
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.indexer.copies import TABLE
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.indexer.search import count, documents, search
-from fieldmouse.indexer.wire import sealed_shards
-from fieldmouse.lab import bottle
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import Failed, Link, Response
-from fieldmouse.repair import repair
-from fieldmouse.settings import Settings, render
+from fieldmouse.search.search import count, documents, search
+from fieldmouse.search.versions import TABLE
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log
+from fieldmouse.storage.outcome_log import pages
+from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url, path_of
+from fieldmouse.workers.inline_worker import InlineLane
 
 HOST = "http://example.org"
 PAGES = 30
@@ -105,7 +110,7 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
         finally:
             await crew.close()
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 class SmallLane(InlineLane):

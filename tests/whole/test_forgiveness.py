@@ -15,17 +15,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.agent import Forgiven
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, Journal, Log, read_checkpoint, sealed_outcomes, sealed_tally
-from fieldmouse.crawldir.outcomes import rows_of
-from fieldmouse.frontier import sealed_frontier
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.spells import SpellDns, SpellFetcher
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import Reason, Summary
+from fieldmouse.crawler.retry_failed import Forgiven
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.journal import Journal
+from fieldmouse.storage.log import Log
+from fieldmouse.storage.outcome_log import rows_of
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.faults import SpellDns, SpellFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, host_of, name_of
 from meadowland import running_meadow
 
@@ -68,7 +73,7 @@ def crawl(
         lambda clock: SpellFetcher(meadow, clock, dead=refusing),
         meadow.seeds,
         dns=Denying,
-        epoch=bottle.EPOCH + day * 86400.0,
+        epoch=virtual_time.EPOCH + day * 86400.0,
         politeness__delay="1s",
         network__allow_private=True,
         on_forgiven=on_forgiven,
@@ -162,7 +167,7 @@ def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
             lambda clock: SpellFetcher(meadow, clock),
             meadow.seeds,
             dns=lambda clock: SpellDns(meadow, clock),
-            epoch=bottle.EPOCH + day * 86400.0,
+            epoch=virtual_time.EPOCH + day * 86400.0,
             politeness__delay="1s",
             network__allow_private=allowed,
             on_forgiven=told.append if day else None,

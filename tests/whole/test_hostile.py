@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
-from fieldmouse.records import Reason
+from fieldmouse.types.reason import Reason
 from fieldmouse.url import parse
 
 from .crawling import exported, run, warcs

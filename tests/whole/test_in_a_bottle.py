@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, path_of
 
 from .bottled import bottled_crawl, outcomes
@@ -166,7 +168,7 @@ def test_a_resumed_crawl_is_as_polite_and_complete(tmp_path: Path) -> None:
     )
     meadow = Meadow(options)
     arrivals: list[Arrival] = []
-    now = bottle.EPOCH
+    now = virtual_time.EPOCH
     ends = []
     for seconds in (47, 31, 160, 0):
         summary, web = bottled_crawl(

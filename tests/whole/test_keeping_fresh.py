@@ -21,9 +21,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fieldmouse import settings
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.config import settings_file
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.url import Url, host_of, path_of
 from meadowland import running_meadow
 
@@ -112,7 +112,7 @@ class Reader:
     def _set(self, asked: dict[str, dict[str, Any]]) -> None:
         path = self.home / "atlas" / "fieldmouse.toml"
         dotted = {f"{section}.{key}": value for section, keys in asked.items() for key, value in keys.items()}
-        path.write_text(settings.render(settings.load(path).override(dotted)))
+        path.write_text(settings_file.render(settings_file.load(path).override(dotted)))
 
     def listed(self) -> list[tuple[str, str]]:
         """Kind and path of every change, oldest first."""

@@ -14,8 +14,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from fieldmouse.control.pagetrace import Fate, read_rows
-from fieldmouse.indexer.search import documents
+from fieldmouse.control.page_trace import Fate, read_rows
+from fieldmouse.search.search import documents
 from meadowland import RunningMeadow, running_meadow
 
 from .crawling import check_warcs, children, end, exported, run, start

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.agent.build import build
-from fieldmouse.agent.network import Joining
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Summary
-from fieldmouse.settings import render
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.cluster import Joining
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .test_network_in_a_bottle import Band, charter, is_well, pages_alone, pages_of
 
@@ -115,7 +115,7 @@ def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Pa
                 assert summary.exit == 0
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
     slow = {site.authority for site in meadow.plan.sites if site.habits.crawl_delay}

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.aside import call_off
-from fieldmouse.balancer.board.contract import Board, Name, Pulse
-from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.aio import call_off
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.coordinator import Board, Name, Pulse
 from fieldmouse.errors import BoardUnreachable, StillBusy
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Summary
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.types.stats import Summary
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .test_network_in_a_bottle import Band, charter
 
@@ -87,7 +87,7 @@ def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLan
             async with asyncio.timeout(BOUND):
                 await crew.close()
 
-    return bottle.run(life)
+    return virtual_time.run(life)
 
 
 @pytest.mark.parametrize("kind", [DeafBoard, StubbornBoard])
@@ -127,4 +127,4 @@ def test_a_task_that_ignores_cancellation_is_cancelled_again() -> None:
         assert await call_off([task])
         assert await call_off([])
 
-    bottle.run(life)
+    virtual_time.run(life)

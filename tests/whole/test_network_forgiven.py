@@ -9,15 +9,15 @@ from typing import NoReturn
 
 import pytest
 
-from fieldmouse.agent import Forgiven, Mercy
-from fieldmouse.balancer.board.contract import Name
-from fieldmouse.balancer.board.memory.builder import MemoryBuilder
-from fieldmouse.balancer.identity import read_origin
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.identity import read_origin
+from fieldmouse.cluster.coordinator import Name
+from fieldmouse.crawler.retry_failed import Forgiven, Mercy
+from fieldmouse.doctor.repair.coordinator import open_agent, rebuild_with
 from fieldmouse.errors import BoardUnreachable
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.spells import Ill
-from fieldmouse.repair.board import open_agent, rebuild_with
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.faults import Ill
+from fieldmouse.testing.memory_coordinator import MemoryBuilder
 
 from .pair import Pair, allowed
 from .test_network_troubles import board_books
@@ -69,7 +69,7 @@ def test_withdrawn_failures_survive_a_lost_and_rebuilt_coordinator(after: float,
         await pair.start("bad")
         return await complete(pair)
 
-    check(bottle.run(life))
+    check(virtual_time.run(life))
 
 
 @pytest.mark.parametrize("heir", ["bad", "good"])
@@ -87,7 +87,7 @@ def test_urls_of_a_forgotten_agent_are_fetched_again(heir: str, tmp_path: Path) 
         await pair.start(heir)
         return await complete(pair)
 
-    check(bottle.run(life))
+    check(virtual_time.run(life))
 
 
 @pytest.mark.parametrize("later", [0.0, 3.0, 4000.0])
@@ -104,7 +104,7 @@ def test_a_forgotten_agent_returns_and_retries_its_failures(later: float, tmp_pa
         await pair.start("bad", mercy=mercy())
         return await complete(pair)
 
-    check(bottle.run(life))
+    check(virtual_time.run(life))
 
 
 @pytest.mark.parametrize("seconds", [5.0, 60.0])
@@ -133,7 +133,7 @@ def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp
         await pair.start("bad", mercy=mercy())
         return await complete(pair)
 
-    check(bottle.run(life))
+    check(virtual_time.run(life))
 
 
 def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Path) -> None:
@@ -152,6 +152,6 @@ def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Pa
         await pair.start("good")
         return await complete(pair)
 
-    pair = bottle.run(life)
+    pair = virtual_time.run(life)
     check(pair)
     assert sorted(forgiven.urls for forgiven in told) == [0, len(pair.meadow.seeds)]

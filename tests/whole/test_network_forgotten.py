@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.balancer.board.memory.board import MemoryBoard
-from fieldmouse.balancer.identity import read_origin
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading.examination import examine
+from fieldmouse.cluster.client.identity import read_origin
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.memory_coordinator import MemoryBoard
 
 from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
 
@@ -54,7 +54,7 @@ def test_outcomes_of_a_forgotten_agent_count_unless_others_were_first(ahead: flo
         assert kept == again if not ahead else kept < again
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     names = "abc" if ahead else "ab"
     copies = {name: pages_of(tmp_path / name) for name in names}
     stored = Counter(url for urls in copies.values() for url in urls)

@@ -19,25 +19,28 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.agent.build import Crew, build
-from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board.contract import Board, Charter, Luggage, Name, Pulse, Told
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, read_checkpoint, sealed_outcomes
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading.examination import examine
-from fieldmouse.reading.explanation import explain
-from fieldmouse.records import Summary
-from fieldmouse.settings import Settings, render
-from fieldmouse.settings.deciders import published
+from fieldmouse.cluster.coordinator import Board, Charter, Luggage, Name, Pulse, Told
+from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.shared_settings import published
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import Crew, build
+from fieldmouse.crawler.cluster import Joining
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.reader.explain import explain
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import CALM, bottled_crawl
 
@@ -132,7 +135,7 @@ def pages_of(path: Path) -> list[str]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return [str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))]
+    return [str(row.url) for row in outcome_log.pages(home, length=sealed_outcomes(last))]
 
 
 def is_well(band: Band, folder: Path) -> None:
@@ -170,7 +173,7 @@ def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryBoard], tmp
         assert await band.board().agents() == [], "who left is not there any more"
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
     assert set(stored) == alone
     assert set(stored.values()) == {1}
@@ -202,7 +205,7 @@ def test_an_agent_joins_only_after_its_first_checkpoint(tmp_path: Path) -> None:
         band.start("a", seeded=True)
         await band.ended()
 
-    bottle.run(life)
+    virtual_time.run(life)
     assert joined
     assert None not in joined
 
@@ -244,7 +247,7 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
         await band.ended()
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
 
@@ -275,7 +278,7 @@ def test_nothing_is_lost_when_one_of_two_servers_loses_its_data(tmp_path: Path) 
             assert len(server.crawls["fieldmouse"].hosts) > 2, "both have a part"
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
 
@@ -301,7 +304,7 @@ def test_a_new_server_gets_the_state_of_held_hosts(tmp_path: Path) -> None:
         assert any(record.holder for record in told)
         await band.kill("a")
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) -> None:
@@ -332,8 +335,8 @@ def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) 
         assert summary.whole.again == 0
         books = await board.books()
         home = CrawlDir.open(tmp_path / "a")
-        settled = [*outcomes.rows(home, length=sealed_outcomes(read_checkpoint(home)))]
+        settled = [*outcome_log.rows(home, length=sealed_outcomes(read_checkpoint(home)))]
         assert books.settled == len(settled) > 0
         assert await board.agents() == []
 
-    bottle.run(life)
+    virtual_time.run(life)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.balancer.board.contract import Name, Pulse
-from fieldmouse.balancer.board.memory.board import MemoryBoard
-from fieldmouse.balancer.identity import read_origin
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.identity import read_origin
+from fieldmouse.cluster.coordinator import Name, Pulse
 from fieldmouse.errors import BoardUnreachable
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.outcome import StoppedBy
-from fieldmouse.records import Summary
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.stats import Summary
 
 from .test_network_in_a_bottle import Band, charter, is_well, pages_alone, pages_of
 
@@ -53,7 +53,7 @@ def test_agents_together_fetch_exactly_the_page_limit(limit: int, servers: int, 
         assert (await band.board().books()).kinds["page"] == limit
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert len(stored(tmp_path)) == limit
     is_well(band, tmp_path)
 
@@ -71,7 +71,7 @@ def test_a_crawl_stopped_by_a_limit_continues_with_a_higher_one(tmp_path: Path) 
             assert len(stored(tmp_path)) == (limit or len(alone))
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert set(stored(tmp_path)) == alone
     is_well(band, tmp_path)
 
@@ -102,7 +102,7 @@ def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Pat
         assert sum(books.kinds.values()) == books.settled
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     is_well(band, tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_pa
         assert sum(books.kinds.values()) == books.settled
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     is_well(band, tmp_path)
 
 
@@ -161,7 +161,7 @@ def test_no_request_is_made_after_the_time_limit(silent: bool, tmp_path: Path) -
         assert MemoryBoard(band.servers[0]).ledger().over == "time"
         return band, began
 
-    band, began = bottle.run(life)
+    band, began = virtual_time.run(life)
     last = max(arrival.t for arrival in band.arrivals) - began
     assert 31.0 < last < 33.2, "a robot may be on its way when the time is over"
     is_well(band, tmp_path)
@@ -201,6 +201,6 @@ def test_a_late_agent_with_an_older_limit_stops_alone(limit: dict[str, object], 
         assert (whole.pages, whole.waiting) == (len(alone), 0), "what it says of all is what is there"
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert set(stored(tmp_path)) == alone
     is_well(band, tmp_path)

@@ -8,19 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from fieldmouse.agent.build import Crew, build
-from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board.contract import Charter, Offer, Offered, SiteBounds
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.balancer.identity import read_identity
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.reading import ReadingRooms
-from fieldmouse.records import Kind, Link
-from fieldmouse.settings import Settings, render
+from fieldmouse.cluster.client.identity import read_identity
+from fieldmouse.cluster.coordinator import Charter, Offer, Offered, SiteBounds
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import Crew, build
+from fieldmouse.crawler.cluster import Joining
+from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.types.request import Kind, Link
 from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import CALM, outcomes
 from .changing import HOST, ChangingSite, Shown, Versions
@@ -95,7 +96,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
             await crew.close()
         return [page.url for page in ReadingRooms([tmp_path / name for name in "ab"]).pages()]
 
-    stored = bottle.run(life)
+    stored = virtual_time.run(life)
     kept = {f"{HOST}/", *(f"{HOST}/{n}" for n in range(2, 6)), f"{OTHER}/there"}
     assert sorted(stored) == sorted(kept)
     (home,) = (name for name in "ab" if f"{HOST}/1" in known(tmp_path / name))

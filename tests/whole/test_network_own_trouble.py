@@ -13,15 +13,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.balancer.adverts import Advert, advert_of
-from fieldmouse.balancer.board.contract import AgentNote, Heartbeat, Name
-from fieldmouse.balancer.identity import read_identity
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.spells import Ill
-from fieldmouse.policy.opinion import WHILE
-from fieldmouse.records import HostState, Reason
+from fieldmouse.cluster.client.identity import read_identity
+from fieldmouse.cluster.client.membership import advert_of
+from fieldmouse.cluster.coordinator import Advert, AgentNote, Heartbeat, Name
+from fieldmouse.policy.outage import WHILE
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.faults import Ill
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import Reason
 from fieldmouse.url import Host, Url, host_of
 
 from .pair import Pair
@@ -95,14 +96,14 @@ def test_a_host_we_cannot_reach_goes_to_another_agent_at_once(
         await pair.start("ill", [ill], (since, math.inf))
         played = await PlayedAgent.joined(pair)
         given: dict[Host, HostState] = {}
-        while clock.now() < bottle.EPOCH + by:
+        while clock.now() < virtual_time.EPOCH + by:
             await clock.sleep(STEP)
             await played.beat()
             given |= await played.take()
         await pair.kill("ill")
         return pair, given
 
-    pair, given = bottle.run(life)
+    pair, given = virtual_time.run(life)
     assert given.keys() == {host_of(Url(seed)) for seed in pair.meadow.seeds}
     identity = read_identity(tmp_path / "ill")
     assert identity is not None
@@ -126,15 +127,17 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
         await pair.start("ill", [Ill.NO_NETWORK], (CUT, BACK))
         played = await PlayedAgent.joined(pair, resting=both)
         seen: list[Seen] = []
-        while clock.now() < bottle.EPOCH + 180.0:
+        while clock.now() < virtual_time.EPOCH + 180.0:
             await clock.sleep(STEP)
             note = await played.beat()
             assert note is not None
-            seen.append((clock.now() - bottle.EPOCH, advert_of(note).resting, played.held_by_the_other()))
+            seen.append(
+                (clock.now() - virtual_time.EPOCH, advert_of(note).resting, played.held_by_the_other())
+            )
         await pair.kill("ill")
         return seen
 
-    seen = bottle.run(life)
+    seen = virtual_time.run(life)
     assert max(held for at, _, held in seen if at < CUT) > 10
     return seen
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.balancer.choice import UNIT
-from fieldmouse.lab.network.bottled import crossed
-from fieldmouse.lab.network.places import Region
-from fieldmouse.policy.balance.triprow import TripRow
+from fieldmouse.cluster.client.placement import UNIT
+from fieldmouse.policy.balance.host_row import TripRow
+from fieldmouse_lab.network.live_trial import Region
+from fieldmouse_lab.network.virtual_trial import crossed
 
 LAND = Region(hosts=6, pages=240, places=3)
 

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.balancer.board.contract import BoardBooks
-from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.desk import Ask
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.outcome import StoppedBy
-from fieldmouse.reading import ReadingRooms
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import Summary
+from fieldmouse.cluster.coordinator import BoardBooks
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.http.decoding import decode
+from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.responder import Ask
+from fieldmouse.testing.meadow.server import Arrival
+from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import host_of, path_of
-from fieldmouse.web.encoding import decode
 
 from .bottled import outcomes
 from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone
@@ -145,7 +145,7 @@ def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path
         assert sum(summary.changed for summary in summaries) > 10, "who has how many pages is up to dice"
         return band, await band.board().books()
 
-    upkeep = Upkeep(tmp_path, meadow, *bottle.run(life))
+    upkeep = Upkeep(tmp_path, meadow, *virtual_time.run(life))
     upkeep.check(alone)
     homes = Counter(row.url for rows in upkeep.rows.values() for row in rows if not row.polled)
     assert set(homes.values()) == {1}
@@ -171,7 +171,7 @@ def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling
             told.append(await band.ended())
         return told
 
-    first, again, longer = bottle.run(life)
+    first, again, longer = virtual_time.run(life)
     assert all(summary.stopped_by is StoppedBy.TIME for told in (first, again) for summary in told.values())
     assert [first[name].pages for name in NAMES] == [again[name].pages for name in NAMES]
     whole = longer["a"].whole
@@ -215,7 +215,7 @@ def test_pages_stay_fresh_despite_dead_agents_and_lost_server_data(servers: int,
         await band.ended()
         return band, await band.board().books(), kills
 
-    band, books, kills = bottle.run(life)
+    band, books, kills = virtual_time.run(life)
     upkeep = Upkeep(tmp_path, meadow, band, books)
     upkeep.check(alone)
     # Polls lost in a kill are repeated; at most some seconds of them.
@@ -256,7 +256,7 @@ def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Pat
         for name in "ab":
             await band.kill(name)
 
-    bottle.run(life)
+    virtual_time.run(life)
     rows = outcomes(tmp_path / "a")
     known = {host_of(row.url) for row in rows if row.kind == "page" and not row.polled}
     assert len(known) == 6

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.balancer.board.contract import Board, Grant, Held, Name, Pulse
-from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.coordinator import Board, Grant, Held, Name, Pulse
 from fieldmouse.errors import BoardError, BoardUnreachable, Fenced, Superseded
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.memory_coordinator import MemoryBoard
 
 from .test_network_in_a_bottle import Band, charter, is_polite, is_well, pages_alone, pages_of
 
@@ -114,7 +114,7 @@ def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path
         (summary,) = (await band.ended()).values()
         assert summary.exit == 0
 
-    bottle.run(life)
+    virtual_time.run(life)
     assert set(pages_of(home)) == alone
 
 
@@ -170,7 +170,7 @@ def test_hosts_granted_in_lost_replies_are_still_visited(kind: type[SpottyBoard]
                 assert summary.exit == 0
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
 
@@ -197,7 +197,7 @@ def test_a_reply_to_the_old_incarnation_does_not_end_a_rejoined_agent(call: str,
         assert (summary.exit, summary.lost) == (0, 0)
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     assert [board.refused for board in boards] == [1], "it was late, and a newer start was there"
     assert set(pages_of(tmp_path / "a")) == alone
     is_polite(band.arrivals)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .test_network_in_a_bottle import Band, charter, is_polite
 
@@ -86,7 +86,7 @@ def test_agents_that_join_one_after_another_store_about_as_many_pages(tmp_path: 
     async def life(clock: Clock) -> dict[str, int]:
         return await stored_meanwhile(Band(tmp_path, meadow, clock), "abcd", 40.0)
 
-    stored = bottle.run(life)
+    stored = virtual_time.run(life)
     assert max(stored.values()) <= 2 * min(stored.values()), stored
 
 
@@ -108,7 +108,7 @@ def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: 
         for name in "ab":
             await band.kill(name)
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 def test_a_second_agent_doubles_the_throughput_of_slow_indexers(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_second_agent_doubles_the_throughput_of_slow_indexers(tmp_path: Path) 
         band = Band(tmp_path / names, meadow, clock, lane=SlowLane)
         return await stored_meanwhile(band, names, 50.0)
 
-    (alone,) = bottle.run(lambda clock: life(clock, "a")).values()
-    together = bottle.run(lambda clock: life(clock, "ab"))
+    (alone,) = virtual_time.run(lambda clock: life(clock, "a")).values()
+    together = virtual_time.run(lambda clock: life(clock, "ab"))
     assert alone <= 30 / SlowLane.seconds + 1
     assert sum(together.values()) >= 1.7 * alone, (together, alone)
     assert max(together.values()) <= 2 * min(together.values()), together
@@ -134,6 +134,6 @@ def test_agents_share_hosts_by_worker_capacity(tmp_path: Path) -> None:
         band = Band(tmp_path, meadow, clock)
         return await stored_meanwhile(band, "ab", 70.0, {"a": SlowLane, "b": QuickLane})
 
-    stored = bottle.run(life)
+    stored = virtual_time.run(life)
     assert stored["b"] > 2 * stored["a"], stored
     assert sum(stored.values()) >= 0.75 * 50 * (20 + 80), stored

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.agent import Forgiven, Mercy
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.spells import Ill
-from fieldmouse.records import OutcomeRow, Reason, Summary
+from fieldmouse.crawler.retry_failed import Forgiven, Mercy
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.faults import Ill
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url, host_of, name_of
 
 from .bottled import outcomes
@@ -46,9 +48,9 @@ def test_another_agent_fetches_hosts_that_one_cannot_reach(tmp_path: Path, ill: 
         pair = Pair(tmp_path, clock, policy=policy)
         await pair.start("bad", [ill])
         await pair.start("good")
-        return pair, await pair.ended(), clock.now() - bottle.EPOCH
+        return pair, await pair.ended(), clock.now() - virtual_time.EPOCH
 
-    pair, summaries, seconds = bottle.run(life)
+    pair, summaries, seconds = virtual_time.run(life)
     rows = pair.rows()
     assert not [(row.url, row.reason) for row in rows if row.reason in BLAMED]
     assert sorted(row.url for row in rows if row.kind == "page") == sorted(allowed(pair.meadow))
@@ -85,7 +87,7 @@ def test_an_unreachable_host_is_abandoned_after_one_more_agent_tried(tmp_path: P
         assert all(summary.exit == summary.lost == 0 for summary in summaries.values())
         return pair
 
-    pair = bottle.run(life)
+    pair = virtual_time.run(life)
     rows = pair.rows()
     failed = {host_of(row.url) for row in rows if row.reason in BLAMED}
     assert failed == {*dead, nameless}
@@ -112,7 +114,7 @@ def test_a_single_agent_decides_alone(tmp_path: Path) -> None:
         await pair.ended()
         return pair
 
-    pair = bottle.run(life)
+    pair = virtual_time.run(life)
     assert {row.reason for row in pair.rows()} <= BLAMED
     assert len(pair.rows()) == len(pair.meadow.seeds)
 
@@ -123,9 +125,9 @@ def test_an_agent_offline_for_a_week_does_not_delay_others(tmp_path: Path) -> No
         await pair.start("bad", [Ill.NO_NETWORK], (3.0, 7 * 86400.0))
         await pair.start("good")
         await pair.ended()
-        return pair, clock.now() - bottle.EPOCH
+        return pair, clock.now() - virtual_time.EPOCH
 
-    pair, seconds = bottle.run(life)
+    pair, seconds = virtual_time.run(life)
     assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
     assert seconds < 60.0
 
@@ -158,7 +160,7 @@ def test_a_dead_host_with_only_polls_left_is_abandoned(agents: int, tmp_path: Pa
         rows = [row for row in pair.rows() if host_of(row.url) == dead and row.polled and row.at > died]
         return tries, rows
 
-    tries, rows = bottle.run(life)
+    tries, rows = virtual_time.run(life)
     assert 1 < len([at for at in tries if at >= 0.0]) < 12
     assert rows
     assert {row.kind for row in rows} == {"failed"}
@@ -194,7 +196,7 @@ def test_failures_of_all_agents_are_retried_once_and_fetched(
         ends.append(await pair.ended())
         return pair, ends
 
-    pair, ends = bottle.run(life)
+    pair, ends = virtual_time.run(life)
     seeds = len(pair.meadow.seeds)
     assert told == [Forgiven(seeds, seeds), Forgiven(0, 0)]
     assert ends[0]["bad"].failed == seeds
@@ -221,7 +223,7 @@ def test_a_kill_during_retry_failed_loses_and_double_counts_nothing(tmp_path: Pa
         assert summaries["bad"].exit == summaries["bad"].lost == 0
         return pair
 
-    pair = bottle.run(life)
+    pair = virtual_time.run(life)
     assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
     seen, settled, kinds = board_books(pair)
     assert seen == settled == kinds.total()

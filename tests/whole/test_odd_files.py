@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse import cli
+from fieldmouse.cli import main
+from fieldmouse.config.sections import Order
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Summary
-from fieldmouse.settings.order import Order
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Summary
 
 from .bottled import bottled_crawl, bottled_kill
 
@@ -129,8 +129,8 @@ def test_doctor_and_resume_name_the_odd_file(
     (path / name).unlink(missing_ok=True)
     become(path / name)
     before = tree(path)
-    assert cli.run(["doctor", str(path)]) in (0, 1)
-    assert cli.run(["resume", str(path)]) == 1
+    assert main.run(["doctor", str(path)]) in (0, 1)
+    assert main.run(["resume", str(path)]) == 1
     told = capsys.readouterr().err
     assert "Traceback" not in told
     assert name in told

@@ -16,29 +16,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import (
-    CrawlDir,
-    identity_in_journal,
-    inspect_journal,
-    read_checkpoint,
-    sealed_tally,
-    write_identity,
-)
-from fieldmouse.crawldir.journal import framed
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.crawler.builder import build
+from fieldmouse.doctor.check.examine import examine
 from fieldmouse.errors import CrawlDirError, Damaged
-from fieldmouse.frontier import sealed_frontier
-from fieldmouse.frontier.lookout import Place, look
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import Summary
-from fieldmouse.settings import Settings
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.url_location import Place, look
+from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir, write_identity
+from fieldmouse.storage.journal import framed
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 from .crawling import count_waiting
@@ -249,7 +244,7 @@ def opened(path: Path) -> CrawlDirError | None:
         await crew.close()
         return None
 
-    return bottle.run(look)
+    return virtual_time.run(look)
 
 
 READ_LATER = {("links-0.log", "flipped"), ("ready-0.log", "flipped"), ("outcomes.log", "flipped")}

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.spells import Ill, Spell, SpellDns, SpellFetcher
-from fieldmouse.records import Reason, Summary
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.faults import Ill, Spell, SpellDns, SpellFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, host_of, name_of
 
 from .bottled import bottled_crawl, outcomes
@@ -30,7 +31,7 @@ ONE = MeadowOptions(hosts=1, pages=20, seed=8, page_kb=1.0, links=12, named=True
 
 
 def minute(ill: Ill, began: float = 10.0, lasted: float = 60.0) -> Spell:
-    return Spell(bottle.EPOCH + began, bottle.EPOCH + began + lasted, ill)
+    return Spell(virtual_time.EPOCH + began, virtual_time.EPOCH + began + lasted, ill)
 
 
 def dns(ill: Ill) -> bool:
@@ -140,7 +141,7 @@ def test_a_time_limit_stops_a_waiting_crawl_and_resume_completes_it(tmp_path: Pa
         tmp_path / "c",
         lambda clock: SpellFetcher(meadow, clock, [spell]),
         meadow.seeds,
-        epoch=bottle.EPOCH + 120.0,
+        epoch=virtual_time.EPOCH + 120.0,
         dns=lambda clock: SpellDns(meadow, clock, [spell]),
         politeness__delay=f"{DELAY:g}s",
         network__allow_private=True,

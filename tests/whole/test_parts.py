@@ -10,19 +10,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.agent.build import OpenPart, build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, Sealed, read_checkpoint, records, sealed_tally
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import OpenPart, build
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import Damaged
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading.examination import Finding, examine
-from fieldmouse.records import Summary
-from fieldmouse.settings import Settings, render
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log, records
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import outcomes
 from .powercut import power_cut
@@ -92,7 +97,7 @@ def crawl(path: Path, parts: Sequence[OpenPart], **changes: object) -> Summary:
         finally:
             await crew.close()
 
-    return bottle.run(life)
+    return virtual_time.run(life)
 
 
 def crawl_with_ledger(path: Path, **changes: object) -> Ledger:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
-from fieldmouse.reading import ReadingRoom
+from fieldmouse.reader.crawl_reader import ReadingRoom
 
 from .crawling import exported, run
 from .test_sign import Site, sites

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.plan import MeadowPlan
+from fieldmouse.testing.meadow.server import Arrival
 from meadowland import RunningMeadow, running_meadow
 
 from .crawling import end, run, start

@@ -12,21 +12,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.agent.build import build
-from fieldmouse.api import plan_to_resume
+from fieldmouse.api.planning import plan_to_resume
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes, sealed_tally
-from fieldmouse.frontier import sealed_frontier
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import Failed, Kind, Link, OutcomeRow, Reason, Response
-from fieldmouse.settings import Settings
-from fieldmouse.summary import Summary
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.crawler.builder import build
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.outcome import Failed, OutcomeRow, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import CALM, bottled_crawl
 from .bottled import outcomes as rows_of_crawl
@@ -80,7 +85,7 @@ def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Link], 
         finally:
             await crew.close()
 
-    return bottle.run(life, epoch=bottle.EPOCH + 86_400.0)
+    return virtual_time.run(life, epoch=virtual_time.EPOCH + 86_400.0)
 
 
 def known(row: OutcomeRow) -> Link:
@@ -121,7 +126,7 @@ def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Mea
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    listed = {str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))}
+    listed = {str(row.url) for row in outcome_log.pages(home, length=sealed_outcomes(last))}
     assert listed == {url for url, what in fate.items() if what != GONE}
     assert sealed_tally(last).pages == len(listed)
     assert sealed_frontier(last).polls == 0

@@ -16,23 +16,23 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.balancer import tellings
-from fieldmouse.balancer.board.contract import Charter
-from fieldmouse.balancer.board.memory.board import MemoryBoard
-from fieldmouse.balancer.board.memory.builder import MemoryBuilder
-from fieldmouse.balancer.board.rebuilding import BoardBuilder
-from fieldmouse.balancer.board.spread.builder import SpreadBuilder
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.cluster.client import outbox
+from fieldmouse.cluster.coordinator import Charter
+from fieldmouse.cluster.rebuild import BoardBuilder
+from fieldmouse.cluster.sharded.rebuild import SpreadBuilder
+from fieldmouse.doctor.repair.coordinator import ArchivedCrawl, RebuiltBoard, open_agent, rebuild_with
 from fieldmouse.errors import BoardLost
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.outcome import OutcomeKind
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.records import OutcomeRow
-from fieldmouse.repair.archived import ArchivedCrawl
-from fieldmouse.repair.board import RebuiltBoard, open_agent, rebuild_with
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryBuilder
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url, host_of, key_of
 
 from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
@@ -84,7 +84,7 @@ async def rebuild(band: Band, builder: BoardBuilder) -> RebuiltBoard:
 def rows_of(path: Path) -> list[OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
-    return [*outcomes.rows(home, length=sealed_outcomes(last))] if last is not None else []
+    return [*outcome_log.rows(home, length=sealed_outcomes(last))] if last is not None else []
 
 
 def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:
@@ -105,7 +105,7 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Agents keep recent reports for half a minute; here they must come from the archives.
-    monkeypatch.setattr(tellings, "KEPT", 0.0)
+    monkeypatch.setattr(outbox, "KEPT", 0.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=40 + seed, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
     known = {row.url: row for row in rows_of(tmp_path / "alone")}
@@ -151,7 +151,7 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
             assert summary.whole.again == 0, "nobody was late"
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     stored = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
     assert set(stored) == alone
     assert set(stored.values()) == {1}
@@ -171,7 +171,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
     servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A drained agent gets the same error when it returns. Of two servers one has an old copy."""
-    monkeypatch.setattr(tellings, "KEPT", 3.0)
+    monkeypatch.setattr(outbox, "KEPT", 3.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=44, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -217,7 +217,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
             assert summary.exit == 0
         return band
 
-    band = bottle.run(life)
+    band = virtual_time.run(life)
     stored = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
     assert set(stored) == alone
     is_polite(band.arrivals)
@@ -243,7 +243,7 @@ def test_agents_do_not_join_another_crawl_of_the_same_name(tmp_path: Path) -> No
         books = await MemoryBoard(band.servers[0]).books()
         assert books.seen == 0
 
-    bottle.run(life)
+    virtual_time.run(life)
 
 
 @pytest.mark.parametrize("seed", [41, 42])

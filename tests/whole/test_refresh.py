@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.outcomes import pages
-from fieldmouse.indexer.search import documents
-from fieldmouse.lab import bottle
-from fieldmouse.reading import ReadingRoom
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import News, OutcomeRow
-from fieldmouse.settings.order import Order
-from fieldmouse.summary import Summary
+from fieldmouse.config.sections import Order
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.search.search import documents
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.outcome_log import pages
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.stats import Summary
 
 from .bottled import bottled_crawl
 from .bottled import outcomes as rows_of
@@ -41,7 +42,7 @@ def crawl(
         path,
         lambda clock: ChangingSite(clock, now),
         [f"{HOST}/"],
-        epoch=bottle.EPOCH + day * DAY,
+        epoch=virtual_time.EPOCH + day * DAY,
         order=order,
         **(wanted | changes),
     )

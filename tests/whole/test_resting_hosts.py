@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.lab import bottle
-from fieldmouse.reading.examination import examine
-from fieldmouse.records import Failed, Link, Response
-from fieldmouse.settings.order import Order
-from fieldmouse.summary import Refreshed, Summary
+from fieldmouse.config.sections import Order
+from fieldmouse.doctor.check.examine import examine
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Link
+from fieldmouse.types.stats import Refreshed, Summary
 from fieldmouse.url import Host
 
 from .bottled import bottled_crawl
@@ -63,7 +64,7 @@ def visit(
         path,
         lambda clock: TwoSites(clock, web),
         [f"{host}/" for host in web],
-        epoch=bottle.EPOCH + at,
+        epoch=virtual_time.EPOCH + at,
         order=order,
         **(wanted | changes),
     )
@@ -134,7 +135,7 @@ def test_a_host_that_asks_for_an_hour_does_not_delay_the_round(tmp_path: Path) -
     assert (told.polls, told.postponed) == (12, 12)
     (rest,) = told.resting
     assert rest.host == ILL
-    assert bottle.EPOCH + 3 * HOUR <= rest.until < bottle.EPOCH + 3 * HOUR + summary.seconds
+    assert virtual_time.EPOCH + 3 * HOUR <= rest.until < virtual_time.EPOCH + 3 * HOUR + summary.seconds
     assert "12 pages are postponed" in str(told)
     soon, told = refreshed(path, web, 2 * HOUR + 300.0)  # it rests still
     assert (told.polls, told.postponed, asked(web[ILL])) == (12, 12, [])

@@ -12,23 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.sickbed import DAMAGES, is_healthy, troubles
-from fieldmouse.agent import read_checkpoint
-from fieldmouse.agent.build import Crew, build
-from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board.contract import Charter
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, sealed_scope
+from fieldmouse.cluster.coordinator import Charter
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.crawler.builder import Crew, build
+from fieldmouse.crawler.cluster import Joining
 from fieldmouse.errors import Damaged
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.outcome import OutcomeKind
+from fieldmouse.http.dns import DnsAnswer
 from fieldmouse.policy.scope import ScopeState
-from fieldmouse.reading.explanation import explain
-from fieldmouse.records import Failed, Link, Response
-from fieldmouse.settings import Settings, render
+from fieldmouse.reader.explain import explain
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_scope
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, Url
-from fieldmouse.web.dns import DnsAnswer
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
@@ -134,7 +136,7 @@ def test_a_host_scope_ignores_scheme_and_port(tmp_path: Path) -> None:
 def test_the_end_of_a_redirect_chain_joins_the_scope_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
+    caplog.set_level(logging.INFO, "fieldmouse.crawler.scope")
     found = crawled(tmp_path / "c", SITE, scope__mode="host")
     assert found == {WWW, WWW + "a", "http://www.e.test:8080/c", "https://e.test/b"}
     assert f"seed {SEED} redirects to {WWW}: its host is in scope" in caplog.messages
@@ -143,7 +145,7 @@ def test_the_end_of_a_redirect_chain_joins_the_scope_and_is_logged(
 def test_in_page_scope_only_the_redirect_target_is_stored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
+    caplog.set_level(logging.INFO, "fieldmouse.crawler.scope")
     assert crawled(tmp_path / "c", SITE, scope__mode="page") == {WWW}
     assert f"seed {SEED} redirects to {WWW}: that page is in scope" in caplog.messages
 
@@ -303,7 +305,7 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: P
         for crew in crews:
             await crew.close()
 
-    bottle.run(together)
+    virtual_time.run(together)
     for name in "ab":
         for url in stored(tmp_path / name):
             read[url] = read.get(url, 0) + 1
@@ -355,6 +357,6 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Pat
         for crew in crews:
             await crew.close()
 
-    bottle.run(together)
+    virtual_time.run(together)
     read = {url for name in "ab" for url in stored(tmp_path / name)}
     assert read == {WWW, second, *(f"{second}{n}" for n in range(len(late) + 1)), *late}

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.agent.build import build
-from fieldmouse.api.plan import check
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.api.planning import check
+from fieldmouse.config import toml_format
+from fieldmouse.config.settings_file import Settings, parse
+from fieldmouse.config.toml_format import abouts, render
+from fieldmouse.crawler.builder import build
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.settings import Settings, parse, reading, render
-from fieldmouse.settings.reading import abouts
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.workers.inline_worker import InlineLane
 
 from .bottled import bottled_kill
 
@@ -77,7 +78,11 @@ def accepted(name: str) -> Iterator[tuple[object, Settings]]:
 
 @pytest.mark.parametrize(
     "name",
-    [f"{section}.{key}" for section, table in reading.sections(Settings).items() for key in abouts(table)],
+    [
+        f"{section}.{key}"
+        for section, table in toml_format.sections(Settings).items()
+        for key in abouts(table)
+    ],
 )
 def test_every_accepted_setting_can_be_crawled_with(name: str, tmp_path: Path) -> None:
     for number, (value, asked) in enumerate(accepted(name)):

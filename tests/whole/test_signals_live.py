@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, read_checkpoint
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.config.sections import Order
 from fieldmouse.policy.change import Trust
-from fieldmouse.refresh.looks import Flag
-from fieldmouse.refresh.reading import read_ledger
-from fieldmouse.settings.order import Order
+from fieldmouse.refresh.apply_outcomes import Flag
+from fieldmouse.refresh.page_table import read_ledger
+from fieldmouse.storage.checkpoint import read_checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
 
 from .bottled import bottled_crawl
 
@@ -35,7 +36,7 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
             changing=1.0,
             change_every=HOUR,
             rewriting=True,
-            began=bottle.EPOCH,
+            began=virtual_time.EPOCH,
             traps=0.0,
         ),
     )
@@ -50,7 +51,7 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
         path,
         web,
         meadow.seeds,
-        epoch=bottle.EPOCH + HOUR,
+        epoch=virtual_time.EPOCH + HOUR,
         order=Order(hold=True, only=True),
         **asked,
         crawl__time="2h",

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.indexer.search import documents
+from fieldmouse.search.search import documents
 from meadowland import RunningMeadow, running_meadow
 
 from .crawling import check_warcs, children, command, exported, run, start

@@ -15,8 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.news import changes_from, sealed_baseline
+from fieldmouse.storage.changes import changes_from, sealed_baseline
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
 from meadowland import running_meadow
 from notify.receivers import Inbox, answers, closes, webhook
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.records import Errand, Failed, Link, Response
-from fieldmouse.robots.robot import Report, Robot
+from fieldmouse.fetch.worker import Report, Robot
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.request import Errand, Link
 from fieldmouse.url import Host
 
 from .bottled import bottled_crawl

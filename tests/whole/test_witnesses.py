@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.lab import bottle
-from fieldmouse.records import Failed, Link, Reason, Response
-from fieldmouse.robots import prober
+from fieldmouse.fetch import outage
+from fieldmouse.testing import virtual_time
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 from fieldmouse.url import Host, path_of
 
 from .bottled import bottled_crawl, outcomes
@@ -35,8 +37,8 @@ class Village:
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         began, path = self._clock.now(), path_of(link.url)
-        self.asked.append((began - bottle.EPOCH, host, path, body_limit))
-        said = self._says(began - bottle.EPOCH, host, path)
+        self.asked.append((began - virtual_time.EPOCH, host, path, body_limit))
+        said = self._says(began - virtual_time.EPOCH, host, path)
         await self._clock.sleep(0.001 if isinstance(said, int) else 0.1)
         now = self._clock.now()
         if isinstance(said, int):
@@ -165,7 +167,7 @@ def test_many_names_at_one_dead_address_are_no_outage(tmp_path: Path, back: floa
 def test_refused_connections_alone_count_as_an_outage_for_hours_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prober, "LONGEST", 1000.0)  # six hours take the test too long
+    monkeypatch.setattr(outage, "LONGEST", 1000.0)  # six hours take the test too long
     hosts = [place(number) for number in range(1, 8)]
 
     def says(second: float, host: Host, path: str) -> Said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from fieldmouse.records import Reason
+from fieldmouse.types.reason import Reason
 
 from .hostile import (
     PAGE,

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from fieldmouse.api.crawling import Crawl, crawl
-from fieldmouse.api.plan import Plan, plan, plan_anew, plan_to_resume
+from fieldmouse.api.planning import Plan, plan, plan_anew, plan_to_resume
 from fieldmouse.api.refreshing import plan_to_refresh, refresh
 from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
-    from fieldmouse.reading import ReadingRoom, ReadingRooms
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.several_crawls import ReadingRooms
+
 
 __all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_refresh", "plan_to_resume"]
 __all__ += ["refresh", "run"]
@@ -46,7 +48,8 @@ def open(
     A list of directories is read as one crawl: of a page stored in several of them, the newest copy
     counts.
     """
-    from fieldmouse.reading import ReadingRoom, ReadingRooms
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.several_crawls import ReadingRooms
 
     # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
     if isinstance(directory, str | os.PathLike):

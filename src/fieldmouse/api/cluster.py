@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.balancer.adverts import advert_of
-from fieldmouse.balancer.board.contract import AgentNote, Board, BoardBooks
-from fieldmouse.balancer.opening import charter_of, crawls_of, open_board, open_builder
+from fieldmouse.cluster.client.connect import charter_of, crawls_of, open_board, open_builder
+from fieldmouse.cluster.client.membership import advert_of
+from fieldmouse.cluster.coordinator import AgentNote, Board, BoardBooks
 from fieldmouse.errors import BoardError, UsageError
-from fieldmouse.figures import listed
+from fieldmouse.formatting import listed
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""`Crawl`, a crawl to iterate over, and `crawl()`, which runs one without yielding pages."""
+"""`Crawl`, a crawl to iterate over in a `for` or `async for` loop, and `crawl()`, which yields no pages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from fieldmouse.api import asking
-from fieldmouse.api.background import Background
-from fieldmouse.api.hatch import Hatch
-from fieldmouse.api.plan import Plan, plan
+from fieldmouse.api import planning
+from fieldmouse.api.page_stream import Background, Hatch
+from fieldmouse.api.planning import Plan, plan
+from fieldmouse.config.spellings import old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.records import Summary
-from fieldmouse.settings.spellings import old_arguments
+from fieldmouse.types.stats import Summary
 
 if TYPE_CHECKING:
-    from fieldmouse.reading import StoredPage
+    from fieldmouse.reader.page import StoredPage
+
 
 Code = str | Callable[..., object]
 """User code: `package.module:name`, or the function or class itself."""
@@ -117,7 +117,7 @@ class Crawl:
 
         Invalid arguments raise `FieldmouseError` here, before anything is created on disk.
         """
-        given = asking.directory_of(directory)
+        given = planning.directory_of(directory)
         self._words: dict[str, object] = {"pages": pages, "time": time, "depth": depth, "contact": contact}
         self._words |= {"delay": delay, "scope": scope, "follow_seed_redirects": follow_seed_redirects}
         self._words |= {"policy": policy, "concurrency": concurrency, "control": control, "sign": sign}
@@ -147,14 +147,14 @@ class Crawl:
     # -- pages
 
     def __iter__(self) -> Iterator[StoredPage]:
-        from fieldmouse.api.pages import Pages
+        from fieldmouse.api.page_iterator import Pages
 
         pages = Pages(self._planned())
         self._run = pages.run
         return pages
 
     def __aiter__(self) -> AsyncIterator[StoredPage]:
-        from fieldmouse.api.pages import AsyncPages
+        from fieldmouse.api.page_iterator import AsyncPages
 
         pages = AsyncPages(self._planned())
         self._run = pages.run

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fieldmouse.api.background import Background
-from fieldmouse.api.hatch import Hatch
-from fieldmouse.api.plan import Plan, plan_to_resume
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally
+from fieldmouse.api.page_stream import Background, Hatch
+from fieldmouse.api.planning import Plan, plan_to_resume
+from fieldmouse.config.sections import Order
+from fieldmouse.config.spellings import old_arguments
 from fieldmouse.errors import UsageError, typed
-from fieldmouse.records import Summary
-from fieldmouse.settings.order import Order
-from fieldmouse.settings.spellings import old_arguments
+from fieldmouse.storage.checkpoint import read_checkpoint
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.stats import Summary
 
 
 def plan_to_refresh(

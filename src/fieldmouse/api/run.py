@@ -7,15 +7,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fieldmouse.api.plan import Plan
+from fieldmouse.api.planning import Plan
 from fieldmouse.errors import StoppedAtOnce, StorageError
-from fieldmouse.records import Reading, Summary
+from fieldmouse.types.stats import Reading, Summary
 
 if TYPE_CHECKING:
-    from fieldmouse.agent import Life, Mercy
-    from fieldmouse.agent.audience import Audience
-    from fieldmouse.agent.build import OpenPart
-    from fieldmouse.agent.network import Joining
+    from fieldmouse.crawler.builder import OpenPart
+    from fieldmouse.crawler.cluster import Joining
+    from fieldmouse.crawler.crawler import Audience
+    from fieldmouse.crawler.retry_failed import Mercy
+    from fieldmouse.crawler.run import Life
 
 
 class LoopRunner(Protocol):
@@ -39,7 +40,7 @@ def run(
     `on_open` is called in the loop when everything is open. Signal handlers and other state of the process
     are left to the caller.
     """
-    from fieldmouse.agent import Life  # imports the whole crawler
+    from fieldmouse.crawler.run import Life  # imports the whole crawler
 
     home = plan.open()
     try:
@@ -62,7 +63,7 @@ def run(
 def _joining(plan: Plan) -> Joining | None:
     if not plan.boards:
         return None
-    from fieldmouse.agent.network import Joining
-    from fieldmouse.balancer.opening import open_board
+    from fieldmouse.cluster.client.connect import open_board
+    from fieldmouse.crawler.cluster import Joining
 
     return Joining(open_board(plan.boards, plan.crawl), plan.crawl)

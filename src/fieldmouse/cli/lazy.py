@@ -1,47 +1,50 @@
-"""Command group that imports a command only when it is used.
+"""Groups of commands that import a command only when it is used.
 
-`fieldmouse --help` must not wait for numpy. So a group holds only the name and the help line of each
-command, and derives the module: `crawl` is in `fieldmouse.cli.crawl`, and with the shelf `lab`, `lab run`
-is in `fieldmouse.cli.lab.run`. Each such module has a `command`.
+`fieldmouse --help` must not wait for numpy, so a group knows the name, the help line and the
+place (`module:attribute`) of each command. Other distributions add commands by entry points of
+the group `fieldmouse.commands`.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import click
 
 from fieldmouse.errors import UsageError
 
+Commands = Mapping[str, tuple[str, str]]
+"""Commands by name: where each is (`module:attribute`), and its help line."""
+
 
 class LazyGroup(click.Group):
-    """Group of commands: `verbs` maps names to help lines, `shelf` names the sub-package of their modules."""
+    """Group of commands, listed in sections and imported on use.
 
-    def __init__(self, *args: Any, verbs: Mapping[str, str], shelf: str = "", **kwargs: Any):
+    `plugins` names a group of entry points that add commands to the last section.
+    """
+
+    def __init__(self, *args: Any, sections: Mapping[str, Commands], plugins: str = "", **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._verbs = verbs
-        self._package = f"fieldmouse.cli.{shelf}" if shelf else "fieldmouse.cli"
-
-    def module_of(self, verb: str) -> str:
-        return f"{self._package}.{verb}"
+        self._sections = sections
+        self._own = {name: place for commands in sections.values() for name, (place, _) in commands.items()}
+        self._plugins = plugins
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._verbs)
+        return [*self._own, *(name for name, _ in self._added())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._verbs:
-            return None
-        command: click.Command = importlib.import_module(self.module_of(cmd_name)).command
-        return command
+        if cmd_name in self._own:
+            return _load(self._own[cmd_name])
+        return next((_load(place) for name, place in self._added() if name == cmd_name), None)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self._verbs:
-            path, near = ctx.command_path, difflib.get_close_matches(args[0], self._verbs, n=1)
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            path, near = ctx.command_path, difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             raise UsageError(
                 f"there is no command `{args[0]}`" + (f" in `{path}`" if ctx.parent else ""),
                 f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands",
@@ -49,5 +52,23 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._verbs.items()))
+        added = [(name, _load(place).get_short_help_str(80)) for name, place in self._added()]
+        last = list(self._sections)[-1]
+        for title, commands in self._sections.items():
+            rows = [(name, line) for name, (_, line) in commands.items()] + (added if title == last else [])
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def _added(self) -> Iterator[tuple[str, str]]:
+        if self._plugins:
+            from importlib.metadata import entry_points  # slow to import
+
+            for point in sorted(entry_points(group=self._plugins), key=lambda point: point.name):
+                if point.name not in self._own:
+                    yield point.name, point.value
+
+
+def _load(place: str) -> click.Command:
+    module, _, name = place.partition(":")
+    command: click.Command = getattr(import_module(module), name)
+    return command

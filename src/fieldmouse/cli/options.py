@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fieldmouse.api.asking import SETTING_OF
+from fieldmouse.api.planning import SETTING_OF
+from fieldmouse.config import spellings
+from fieldmouse.config import values as units
 from fieldmouse.errors import UsageError
-from fieldmouse.settings import spellings, units
 
 if TYPE_CHECKING:
-    from fieldmouse.reading import ReadingRoom, ReadingRooms
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.several_crawls import ReadingRooms
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,7 +90,8 @@ seed_redirects = click.option(
 
 def opened(directory: Path, others: tuple[Path, ...]) -> ReadingRoom | ReadingRooms:
     """Reader of the crawl in `directory`, together with those that `--with` names."""
-    from fieldmouse.reading import ReadingRoom, ReadingRooms
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.several_crawls import ReadingRooms
 
     return ReadingRooms([directory, *others]) if others else ReadingRoom(directory)
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fieldmouse.balancer.identity import command_of
-from fieldmouse.cli import voice
+from fieldmouse.cli import console
+from fieldmouse.cluster.client.identity import command_of
+from fieldmouse.config.sections import Order
+from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import typed
-from fieldmouse.figures import counted
-from fieldmouse.outcome import StoppedBy
+from fieldmouse.formatting import counted
 from fieldmouse.policy.retry import OF_HOSTS
-from fieldmouse.records import Reading, Summary
-from fieldmouse.settings import Settings
-from fieldmouse.settings.order import Order
+from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.stats import Reading, Summary
 
 WINDOW = 10.0
 """Seconds over which the speed is averaged."""
@@ -39,7 +39,7 @@ class Progress:
     ):
         self._polls, self._budget, self._network = polls, budget, network
         self._first: Reading | None = None
-        self._live = voice.LiveLine() if voice.on_terminal() else None
+        self._live = console.LiveLine() if console.on_terminal() else None
         self._every = every
         self._printed_at = 0.0
         self._recent: deque[tuple[float, int]] = deque()
@@ -53,10 +53,10 @@ class Progress:
             self._live.show(self.line(reading))
         elif self._every is not None and reading.at - self._printed_at >= self._every:
             self._printed_at = reading.at
-            voice.say(self.line(reading))
+            console.say(self.line(reading))
 
     def line(self, reading: Reading) -> str:
-        count, dropped = voice.number, reading.dropped + reading.obsolete
+        count, dropped = console.number, reading.dropped + reading.obsolete
         if self._polls:
             return self._line_of_polls(reading, self._first or reading)
         hosts = f"{counted(reading.front, 'host')} held" if self._network else counted(reading.hosts, "host")
@@ -69,7 +69,7 @@ class Progress:
         )
 
     def _line_of_polls(self, reading: Reading, first: Reading) -> str:
-        count, polls = voice.number, reading.polls - first.polls
+        count, polls = console.number, reading.polls - first.polls
         changed, gone = reading.changed - first.changed, reading.gone - first.gone
         useful = f"  {(changed + gone) / polls:.0%} useful" if polls else ""
         return (
@@ -82,8 +82,8 @@ class Progress:
         """Rate of polls, with the budget if there is one."""
         speed = self._speed()
         if self._budget is None:
-            return voice.rate(speed) if speed else "0/s"
-        return f"{voice.rate(speed)} of {budget(self._budget)}"
+            return console.rate(speed) if speed else "0/s"
+        return f"{console.rate(speed)} of {budget(self._budget)}"
 
     def _speed(self) -> float:
         (began, before), (ended, after) = self._recent[0], self._recent[-1]
@@ -99,7 +99,7 @@ def _rest(reading: Reading) -> str:
     seconds = reading.next_at - reading.at
     if seconds < 1.0:
         return ""
-    wait = voice.duration(round(seconds))
+    wait = console.duration(round(seconds))
     if reading.resting:
         return f"  waits {wait} for {counted(reading.resting, 'host')} that failed"
     return f"  next request in {wait}"
@@ -119,7 +119,7 @@ def shown(
 
 def budget(seconds: float | None) -> str:
     """Budget of one poll in `seconds`, as text."""
-    return "no rate limit" if seconds is None else voice.rate(1 / seconds)
+    return "no rate limit" if seconds is None else console.rate(1 / seconds)
 
 
 def beginning(settings: Settings, directory: str, order: Order | None) -> str:
@@ -133,74 +133,74 @@ def beginning(settings: Settings, directory: str, order: Order | None) -> str:
 
 def tell(summary: Summary, settings: Settings, directory: str, order: Order | None = None) -> None:
     """Print the summary of a crawl and a hint for the next command."""
-    count = voice.number
+    count = console.number
     if summary.refreshed is not None:
-        voice.say(f"{summary.refreshed}")
+        console.say(f"{summary.refreshed}")
         if summary.refreshed.useful_ratio is not None:
-            voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls found a change")
+            console.say(f"{summary.refreshed.useful_ratio:.0%} of the polls found a change")
         for reason, times in sorted(summary.refreshed.reasons.items(), key=lambda item: -item[1])[:6]:
-            voice.say(f"  {count(times):>7}  {reason}")
+            console.say(f"  {count(times):>7}  {reason}")
         for rest in summary.refreshed.resting[:6]:
-            voice.say(f"{rest}; its pages come first in the next round")
+            console.say(f"{rest}; its pages come first in the next round")
     speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
     # Earlier runs may have fetched pages; then only the time is of this run. The speed is rounded.
     first_run = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1
     # In a cluster most hosts have given pages to other agents, too, so their number is left out.
     hosts = f" from {counted(summary.giving_hosts, 'host')}" if summary.whole is None else ""
-    voice.say(
+    console.say(
         f"{counted(summary.pages, 'page')}{hosts},"
-        f" {voice.size(summary.bytes)}{', in' if first_run else '; this run took'}"
-        f" {voice.duration(summary.seconds)}{speed}"
+        f" {console.size(summary.bytes)}{', in' if first_run else '; this run took'}"
+        f" {console.duration(summary.seconds)}{speed}"
     )
     others = f"{count(summary.moved)} moved, {count(summary.refused)} refused, {count(summary.failed)} failed"
     if summary.whole is None:
-        voice.say(f"{counted(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting")
+        console.say(f"{counted(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting")
     else:  # waiting URLs belong to no agent
-        voice.say(f"{counted(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}")
+        console.say(f"{counted(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}")
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
-        voice.say(f"  {count(times):>7}  {reason}")
+        console.say(f"  {count(times):>7}  {reason}")
     for rule, links in summary.dropped_links.items():
-        voice.say(f"{counted(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
+        console.say(f"{counted(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
     for channel, changes in summary.untold.items():
         verb = "waits" if changes == 1 else "wait"
-        voice.say(f"{counted(changes, 'change')} {verb} to be sent by {channel} in the next run")
+        console.say(f"{counted(changes, 'change')} {verb} to be sent by {channel} in the next run")
     if summary.lost:
-        voice.say(
+        console.say(
             f"error: {counted(summary.lost, 'URL')} cannot be accounted for, which is a bug in fieldmouse"
         )
-        voice.hint(f"run `fieldmouse doctor {typed(directory)}` for details, and please report it")
+        console.hint(f"run `fieldmouse doctor {typed(directory)}` for details, and please report it")
     if summary.whole is not None:
-        voice.say(
+        console.say(
             f"all agents together: {counted(summary.whole.pages, 'page')},"
             f" {counted(summary.whole.seen, 'URL')} seen, {count(summary.whole.waiting)} waiting"
         )
-    voice.say(_ending(summary, settings))
+    console.say(_ending(summary, settings))
     if summary.exit in (3, 130) and summary.whole is not None:
         again = command_of(Path(directory))
         limit = {StoppedBy.PAGES: "--pages N", StoppedBy.TIME: "--time T"}.get(summary.stopped_by)
         if limit is not None:  # the limit counts from the start of the whole crawl
-            voice.hint(f"continue with a higher limit, or 0 for none, on each agent: `{again} {limit}`")
+            console.hint(f"continue with a higher limit, or 0 for none, on each agent: `{again} {limit}`")
         else:
-            voice.hint(f"continue with `{again}`")
+            console.hint(f"continue with `{again}`")
     elif summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
-        voice.hint(
+        console.hint(
             f"continue with `fieldmouse {again} {typed(directory)}`"
             f"{' and the same options' * (order is not None)}"
         )
     elif order is not None and summary.waiting:
-        voice.hint(f"fetch them, too, with `fieldmouse refresh {typed(directory)} --continue`")
+        console.hint(f"fetch them, too, with `fieldmouse refresh {typed(directory)} --continue`")
     elif order is not None:
-        voice.hint(f"see how fresh the copies are with `fieldmouse freshness {typed(directory)}`")
+        console.hint(f"see how fresh the copies are with `fieldmouse freshness {typed(directory)}`")
     elif summary.pages and summary.whole is not None:
-        voice.hint(
+        console.hint(
             f"search all agents' pages with `fieldmouse search {typed(directory)} --with OTHER-DIR WORDS`"
         )
     elif summary.pages:
-        voice.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
+        console.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
     if summary.whole is not None and not summary.exit and OF_HOSTS & summary.reasons.keys():
         again = command_of(Path(directory))
-        voice.hint(f"once the failed hosts are reachable again, run `{again} --retry-failed`")
+        console.hint(f"once the failed hosts are reachable again, run `{again} --retry-failed`")
 
 
 def _ending(summary: Summary, settings: Settings) -> str:
@@ -213,9 +213,9 @@ def _ending(summary: Summary, settings: Settings) -> str:
         case StoppedBy.PAGES:
             return f"stopped by the limit of {counted(settings.crawl.pages, 'page')}; {waiting}"
         case StoppedBy.TIME:
-            return f"stopped by the limit of {voice.duration(settings.crawl.time)}; {waiting}"
+            return f"stopped by the limit of {console.duration(settings.crawl.time)}; {waiting}"
         case StoppedBy.DISK:
-            return f"stopped: less than {voice.size(settings.storage.min_free)} free on the disk; {waiting}"
+            return f"stopped: less than {console.size(settings.storage.min_free)} free on the disk; {waiting}"
         case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
         case StoppedBy.DRAINED:

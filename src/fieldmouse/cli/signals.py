@@ -1,4 +1,4 @@
-"""Signal handlers of a crawl: stop in order, then stop at once.
+"""Signal handlers of a crawl, and long computations that Ctrl-C can interrupt.
 
 SIGINT (Ctrl-C), SIGTERM (`kill`, `timeout`, a stopped service) and SIGHUP (closed terminal) mean the same.
 The first signal prints a message at once and ends the crawl in order. The second ends it where it is, which
@@ -6,7 +6,10 @@ is no worse than a kill. Worker processes ignore these signals: the crawler deci
 
 The handlers are installed before the event loop starts and removed after it has ended, so that a signal never
 causes a traceback. Before that, while the crawl is planned, modules are loaded or the coordinator does not
-answer yet, there is no state to save: a signal simply ends the process (`heed_signals`).
+answer yet, there is no state to save: a signal simply ends the process.
+
+A compiled kernel does not react to signals. So it runs in a daemon thread, and the main thread, which can be
+interrupted, waits for it.
 """
 
 from __future__ import annotations

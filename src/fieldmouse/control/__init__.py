@@ -5,3 +5,5 @@ numbers of fetch workers, fits a model to the trace (`tracing`, `choosing`), app
 rule to the fetch pool, and stores predictions and results in the `controllog`.
 A crawl is complete without it: without a governor the rule is fixed.
 """
+
+from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Governor that learns a rule during the crawl: try, fit, solve, apply, measure.
+"""Governor that chooses how many fetch workers run at each buffer level.
 
-At first each number of fetch workers is tried for a while, the largest first, because
-a crawl begins with few hosts and the largest number finds the others soonest. Then the
-recent trace is fitted again and again, the cheapest rule is computed in a thread, and
-the fetch pool follows it. The prediction and the measured result are stored side by
-side in `control.log`.
-
-A good rule uses few numbers of fetch workers, so the others are soon missing from the trace. Their
-rates relative to the active numbers are remembered from when they were last seen: without
-that memory, two active numbers with equal rates would make all numbers look equal.
+At first each number of fetch workers is tried for a while, the largest first, because a crawl
+begins with few hosts and the largest number finds the others soonest. Then the recent trace is
+fitted again and again, the cheapest rule is computed in a thread, and the fetch pool follows
+it. The prediction and the measured result are stored side by side in `control.log`.
 """
 
 from __future__ import annotations
@@ -19,17 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fieldmouse.aside import Aside
+from fieldmouse.aio import Aside
 from fieldmouse.clock import Clock
-from fieldmouse.control.controllog import ControlLog, Decision, Period
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.control.control_log import ControlLog, Decision, Period
 from fieldmouse.control.gauge import Fare
-from fieldmouse.control.pagetrace import PageTrace, Rows
+from fieldmouse.control.page_trace import PageTrace, Rows
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.choosing import Chosen
+    from fieldmouse.control.rule_choice import Chosen
     from fieldmouse.queueing.model.model import Cost
+
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +211,7 @@ class Governor:
 
 def _choose(habits: Habits, rows: Rows, since: float, rates: dict[int, float]) -> Chosen:
     # Imported only when needed, and in the thread: the solvers load a compiler.
-    from fieldmouse.control.choosing import choose
+    from fieldmouse.control.rule_choice import choose
 
     return choose(
         rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates
@@ -222,3 +220,44 @@ def _choose(habits: Habits, rows: Rows, since: float, rates: dict[int, float]) -
 
 def _why(chosen: Chosen) -> str:
     return f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
+
+
+def rule_of(settings: Settings) -> Thresholds:
+    """The initial number of fetch workers at each buffer level."""
+    control = settings.control
+    if control.mode == "thresholds":
+        return Thresholds(control.robots, control.limits)
+    return Thresholds((settings.fetch.concurrency,))
+
+
+def cost_of(settings: Settings) -> Cost:
+    # Imported only when needed: the solvers load a compiler.
+    from fieldmouse.queueing.model.model import Cost
+
+    asked = settings.cost
+    return Cost(
+        loss=asked.loss,
+        obs=asked.obsolete,
+        sojourn=asked.response,
+        robots=asked.robots,
+        star=asked.starvation,
+    )
+
+
+def governor_of(
+    home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, obey: Callable[[Thresholds], None]
+) -> Governor | None:
+    """The governor that changes the rule during the crawl; None if the rule is fixed."""
+    control = settings.control
+    if control.mode != "auto":
+        return None
+    habits = Habits(
+        capacity=settings.buffer.pages,
+        modes=control.candidates(settings.fetch.concurrency),
+        cost=cost_of(settings),
+        every=control.every,
+        pages=control.pages,
+        explore=control.explore,
+        memory=control.memory,
+    )
+    return Governor(habits=habits, trace=trace, clock=clock, obey=obey, book=ControlLog(home / "control.log"))

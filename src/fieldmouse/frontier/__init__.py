@@ -34,8 +34,10 @@ superseded files. After a kill, each log is cut back to the note. Then each URL 
 one of three places (ready, queued, online), or it is done; `lookout` finds out which.
 """
 
+from __future__ import annotations
+
+from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.moment import FrontierState, sealed_frontier
-from fieldmouse.frontier.opening import open_frontier
+from fieldmouse.frontier.state import FrontierState, sealed_frontier
 
 __all__ = ["Frontier", "FrontierState", "open_frontier", "sealed_frontier"]

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.frontier.hostqueues import HostQueues
-from fieldmouse.frontier.ready import Item
-from fieldmouse.frontier.witness import Nobody, Witness
-from fieldmouse.policy.distribution import Distribution
-from fieldmouse.records import HostState
+from fieldmouse.frontier.decision_log import Nobody, Witness
+from fieldmouse.frontier.queues.ready import Item
+from fieldmouse.frontier.queues.virtualizer import HostQueues
+from fieldmouse.policy.distribution.registry import Distribution
+from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
 _MOVES = 2000  # per call: a few milliseconds

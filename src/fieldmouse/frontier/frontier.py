@@ -14,18 +14,18 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Sealed, make_directory
+from fieldmouse.frontier.decision_log import Witness
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.holding import Holding
-from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.parts import Books, FrontierParts
-from fieldmouse.frontier.resting import Resting
-from fieldmouse.frontier.tickets import Tickets
-from fieldmouse.frontier.witness import Witness
+from fieldmouse.frontier.in_flight import Holding, Resting, Tickets
+from fieldmouse.frontier.state import Books, FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link, Reason, Ticket
-from fieldmouse.summary import HostRest
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.storage.checkpoint import Sealed
+from fieldmouse.storage.fsync import make_directory
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Errand, Link, Ticket
+from fieldmouse.types.stats import HostRest
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers

@@ -7,30 +7,117 @@ for long, or another agent is nearer.
 
 Invariant: a ticket is online, resting, with a fetch worker, or fetched and not settled. Until it is
 settled we owe the coordinator an outcome for it, under the epoch of its host's lease. No outcome is
-owed for polls (`leasedpolls`): they only need the host.
+owed for polls: they only need the host.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+import msgspec
+import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Sealed, make_directory
-from fieldmouse.frontier.landlord import Landlord, SettledUrl
-from fieldmouse.frontier.leasedpolls import LeasedPolls, polls_by_host
-from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.owed import OwedTickets
-from fieldmouse.frontier.parts import Books, FrontierParts
-from fieldmouse.frontier.settledhere import SettledHere
-from fieldmouse.frontier.tenancy import Tenancies
+from fieldmouse.frontier.host_leases import LeasedPolls, Tenancies, polls_by_host
+from fieldmouse.frontier.protocol import Landlord, SettledUrl
+from fieldmouse.frontier.seen.sieve import DiskSieve
+from fieldmouse.frontier.state import Books, FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link, OutcomeKind, Ticket
-from fieldmouse.summary import HostRest
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.storage.checkpoint import Sealed
+from fieldmouse.storage.fsync import make_directory
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Errand, Link, Ticket
+from fieldmouse.types.stats import HostRest
 from fieldmouse.url import Host, host_of, key_of
+
+
+class OwedTicket(NamedTuple):
+    """A URL, and the lease under which its outcome is owed."""
+
+    link: Link
+    host: Host
+    epoch: int
+    key: int
+
+
+class OwedTickets:
+    """Tickets without duplicates: a URL granted again while in flight keeps its ticket."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, OwedTicket] = {}
+        self._numbers: dict[int, int] = {}
+        self._last = 0
+
+    def __iter__(self) -> Iterator[OwedTicket]:
+        return iter(self._by_number.values())
+
+    def next_number(self) -> int:
+        """Return an unused number."""
+        self._last += 1
+        return self._last
+
+    def add(self, link: Link, host: Host, epoch: int, key: int) -> int:
+        """Add a ticket; returns its number."""
+        number = self._numbers[key] = self.next_number()
+        self._by_number[number] = OwedTicket(link, host, epoch, key)
+        return number
+
+    def is_flying(self, key: int, epoch: int) -> bool:
+        """Whether that URL is owed already; if so, it now counts under this epoch."""
+        number = self._numbers.get(key)
+        if number is not None:
+            self._by_number[number] = self._by_number[number]._replace(epoch=epoch)
+        return number is not None
+
+    def link(self, number: int) -> Link:
+        return self._by_number[number].link
+
+    def strike(self, number: int) -> OwedTicket | None:
+        """Remove a ticket; None if it was not owed."""
+        owed = self._by_number.pop(number, None)
+        if owed is not None:
+            del self._numbers[owed.key]
+        return owed
+
+
+class SettledHere:
+    """Set of settled keys. No key leaves the sieve; keys of retried URLs are kept beside it until settled
+    again."""
+
+    def __init__(self, sieve: DiskSieve[Link], key_seed: int, forgiven: Collection[int]):
+        self._sieve, self._key_seed, self._forgiven = sieve, key_seed, set(forgiven)
+
+    def __len__(self) -> int:
+        return self._sieve.seen - len(self._forgiven)
+
+    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+        """Split links into those that are settled here and those that are not.
+
+        Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
+        """
+        keys = [key_of(link.url, self._key_seed) for link in links]
+        done_here, new = list[Link](), list[Link]()
+        for link, key, is_settled in zip(links, keys, self._sieve.knows(keys), strict=True):
+            if key in self._forgiven:
+                new.append(msgspec.structs.replace(link, forgiven=True))
+            else:
+                (done_here if is_settled else new).append(link)
+        return done_here, new
+
+    def add(self, urls: Sequence[SettledUrl]) -> None:
+        keys = [url.key for url in urls]
+        self._sieve.learn(np.array(keys, np.uint64))
+        self._forgiven.difference_update(keys)
+
+    def take_back(self, keys: Sequence[int]) -> None:
+        """Mark these as no longer settled."""
+        self._forgiven.update(keys)
+
 
 LONG = 20.0
 """Seconds of rest above which a host goes back to the coordinator."""

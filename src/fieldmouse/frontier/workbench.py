@@ -22,7 +22,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from fieldmouse.records import HostState
+from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
 

@@ -14,3 +14,5 @@ time: the id of the change, or a hash of the ids where several changes go out to
 that a notice is the same after a kill: a notice below the maximum size is sent only
 when a checkpoint holds the offset where it ends.
 """
+
+from __future__ import annotations

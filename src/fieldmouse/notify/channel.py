@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.crawldir.news import Change
-from fieldmouse.visible import visible
+from fieldmouse.sanitize import visible
+from fieldmouse.storage.changes import Change
 
 LONGEST_TITLE = 300
 

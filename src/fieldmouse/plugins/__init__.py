@@ -13,3 +13,5 @@ Each is named `package.module:name` (`fieldmouse.named`) in the section `[plugin
 result of that call and is named in an error; it never stops the crawl. Reading a crawl
 directory loads no plug-ins.
 """
+
+from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from fieldmouse.plugins.call import BadAnswer, kind_of
+from fieldmouse.plugins.runner import BadAnswer, kind_of
 
 
 def _to_dict(thing: object) -> dict[object, object]:

@@ -4,3 +4,5 @@ A policy is pure and synchronous: no clock, no socket, no disk, no global random
 float, randomness as a generator, observations as values. The solver evaluates it, the lab simulates it and
 the live crawl follows it.
 """
+
+from __future__ import annotations

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldmouse.policy.opinion import reached
-from fieldmouse.records import HostState, Reason
+from fieldmouse.policy.outage import reached
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import Reason
 
 LONGEST_DELAY = 365 * 86400.0  # seconds; longer requests mean "never" and get this cap
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldmouse.records import HostState, Link, Reason
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Link
 
 
 @dataclass(frozen=True, slots=True)

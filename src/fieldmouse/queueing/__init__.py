@@ -15,3 +15,5 @@ finds the rule with the least cost.
 Each folder imports only those before it: `model`, `simulate`, `solve`, `optimise`; `fit` needs
 only `model`. Everything here is pure and needs only numpy; kernels are compiled if numba is available.
 """
+
+from __future__ import annotations

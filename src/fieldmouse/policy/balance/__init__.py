@@ -18,3 +18,5 @@ arrays) and uncompiled in a live agent (on lists, through `balancer`). Randomnes
 normal
 numbers. Learned data of a host travels with it as a `triprow`, keyed by agent name.
 """
+
+from __future__ import annotations

@@ -16,15 +16,36 @@ from numpy.random import Generator
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
+from fieldmouse.policy.balance.agent_load import AgentPace
+from fieldmouse.policy.balance.baselines import (
+    PATIENCE,
+    Patience,
+    Ring,
+    better_of_two,
+    delegate,
+    shortest_delay,
+)
+from fieldmouse.policy.balance.host_row import TripRow
 from fieldmouse.policy.balance.kalman import THESIS, Filtering, least_drawn
-from fieldmouse.policy.balance.nearness import PATIENCE, Patience, delegate
-from fieldmouse.policy.balance.outlook import SURPRISES, expected_trip, surprised, usual_of_all, worthiest
-from fieldmouse.policy.balance.pace import AgentPace
-from fieldmouse.policy.balance.priced import NOTHING, PRICING, WELL_KNOWN, Pricing, cheapest, reprice
-from fieldmouse.policy.balance.ring import Ring
-from fieldmouse.policy.balance.sharing import SHARING, Sharing, fullness, share_price
-from fieldmouse.policy.balance.triprow import TripRow
+from fieldmouse.policy.balance.priced import (
+    NOTHING,
+    PRICING,
+    SHARING,
+    WELL_KNOWN,
+    Pricing,
+    Sharing,
+    cheapest,
+    fullness,
+    reprice,
+    share_price,
+)
+from fieldmouse.policy.balance.prior import (
+    SURPRISES,
+    expected_trip,
+    surprised,
+    usual_of_all,
+    worthiest,
+)
 
 _ANY = 1e6
 """Variance of an unknown value: the first visit determines the mean."""

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from fieldmouse.policy.distribution.compact import HostFigures, HostLine
-from fieldmouse.policy.distribution.tally import Tally
+from fieldmouse.policy.distribution.host_counts import HostFigures, HostLine, Tally
 
 H = TypeVar("H", bound=Hashable)
 

@@ -11,3 +11,5 @@ fullest subset that fits stays (`subset`), and fits the others in elsewhere. Tha
 `moves`,
 which repacks with few moved sites.
 """
+
+from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.change.belief import Beliefs
+from fieldmouse.policy.change import Beliefs
 
 Reals = npt.NDArray[np.float64]
 Hosts = npt.NDArray[np.integer]

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.change.belief import Beliefs
-from fieldmouse.policy.change.population import blocks, population, posterior
-from fieldmouse.policy.polling.curve import slope, slotted
+from fieldmouse.policy.change import Beliefs, blocks, population, posterior
+from fieldmouse.policy.polling.allocation import sell, slope, slotted
 from fieldmouse.policy.polling.interface import Hosts, Reals, State, Stateless
-from fieldmouse.policy.polling.market import sell
-from fieldmouse.policy.polling.uniform import in_shares
+from fieldmouse.policy.polling.policies import in_shares
 
 LEVELS = 24
 REACH = 300.0

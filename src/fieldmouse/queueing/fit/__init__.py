@@ -6,3 +6,5 @@ moments, `mapem` by likelihood); service and lifetime by `phfit` (`hypererlang`,
 how
 far to trust the result.
 """
+
+from __future__ import annotations

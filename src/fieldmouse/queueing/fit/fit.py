@@ -16,7 +16,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.queueing.fit.arrivalfit import Unseen, fit_modes, robots
+from fieldmouse.queueing.fit.arrivals import (
+    CUT_OFTEN,
+    LAGS,
+    ArrivalStream,
+    ModeFit,
+    Seen,
+    Unseen,
+    fit_mode,
+    fit_modes,
+    robots,
+    streams,
+)
 from fieldmouse.queueing.fit.goodness import (
     NOTICEABLE,
     FittedPart,
@@ -28,14 +39,12 @@ from fieldmouse.queueing.fit.goodness import (
     portmanteau,
     textbook_chance,
 )
-from fieldmouse.queueing.fit.intervals import ArrivalStream, Seen, streams
-from fieldmouse.queueing.fit.modefit import CUT_OFTEN, LAGS, ModeFit, fit_mode
-from fieldmouse.queueing.fit.phfit import FitError, Law, Method, law_of
+from fieldmouse.queueing.fit.phase_type_fit import FitError, Law, Method, law_of
 from fieldmouse.queueing.fit.trace import Trace
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Admission, Model
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray
 
 LARGEST_ORDERED = 100_000
 """Ways in which a full buffer can have aged, above which lifetimes are kept exponential, to be solvable."""

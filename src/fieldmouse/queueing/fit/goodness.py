@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.validation import FloatArray
 
 DOUBTFUL = 0.01
 """Chance at which a part is said not to hold."""

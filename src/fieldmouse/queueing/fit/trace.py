@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.entries import FloatArray, IntArray
+from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
 
 class TraceError(FieldmouseError):

@@ -4,3 +4,5 @@
 them together, `modelfile` reads a model from JSON, `chain` is a model under a rule, `measures` are its
 results. `entries` validates the numbers. Nothing here depends on how a model is solved or fitted.
 """
+
+from __future__ import annotations

@@ -1,21 +1,197 @@
-"""Four ways to define arrivals for each number of fetch workers (section 2 of Avrachenkov et al. 2011).
-
-Each gives arrivals by number of fetch workers, all over the same phases, so that the
-phase is kept when fetch workers are started or stopped.
-"""
+"""Batch Markovian arrival processes, and four ways to define one for each number of fetch workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldmouse.queueing.model import bmap, entries
-from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import FloatArray, ModelError
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.model import validation
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import ROUNDING, FloatArray, IntArray, ModelError
+
+
+class Groups(NamedTuple):
+    """Batches as they came: when, and how many pages each."""
+
+    at: FloatArray
+    sizes: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class BatchArrivals:
+    """
+    >>> pages = BatchArrivals(D=([[-4.0]], [[3.0]], [[1.0]]))
+    >>> round(pages.group_rate, 9), round(pages.rate, 9)
+    (4.0, 5.0)
+    """
+
+    D: tuple[FloatArray, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "D", sound(self.D))
+
+    @classmethod
+    def poisson(cls, rate: float) -> BatchArrivals:
+        return cls((np.array([[-rate]]), np.array([[rate]])))
+
+    @property
+    def phases(self) -> int:
+        return len(self.D[0])
+
+    @property
+    def largest(self) -> int:
+        """Most pages that can come at once."""
+        return max(k for k, D in enumerate(self.D) if k and D.any())
+
+    @cached_property
+    def generator(self) -> FloatArray:
+        return validation.frozen(sum(self.D, np.zeros_like(self.D[0])))
+
+    @cached_property
+    def theta(self) -> FloatArray:
+        """Share of time in each phase."""
+        return validation.frozen(stationary(self.generator))
+
+    @property
+    def rate(self) -> float:
+        """Pages in a unit of time: the fundamental rate."""
+        return float(sum(k * (self.theta @ D).sum() for k, D in enumerate(self.D)))
+
+    @property
+    def group_rate(self) -> float:
+        """Batches in a unit of time."""
+        return float(sum((self.theta @ D).sum() for D in self.D[1:]))
+
+    @property
+    def batch_mean(self) -> float:
+        return self.rate / self.group_rate
+
+    @cached_property
+    def intervals(self) -> PhaseType:
+        """The law of the time between two successive batches."""
+        after = self.theta @ self.marks
+        return PhaseType(after / after.sum(), self.D[0])
+
+    @property
+    def variance(self) -> float:
+        """Of the time between two successive batches."""
+        return self.intervals.variance
+
+    @property
+    def correlation(self) -> float:
+        """Between an interval and the next."""
+        return self.lag_correlation(1)
+
+    def lag_correlation(self, k: int) -> float:
+        """Between an interval and the k-th after it."""
+        mean = self.intervals.mean
+        expected = np.linalg.solve(-self.D[0], np.ones(self.phases)) - mean
+        for _ in range(k):
+            expected = np.linalg.solve(-self.D[0], self.marks @ expected)
+        # theta / group_rate is the start of an interval, weighted by its length.
+        return float(self.theta @ expected / self.group_rate / self.variance)
+
+    @cached_property
+    def marks(self) -> FloatArray:
+        """Rates of all changes of phase that bring pages: D(1) - D[0]."""
+        return validation.frozen(sum(self.D[1:], np.zeros_like(self.D[0])))
+
+    def scaled(self, r: float) -> BatchArrivals:
+        """The same stream, r times as fast."""
+        return BatchArrivals(tuple(r * D for D in self.D))
+
+    def sample(self, rng: np.random.Generator, groups: int) -> Groups:
+        """Draw `groups` batches, with the clock starting at a batch of the stationary stream."""
+        at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
+        start = int(rng.choice(self.phases, p=self.intervals.alpha))
+        _walk(self.ladder(self.largest), start, rng, at, sizes)
+        return Groups(at, sizes)
+
+    def ladder(self, largest: int) -> FloatArray:
+        """For each phase the rates of all ways on, summed up; rung r brings r // phases pages and leads
+        to phase r % phases, with batches of up to `largest` pages."""
+        n = self.phases
+        rates = np.zeros((n, (largest + 1) * n))
+        for k, D in enumerate(self.D[: self.largest + 1]):
+            rates[:, k * n : (k + 1) * n] = D if k else np.where(np.eye(n), 0.0, D)
+        return np.asarray(rates.cumsum(axis=1))
+
+
+def sound(D: object, who: str = "") -> tuple[FloatArray, ...]:
+    """D[0], D[1], ..., checked and freed of rounding; raises a `ModelError` that names the wrong entry."""
+    if not isinstance(D, Sequence) or isinstance(D, str) or len(D) < 2:
+        raise ModelError(f"{who or 'a stream'} needs a list of at least two matrices, D0 and D1".strip())
+    name = f"{who}, D" if who else "D"
+    first = validation.matrix(D[0], f"{name}0")
+    rest = [validation.matrix(found, f"{name}{k}", len(first)) for k, found in enumerate(D[1:], 1)]
+    for k, found in enumerate(rest, 1):
+        validation.nonnegative(found, f"{name}{k}")
+    if not any(found.any() for found in rest):
+        raise ModelError(f"{who or 'the stream'} brings no page: every entry of D1, D2, ... is 0")
+    validation.generator_signs(first, f"{name}0")
+    sums = first.sum(axis=1) + sum(found.sum(axis=1) for found in rest)
+    for i, total in enumerate(sums):
+        if abs(total) > ROUNDING * -first[i, i]:
+            raise ModelError(
+                f"{name}0[{i}][{i}] is {validation.show(first[i, i])}: row {i} of D0 + D1 + ... must sum to 0, "
+                f"and sums to {validation.show(total)}"
+            )
+    first[np.diag_indices_from(first)] -= sums
+    jumps = (first > 0) | np.any([found > 0 for found in rest], axis=0)
+    for i, j in np.argwhere(~validation.reach(jumps)):
+        raise ModelError(
+            f"{who or 'the stream'} never gets from phase {i} to phase {j}: "
+            "every phase must lead to every other"
+        )
+    return tuple(validation.frozen(found) for found in (first, *rest))
+
+
+def stationary(generator: FloatArray) -> FloatArray:
+    """Share of time in each state, without a subtraction (Grassmann, Taksar and Heyman 1985)."""
+    rates = np.where(np.eye(len(generator)), 0.0, generator)
+    for last in range(len(rates) - 1, 0, -1):
+        rates[:last, last] /= rates[last, :last].sum()
+        rates[:last, :last] += np.outer(rates[:last, last], rates[last, :last])
+    share = np.ones(len(rates))
+    for state in range(1, len(rates)):
+        share[state] = share[:state] @ rates[:state, state]
+    return np.asarray(share / share.sum())
+
+
+@compiled
+def climb(ladder: FloatArray, phase: int, rng: np.random.Generator) -> int:
+    """A rung drawn by its rate."""
+    row = ladder[phase]
+    thrown = rng.random() * row[-1]
+    low, high = 0, len(row) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if row[middle] > thrown:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def _walk(ladder: FloatArray, phase: int, rng: np.random.Generator, at: FloatArray, sizes: IntArray) -> None:
+    phases = len(ladder)
+    now = 0.0
+    for n in range(len(at)):
+        size = 0
+        while size == 0:
+            now += rng.standard_exponential() / ladder[phase, -1]
+            rung = climb(ladder, phase, rng)
+            size, phase = rung // phases, rung % phases
+        at[n] = now
+        sizes[n] = size
 
 
 def independent(robots: Sequence[BatchArrivals]) -> dict[int, BatchArrivals]:
@@ -70,9 +246,12 @@ def marked(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> dict[int,
     What a robot called back would have brought is only a change of phase. The paper
     holds this one to be the most realistic: robots may depend on each other.
     """
-    first = entries.matrix(np.asarray(D0), "D0")
+    first = validation.matrix(np.asarray(D0), "D0")
     brought = [
-        [entries.matrix(np.asarray(D), f"robot {robot}, D{k}", len(first)) for k, D in enumerate(batches, 1)]
+        [
+            validation.matrix(np.asarray(D), f"robot {robot}, D{k}", len(first))
+            for k, D in enumerate(batches, 1)
+        ]
         for robot, batches in enumerate(per_robot, 1)
     ]
     nothing = np.zeros_like(first)
@@ -87,7 +266,7 @@ def marked(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> dict[int,
 def given(modes: Mapping[int, BatchArrivals | Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
     """Model 4: D[0], D[1], ... for each number of robots, as they were measured or made up."""
     return {
-        robots: D if isinstance(D, BatchArrivals) else BatchArrivals(bmap.sound(D, f"mode {robots}"))
+        robots: D if isinstance(D, BatchArrivals) else BatchArrivals(sound(D, f"mode {robots}"))
         for robots, D in modes.items()
     }
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.queueing.model.chain import Chain
-from fieldmouse.queueing.model.entries import FloatArray, ModelError
-from fieldmouse.queueing.model.model import Cost
+from fieldmouse.queueing.model.model import Chain, Cost
+from fieldmouse.queueing.model.validation import FloatArray, ModelError
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,3 +5,5 @@ work by
 `reduction`), and searches locally otherwise (`search`; `descent`, by simulation). `decision` computes
 the cost of the best rule of any kind, a lower bound for all rules by level.
 """
+
+from __future__ import annotations

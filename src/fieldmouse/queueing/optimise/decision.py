@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.chain import streams
-from fieldmouse.queueing.model.entries import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model import Cost, Model, streams
+from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.optimise.reduction import rates
-from fieldmouse.queueing.solve.journey import journey, welcomed
+from fieldmouse.queueing.solve.waiting_page import journey, welcomed
 
 MOST_STATES = 1500
 ROUNDS = 100

@@ -15,12 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmouse.queueing.model.chain import states, streams
-from fieldmouse.queueing.model.entries import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model import Cost, Model, states, streams
+from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.optimise.reduction import all_rules, rates
-from fieldmouse.queueing.solve.journey import journey, welcomed
 from fieldmouse.queueing.solve.solve import solve
+from fieldmouse.queueing.solve.waiting_page import journey, welcomed
 
 MOST = 1_000_000
 """Rules that are solved together: some seconds, and a few hundred megabytes."""

@@ -1,28 +1,82 @@
-"""Optimal rule for given cost weights or bounds, and the Pareto front of all rules.
+"""Optimal threshold rules: the cheapest one, and the best within bounds.
 
-The cost J adds up unlike things, and its weights are a matter of opinion. So there
-are three questions: which rule costs least under given weights; which has least of
-one measure while others keep within bounds (and what a bound costs: its
-multiplier, which is the weight that would have led there); and which rules are not
-beaten in everything at once.
+Small models are solved for every rule. Larger ones are searched downhill, by exact solution or by simulation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.entries import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.model.measures import Measures
+from fieldmouse.queueing.model.measures import Measures, cost
+from fieldmouse.queueing.model.measures import cost as cost_of
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.ph import PhaseType
-from fieldmouse.queueing.optimise.landscape import Landscape, chosen_modes, is_small, landscape
-from fieldmouse.queueing.optimise.search import downhill, written_out
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
+from fieldmouse.queueing.optimise.landscape import ByLevel, Landscape, chosen_modes, is_small, landscape
+from fieldmouse.queueing.simulate import Simulated, simulate
 from fieldmouse.queueing.solve.solve import solve
+
+Limits = tuple[int, ...]
+"""Of all modes but the smallest, the largest first; -1 is a mode that is not used."""
+
+
+def downhill(
+    model: Model, weights: Cost, robots: tuple[int, ...], starts: Iterable[Limits]
+) -> tuple[Limits, float, int]:
+    """The best limits on any walk, their cost, and how many rules were looked at; robots fall."""
+    seen: dict[Limits, float] = {}
+
+    def height(limits: Limits) -> float:
+        if limits not in seen:
+            seen[limits] = cost(solve(model, written_out(robots, limits, model.top)), weights)
+        return seen[limits]
+
+    ends = [_walk_downhill(start, height, model.top) for start in starts]
+    best = min(ends, key=lambda end: (height(end), end))
+    return best, height(best), len(seen)
+
+
+def written_out(robots: tuple[int, ...], limits: Limits, top: int) -> ByLevel:
+    by_level: list[int] = []
+    for mode, limit in zip(robots, (*limits, top), strict=True):
+        by_level += [mode] * (limit + 1 - len(by_level))
+    return ByLevel(tuple(by_level))
+
+
+def _walk_downhill(here: Limits, height: Callable[[Limits], float], top: int) -> Limits:
+    while True:
+        there = next((near for near in _near(here, top) if height(near) < height(here)), None)
+        if there is None:
+            return here
+        here = there
+
+
+def _near(limits: Limits, top: int) -> Iterator[Limits]:
+    """Limits from `first` to `last` moved together, the others pushed aside where they are in the way."""
+    step = 1
+    while 2 * step <= top:
+        step *= 2
+    while step:
+        for first in range(len(limits)):
+            for last in range(first, len(limits)):
+                for move in (-step, step):
+                    moved = list(limits)
+                    for k in range(first, last + 1):
+                        moved[k] = min(top, max(-1, limits[k] + move))
+                    for k in range(first):
+                        moved[k] = min(moved[k], moved[first])
+                    for k in range(last + 1, len(moved)):
+                        moved[k] = max(moved[k], moved[last])
+                    if tuple(moved) != limits:
+                        yield tuple(moved)
+        step //= 2
+
 
 TIE = 1e-12
 """Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins."""
@@ -251,3 +305,52 @@ def _first(ground: Landscape, values: FloatArray, among: IntArray) -> int:
         return int((peaks >= 0).sum()), tuple(int(peak) for peak in peaks[::-1])
 
     return min((int(rule) for rule in tied), key=plainness)
+
+
+def descend(model: Model, cost: Cost, events: int, seed: int, modes: Sequence[int] | None = None) -> Optimum:
+    """Like `optimise`, by simulations of `events` events each."""
+    played: dict[ByLevel, Simulated] = {}
+
+    def J(robots: tuple[int, ...], limits: Limits) -> float:
+        rule = _by_level(robots, limits, model.top)
+        if rule not in played:
+            played[rule] = simulate(model, rule, events, np.random.default_rng(seed))
+        return cost_of(played[rule], cost)
+
+    found = []
+    for start in optimise(_forgetful(model), cost, modes).subsets:
+        here, value = start.limits, J(start.robots, start.limits)
+        while True:
+            ways = {limits: J(start.robots, limits) for limits in _next_to(here, model.top)}
+            best = min(ways, key=ways.__getitem__, default=here)
+            if not ways or ways[best] >= value:
+                break
+            here, value = best, ways[best]
+        found.append(Choice(start.robots, here, value))
+    worth = [choice for choice in found if not np.isnan(choice.J)]
+    if not worth:
+        raise ModelError("no page was served in any run", "check the model, or play more events")
+    winner = min(worth, key=lambda choice: choice.J)
+    measures = played[_by_level(winner.robots, winner.limits, model.top)]
+    return Optimum(
+        winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False
+    )
+
+
+def _forgetful(model: Model) -> Model:
+    """The model with an exponential lifetime of the same mean."""
+    if model.lifetime.is_exponential:
+        return model
+    return dataclasses.replace(model, lifetime=PhaseType.exponential(model.lifetime.rate))
+
+
+def _next_to(limits: Limits, top: int) -> Iterator[Limits]:
+    for i, limit in enumerate(limits):
+        for moved in (limit - 1, limit + 1):
+            way = (*limits[:i], moved, *limits[i + 1 :])
+            if 0 <= moved <= top and list(way) == sorted(way):
+                yield way
+
+
+def _by_level(robots: tuple[int, ...], limits: Limits, top: int) -> ByLevel:
+    return ByLevel(tuple(robots[sum(limit < level for limit in limits)] for level in range(top + 1)))

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.compiled import compiled
-from fieldmouse.queueing.model.entries import FloatArray, IntArray
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray, IntArray
 from fieldmouse.queueing.solve.stationary import HUGE, passage, shares
 
 

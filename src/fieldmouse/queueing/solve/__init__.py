@@ -4,3 +4,5 @@
 `dense` for small systems, and `coordinates`, which keep it small). `stationary` reduces
 chains; `journey` and `wayfarer` follow one page, and `sojourn` computes distributions of its stay.
 """
+
+from __future__ import annotations

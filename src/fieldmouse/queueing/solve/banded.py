@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse.compiled import compiled
-from fieldmouse.queueing.model.chain import Chain
-from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.model.model import Chain
+from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.stationary import band_weights
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.compiled import compiled
-from fieldmouse.queueing.model.entries import IntArray
-from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import IntArray
 
 Array = NDArray[Any]
 """Floats, or complex numbers where a lifetime's rates have complex eigenvalues."""

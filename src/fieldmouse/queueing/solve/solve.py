@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse.queueing.model.chain import Chain, chain
-from fieldmouse.queueing.model.entries import FloatArray, ModelError
 from fieldmouse.queueing.model.measures import Measures, Stay, measures
-from fieldmouse.queueing.model.model import METHODS, Method, Model, Rule
-from fieldmouse.queueing.simulate.simulate import simulate
-from fieldmouse.queueing.solve import banded, wayfarer
-from fieldmouse.queueing.solve.journey import journey, welcomed
+from fieldmouse.queueing.model.model import METHODS, Chain, Method, Model, Rule, chain
+from fieldmouse.queueing.model.validation import FloatArray, ModelError
+from fieldmouse.queueing.simulate import simulate
+from fieldmouse.queueing.solve import banded, waiting_page
 from fieldmouse.queueing.solve.ordered import Ordered
+from fieldmouse.queueing.solve.waiting_page import journey, welcomed
 
 EVENTS = 2_000_000
 """How long a simulation is unless told otherwise."""
@@ -52,7 +51,7 @@ def solve(
 def _ordered(found: Chain) -> Measures:
     ordered = Ordered(found)
     share, fades, x = ordered.solve()
-    served, obsolete = wayfarer.stays(ordered, x)
+    served, obsolete = waiting_page.stays(ordered, x)
     return measures(found, share, fades, served, obsolete, "ordered")
 
 

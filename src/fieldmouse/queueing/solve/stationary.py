@@ -8,8 +8,8 @@ diagonal of a generator is never read: it follows from the other entries.
 
 from __future__ import annotations
 
-from fieldmouse.compiled import compiled
-from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.model.validation import FloatArray
 
 HUGE = 1e200
 """Weights past this are scaled down: in a buffer of a thousand pages they would leave the doubles."""

@@ -1,0 +1,278 @@
+"""Plan of a cluster agent: settings of the crawl from the coordinator, merged with those of the machine.
+
+The key secret, scope and settings belong to the crawl: the first agent writes them to the coordinator, the
+others read them from there. Each machine sets its own resources (concurrency, memory, disk, addresses).
+Settings that could harm a machine (code, private addresses, no certificate check, no robots.txt) are taken
+from the coordinator only if the machine has the same value: `settings.deciders` has the rule of each
+setting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fieldmouse import __version__
+from fieldmouse.api import planning
+from fieldmouse.api.planning import Plan, check
+from fieldmouse.cluster.client.connect import charter_of, crawls_of, open_board
+from fieldmouse.cluster.client.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
+from fieldmouse.cluster.client.identity import is_agent, read_origin
+from fieldmouse.cluster.coordinator import Board, Charter
+from fieldmouse.cluster.decoding import MOST_CHARTER
+from fieldmouse.cluster.errors import REMEDY
+from fieldmouse.config import settings_file, spellings
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.shared_settings import Decider, decider, parse_published, published
+from fieldmouse.config.toml_format import written
+from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
+from fieldmouse.formatting import listed
+from fieldmouse.storage.directory import CrawlDir
+
+COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
+"""Environment variable instead of `--coordinator`: `ps` does not show a password in it."""
+_Report = Callable[[str], None]
+_LOOK_EVERY = 0.5
+_NEW_PATIENCE = 5.0
+"""Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart."""
+
+
+def plan_to_join(
+    directory: Path,
+    boards: Sequence[str],
+    crawl: str,
+    words: Mapping[str, object],
+    changes: Mapping[str, object],
+    seeds: Iterable[str] = (),
+    config: Path | None = None,
+    on_waiting: _Report = lambda _: None,
+) -> Plan:
+    """Plan a new or returning agent in `directory` for the crawl of that name.
+
+    Without seeds it waits for the crawl to appear. A returning agent also waits for its coordinator,
+    without limit; a new one gives up soon, because the URL may be wrong. `on_waiting` receives a message
+    about each wait.
+    """
+    seeds_given = planning.seeds_of(seeds)
+    known = (directory / "crawl.json").exists()
+    if known and not is_agent(directory):
+        raise UsageError(
+            f"the crawl in `{directory}` is not an agent of a cluster",
+            f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
+        )
+    ready = directory / "fieldmouse.toml"
+    if config is None and not known and ready.is_file():
+        config = ready
+    base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
+    changes = spellings.renamed(changes)
+    own = planning.applied(base, words, changes)
+    seeds_given = planning.seeds_of([*own.crawl.seeds, *seeds_given])
+    founding = own.override({"crawl.seeds": tuple(seeds_given)})
+    returning = directory if known else None
+    charter = asyncio.run(_charter(boards, crawl, founding, returning, on_waiting))
+    common = parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
+    given = {planning.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
+    _check_seeds(seeds_given, charter)
+    for section, key in _keys():
+        _check_agreed(common, own, section, key, given, crawl, on_waiting)
+    settings = _merged(common, own, given)
+    check(settings, directory)
+    wanted = tuple(planning.seeds_of(charter.seeds))
+    seed = charter.key_seed
+    plan = Plan(directory, settings, wanted, new=not known, boards=tuple(boards), crawl=crawl, key_seed=seed)
+    if known:
+        home = CrawlDir.open(directory)
+        if home.identity.key_seed != seed:
+            raise UsageError(
+                f"the agent in `{directory}` belongs to another crawl than `{crawl}` on this coordinator",
+                "name another directory, or the crawl it belongs to with --crawl",
+            )
+        return plan
+    CrawlDir.check_vacant(directory)
+    return plan
+
+
+def _kept(directory: Path) -> Settings:
+    """Settings of this machine from earlier runs, including edits of the agent's `fieldmouse.toml`."""
+    kept, file = Settings(), settings_file.load(directory / "fieldmouse.toml")
+    for section, key in _keys():
+        if decider(section, key) not in (Decider.CRAWL, Decider.RUN):
+            kept = _with(kept, section, key, _value(file, section, key))
+    return kept
+
+
+async def _charter(
+    boards: Sequence[str], crawl: str, own: Settings, returning: Path | None, on_waiting: _Report
+) -> Charter:
+    """The specification of the crawl from the coordinator; if it has none and seeds are given, a new one."""
+    board = open_board(boards, crawl)
+    try:
+        charter = await answered(board, crawl, None if returning else _NEW_PATIENCE, on_waiting)
+        if charter is None and returning:
+            joined = read_origin(returning)
+            if joined is not None and joined.crawl not in ("", crawl):
+                raise UsageError(
+                    f"the agent in `{returning}` belongs to the crawl `{joined.crawl}`, not to `{crawl}`",
+                    f"name it with `--crawl {joined.crawl}`, or name another directory",
+                )
+            raise BoardLost(
+                f"the coordinator knows no crawl `{crawl}`, though this directory has been an agent of it",
+                REMEDY,
+            )
+        if charter is None and own.crawl.seeds:
+            made_by = f"fieldmouse/{__version__}"
+            ours = Charter(secrets.randbits(63), published(own), own.crawl.seeds, made_by)
+            if len(msgspec.json.encode(ours)) > MOST_CHARTER:
+                raise UsageError(
+                    f"the seeds of this crawl take more than {MOST_CHARTER >> 20} MiB",
+                    "begin with some of them, on a page that links to the others",
+                )
+            charter = await founded(board, ours, crawl, on_waiting)
+        if charter is None:
+            there = listed(await crawls_of(boards))
+            others = f", which has {there}" if there else ""
+            on_waiting(f"waiting for a crawl `{crawl}` to appear on the coordinator{others}")
+        while charter is None:
+            await asyncio.sleep(_LOOK_EVERY)
+            charter = await answered(board, crawl, None, on_waiting)
+        return charter
+    finally:
+        await board.close()
+
+
+async def founded(board: Board, ours: Charter, crawl: str, on_waiting: _Report) -> Charter:
+    """Create the crawl and return the specification that counts, also if a reply was lost on the way."""
+    while True:
+        try:
+            return await board.found(ours)
+        except BoardUnreachable:
+            charter = await answered(board, crawl, _NEW_PATIENCE, on_waiting)
+            if charter is not None:
+                return charter
+
+
+async def answered(board: Board, crawl: str, patience: float | None, on_waiting: _Report) -> Charter | None:
+    """The specification of the crawl once the coordinator answers; `patience` in seconds, or None."""
+    now = asyncio.get_running_loop().time
+    since, reported = now(), False
+    while True:
+        try:
+            return await charter_of(board, crawl)
+        except BoardUnreachable as trouble:
+            if patience is not None and now() - since >= patience:
+                raise
+            if not reported:
+                on_waiting(f"{trouble}; waiting for it")
+                reported = True
+        await asyncio.sleep(_LOOK_EVERY)
+
+
+def _keys() -> Iterator[tuple[str, str]]:
+    for section in Settings.__struct_fields__:
+        for key in getattr(Settings(), section).__struct_fields__:
+            yield section, key
+
+
+def _value(settings: Settings, section: str, key: str) -> Any:
+    return getattr(getattr(settings, section), key)
+
+
+def _with(settings: Settings, section: str, key: str, value: object) -> Settings:
+    table = msgspec.structs.replace(getattr(settings, section), **{key: value})
+    return msgspec.structs.replace(settings, **{section: table})
+
+
+def _check_seeds(seeds: Sequence[str], charter: Charter) -> None:
+    unknown = [seed for seed in seeds if seed not in charter.seeds]
+    if unknown:
+        began = f", which began with {charter.seeds[0]}" if charter.seeds else ""
+        raise UsageError(
+            f"`{unknown[0]}` is no seed of this crawl{began}",
+            "leave out --seed to join it, or begin another crawl with --crawl NAME",
+        )
+
+
+_DEFAULTS = Settings()
+
+
+def _check_agreed(
+    common: Settings, own: Settings, section: str, key: str, given: set[str], crawl: str, on_waiting: _Report
+) -> None:
+    """Raise if the crawl sets a value that this machine has not allowed, or contradicts one given here."""
+    ours, theirs = _value(own, section, key), _value(common, section, key)
+    default, name = _value(_DEFAULTS, section, key), f"{section}.{key}"
+    is_given = name in given or ours != default
+    match decider(section, key):
+        case Decider.MACHINE | Decider.RUN:
+            return
+        case Decider.PERMIT if theirs not in (default, ours):
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.PERMIT:
+            return
+        case Decider.AGREE if theirs != default and not (is_given or _is_our_product(section, key, theirs)):
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.CODE if ":" in theirs and not is_given:
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.AT_MOST if theirs > ours:
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.AT_MOST if name not in given:
+            return
+        case Decider.LONGER:
+            if name in given and _longer(ours, theirs) != ours:
+                on_waiting(
+                    f"`{name}` is {written(common, section, key)} in this crawl, which is kept:"
+                    f" {written(own, section, key)} would be shorter"
+                )
+            return
+    if name != "crawl.seeds" and is_given and ours != theirs:
+        raise UsageError(
+            f"`{name}` is {written(own, section, key)} here,"
+            f" and {written(common, section, key)} in the crawl that is joined",
+            "leave it out to join the crawl as it is, or begin another with --crawl NAME",
+        )
+
+
+def _is_our_product(section: str, key: str, value: object) -> bool:
+    """Whether the value names fieldmouse, in any version: robots.txt files match the name alone."""
+    return (section, key) == ("crawl", "product") and str(value).partition("/")[0] == "fieldmouse"
+
+
+def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageError:
+    value = written(common, section, key)
+    word = value[1:-1] if value.startswith('"') else value  # text is typed without quotes
+    setting = f"--set {typed(f'{section}.{key}={word}')}"
+    if (section, key) == ("network", "allow_private"):
+        setting = f"--allow-private` (or `{setting}"
+    return UsageError(
+        f"the crawl `{crawl}` sets {section}.{key} = {value}; this machine has not allowed it",
+        f"if you want that here, add `{setting}`" + (")" if "` (or `" in setting else ""),
+    )
+
+
+def _longer(ours: float | None, theirs: float | None) -> float | None:
+    """The longer of two durations; None stands for the value of another setting and is ignored."""
+    return max((each for each in (ours, theirs) if each is not None), default=None)
+
+
+def _merged(common: Settings, own: Settings, given: set[str]) -> Settings:
+    """The crawl's settings, with the values that the machine and the run may set."""
+    merged = common
+    for section, key in _keys():
+        ours, theirs = _value(own, section, key), _value(common, section, key)
+        is_given = f"{section}.{key}" in given
+        match decider(section, key):
+            case Decider.MACHINE:
+                merged = _with(merged, section, key, ours)
+            case Decider.RUN if is_given:
+                merged = _with(merged, section, key, ours)
+            case Decider.LONGER if is_given or ours != _value(_DEFAULTS, section, key):
+                merged = _with(merged, section, key, _longer(ours, theirs))
+    # "same" means the delay of the crawl
+    if merged.politeness.per_address < common.politeness.per_address:
+        merged = _with(merged, "politeness", "address_delay", common.politeness.per_address)
+    return merged.checked()

@@ -1,0 +1,275 @@
+"""Crawl in a background thread, and delivery of its pages to the loop that consumes them.
+
+The crawl has a private event loop, so the caller may have a running one, be a thread itself, or block for an
+hour. The thread is a daemon: a program that exits without stopping its crawl ends it like a kill, which loses
+nothing.
+
+The crawl announces each checkpoint, and the loop reads the new pages from the outcome log. Pages are never passed
+in memory, so nothing can be lost and there is no queue to bound. The loop reports one number, its position in
+the log. If the loop is far behind, the crawl starts no fetches until it catches up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fieldmouse.api.planning import Plan
+from fieldmouse.api.run import run
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.stats import Summary
+
+if TYPE_CHECKING:
+    from fieldmouse.crawler.run import Life
+
+
+SLACK = 64 << 10
+"""Bytes of outcomes, about two hundred rows, that a loop may be behind the second-newest checkpoint."""
+
+PART = "delivery"
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """Checkpoint state: all pages before `reach`, in bytes of the outcome log, were delivered."""
+
+    reach: int = 0
+
+
+class Hatch:
+    """Link between a crawl and the loop that consumes its pages. All methods are thread-safe."""
+
+    def __init__(self) -> None:
+        self._moved = threading.Condition()
+        self._listeners: list[Callable[[], None]] = []
+        self._reach = 0  # position of the loop in the outcome log
+        self._checkpoints = 0
+        self._ends: tuple[int, int] = (0, 0)  # of the outcome log at the last two checkpoints
+        self._hungry = False  # the loop has taken every page and waits
+        self._left = self._over = False
+
+    # -- for the loop
+
+    @property
+    def reach(self) -> int:
+        return self._reach
+
+    @property
+    def checkpoints(self) -> int:
+        return self._checkpoints
+
+    @property
+    def end(self) -> int:
+        """Length of the outcome log at the last checkpoint."""
+        return self._ends[1]
+
+    @property
+    def over(self) -> bool:
+        """Whether the crawl has ended."""
+        return self._over
+
+    @property
+    def left(self) -> bool:
+        """Whether the loop was left."""
+        return self._left
+
+    def delivered(self, reach: int) -> None:
+        """Advance the position to `reach`: the page that ends there was delivered, or there is no page before
+        it."""
+        self._reach = max(self._reach, reach)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` in the crawl's thread at each checkpoint and at the end."""
+        self._listeners.append(listener)
+
+    def starve(self, seen: int) -> None:
+        """Note that the loop has taken all pages up to checkpoint number `seen`."""
+        with self._moved:
+            self._hungry = seen == self._checkpoints
+
+    def is_news(self, seen: int) -> bool:
+        return self._over or self._checkpoints != seen
+
+    def wait(self, seen: int) -> None:
+        """Wait for a checkpoint after number `seen`, or for the end."""
+        with self._moved:
+            self._moved.wait_for(lambda: self.is_news(seen))
+
+    def wait_for_end(self) -> None:
+        with self._moved:
+            self._moved.wait_for(lambda: self._over)
+
+    def leave(self) -> None:
+        """Stop taking pages; the page in hand stays undelivered."""
+        with self._moved:
+            self._left = True
+
+    # -- for the crawl: the page consumer of `crawler/run.py`
+
+    def is_behind(self) -> bool:
+        """Whether the crawl should wait for the loop."""
+        return not self._hungry and not self._left and self._reach < self._ends[0] - SLACK
+
+    def is_content(self) -> bool:
+        """Whether the loop has taken all pages, or was left."""
+        return self._left or self._hungry
+
+    def is_eager(self) -> bool:
+        """Always False: an earlier checkpoint does not make the loop faster."""
+        return False
+
+    def opened(self, reach: int) -> None:
+        self._reach = reach
+
+    def sealed(self, end: int) -> None:
+        """Announce a checkpoint; `end` is the length of the outcome log."""
+        with self._moved:
+            self._ends = (self._ends[1], end) if self._checkpoints else (end, end)
+            self._checkpoints += 1
+            self._hungry = False
+            self._tell()
+
+    def close(self) -> None:
+        with self._moved:
+            self._over = True
+            self._tell()
+
+    def _tell(self) -> None:
+        self._moved.notify_all()
+        for listener in self._listeners:
+            listener()
+
+
+class Delivery:
+    """Checkpoint part that stores the position of the loop."""
+
+    name = PART
+
+    def __init__(self, home: CrawlDir, last: Checkpoint | None, hatch: Hatch):
+        known = last is not None and PART in last.parts
+        self._state = last.state(PART, Delivered) if last is not None and known else Delivered()
+        self._hatch, self._outcomes = hatch, home / "outcomes.log"
+        self._end = 0
+
+    def begin(self) -> None:
+        self._hatch.opened(self._state.reach)
+
+    def seal(self) -> Sealed[Delivered]:
+        self._end = self._outcomes.stat().st_size  # the outcome log was sealed before
+        return Sealed(Delivered(self._hatch.reach))
+
+    def committed(self) -> None:
+        self._hatch.sealed(self._end)
+
+    def close(self) -> None:
+        """Nothing to close: this part has no files."""
+
+
+class Background:
+    """One run, started by the constructor. `hatch` delivers its pages."""
+
+    def __init__(self, plan: Plan, hatch: Hatch):
+        self._plan, self._hatch = plan, hatch
+        self._stopping = threading.RLock()  # reentrant: garbage collection may drop a page loop at any point
+        self._asked = False
+        self._interrupt: Callable[[], object] = lambda: None
+        self._summary: Summary | None = None
+        self._mistake: BaseException | None = None
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._crawl, name=f"crawl {plan.directory.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the run can be stopped; False in a fork of the process that started it."""
+        return not self._hatch.over and self._process == os.getpid()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called and the run has not ended."""
+        return self._asked and self.running
+
+    @property
+    def mistake(self) -> BaseException | None:
+        """The exception that ended the run, if any."""
+        return self._mistake
+
+    @property
+    def summary(self) -> Summary:
+        """Summary of the run; raises the exception that ended it."""
+        if self._mistake is not None:
+            raise self._mistake
+        if self._summary is None:
+            raise FieldmouseError(
+                f"the crawl in `{self._plan.directory}` has not ended",
+                "iterate its pages to the end, leave the loop, or `close` it",
+            )
+        return self._summary
+
+    def wait(self) -> None:
+        """Wait for the end of the run; `stop` may request it."""
+        # Garbage collection may drop a page loop in the crawl's own thread, which cannot wait for itself.
+        if self.running and threading.current_thread() is not self._thread:
+            self._hatch.wait_for_end()
+            self._thread.join()
+
+    async def wait_in_loop(self) -> None:
+        """The same, without blocking the running event loop."""
+        over = asyncio.Event()
+        self._hatch.listen(calling(asyncio.get_running_loop(), over.set))
+        while self.running:
+            over.clear()
+            if self.running:
+                await over.wait()
+
+    def stop(self) -> None:
+        """Request an orderly end, and return at once. May be called more than once."""
+        if not self.running:
+            return
+        self._hatch.leave()
+        with self._stopping:
+            self._asked = True
+            self._interrupt()
+
+    def _opened(self, life: Life) -> None:
+        with self._stopping:
+            self._interrupt = calling(asyncio.get_running_loop(), life.interrupt)
+            if self._asked:
+                life.interrupt()
+
+    def _crawl(self) -> None:
+        try:
+            delivery = partial(Delivery, hatch=self._hatch)
+            self._summary = run(
+                self._plan, runner=_in_new_loop, on_open=self._opened, audience=self._hatch, parts=[delivery]
+            )
+        except BaseException as mistake:  # raised again in the consumer's thread
+            self._mistake = mistake
+        finally:
+            with self._stopping:
+                self._interrupt = lambda: None
+            self._hatch.close()
+
+
+def calling(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:
+    """A function that calls `what` in the loop from another thread; no-op once the loop is closed."""
+
+    def call() -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(what)
+
+    return call
+
+
+def _in_new_loop(main: Coroutine[Any, Any, Summary]) -> Summary:
+    """Run in a new event loop, independent of any patch of `asyncio.run`."""
+    with asyncio.Runner() as runner:
+        return runner.run(main)

@@ -1,0 +1,319 @@
+"""Plan of a crawl, new or resumed, with all checks that are possible before anything is created.
+
+Keywords of the library and options of the command are two spellings of one setting, so both are converted here,
+by the reader of `fieldmouse.toml`, and raise the same errors. None means not given; 0 and False are values. Making a
+plan creates nothing on disk; `open` does, and may be called once per run. Seeds are added to an existing
+`fieldmouse.toml` without changing the rest, because people edit the file and write comments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fieldmouse import url
+from fieldmouse.cluster.client.identity import NAMELESS
+from fieldmouse.config import settings_file, spellings
+from fieldmouse.config.sections import POLLING, Order
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.values import SEEDS
+from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing, typed
+from fieldmouse.import_string import name_of
+from fieldmouse.plugins.registry import PluginNames
+from fieldmouse.policy.distribution.registry import strategy
+from fieldmouse.storage.checkpoint import read_checkpoint
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import (
+    AGENT_FILE,
+    OWNER_ONLY,
+    CrawlDir,
+    is_open_to_others,
+    write_settings,
+)
+from fieldmouse.types.reason import StoppedBy
+from fieldmouse.url import Url
+
+SETTING_OF = {
+    "pages": "crawl.pages",
+    "time": "crawl.time",
+    "depth": "crawl.max_depth",
+    "contact": "crawl.contact",
+    "delay": "politeness.delay",
+    "scope": "scope.mode",
+    "follow_seed_redirects": "scope.follow_seed_redirects",
+    "policy": "frontier.policy",
+    "concurrency": "fetch.concurrency",
+    "control": "control.mode",
+    "resolve": "network.resolve",
+    "allow_private": "network.allow_private",
+    "extract": "plugins.extract",
+    "admit": "plugins.admit",
+    "readers": "plugins.readers",
+    "sign": "plugins.sign",
+}
+"""The setting of each keyword."""
+
+CODE = ("policy", "extract", "admit", "sign")
+"""Keywords that take user code: its name, or the object itself if it can be imported by name."""
+
+_IN_SECONDS = ("delay", "time")
+_LISTS = ("resolve",)
+
+
+def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
+    """`base` with the keywords applied, then `changes`, which use the names of `fieldmouse.toml`."""
+    dotted: dict[str, object] = {}
+    for word, value in words.items():
+        if value is not None:
+            dotted[SETTING_OF[word]] = _in_toml(word, value)
+    if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
+        raise UsageError(
+            f"`settings` is {changes!r}, and no table of settings",
+            'write it as settings={"limits.body": "4MiB"}',
+        )
+    return base.override(dotted | spellings.renamed(changes))
+
+
+def _in_toml(word: str, value: object) -> object:
+    """The value in TOML form: seconds with a unit, code by its name, any iterable as a list."""
+    if word in CODE:
+        return name_of(value, word)
+    if word == "readers" and isinstance(value, Mapping):
+        return {mime: name_of(code, "reader") for mime, code in value.items()}
+    if word in _IN_SECONDS and isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:f}s" if isinstance(value, float) else f"{value}s"
+    if word in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
+        return list(value)
+    return value
+
+
+def directory_of(given: str | os.PathLike[str]) -> Path:
+    """The directory of a crawl. Raises `UsageError` for a URL, which was meant as a seed."""
+    text = os.fspath(given)
+    seed = url.parse(text) if text.lower().startswith(("http://", "https://")) else None
+    if seed is not None:
+        site = url.site_of(url.name_of(url.host_of(seed)))
+        name = site.partition(".")[0] if site[:1].isalpha() and site != url.LOOPBACK else "atlas"
+        raise UsageError(
+            f"`{text}` is a URL, and the first argument is the directory of the crawl",
+            f"`fieldmouse crawl {typed(name)} --seed {typed(seed)}`,"
+            f' or `fieldmouse.Crawl("{name}", seeds=["{seed}"])` in Python',
+        )
+    return Path(given)
+
+
+def seeds_of(given: Iterable[str]) -> list[Url]:
+    """The seed URLs, normalised, each once."""
+    seeds: dict[Url, None] = {}
+    for text in [given] if isinstance(given, str) else given:
+        if not isinstance(text, str):
+            raise UsageError(f"`{text}` is no URL we can crawl", "a seed begins with http:// or https://")
+        seeds[url.seed(text)] = None
+    return list(seeds)
+
+
+_SECTION = re.compile(r"^[ \t]*\[crawl\][^\n]*\n?", re.MULTILINE)
+_KEY = re.compile(r"^[ \t]*seeds[ \t]*=[ \t]*", re.MULTILINE)
+_NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def with_seeds(text: str, added: Sequence[str]) -> str:
+    """The text of a settings file with more seeds in it.
+
+    >>> print(with_seeds('[crawl]\\nseeds = ["http://a/"] # mine\\n', ["http://b/"]), end="")
+    [crawl]
+    seeds = ["http://a/", "http://b/"] # mine
+    """
+    before = settings_file.parse(text)
+    wanted = before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
+    edited = _edited(text, SEEDS.write(wanted.crawl.seeds))
+    try:
+        if tomllib.loads(edited) and settings_file.parse(edited) == wanted:
+            return edited
+    except tomllib.TOMLDecodeError:
+        pass
+    return settings_file.render(wanted)  # unusual syntax: correct settings matter more than the layout
+
+
+def _edited(text: str, value: str) -> str:
+    section = _SECTION.search(text)
+    if section is None:
+        return f"{text.rstrip()}\n\n[crawl]\nseeds = {value}\n"
+    following = _NEXT.search(text, section.end())
+    key = _KEY.search(text, section.end(), following.start() if following else len(text))
+    if key is None:
+        return f"{text[: section.end()].rstrip()}\nseeds = {value}\n{text[section.end() :]}"
+    return text[: key.end()] + value + text[_end_of_list(text, key.end()) :]
+
+
+def _end_of_list(text: str, start: int) -> int:
+    """End of the list that begins at `start`: after the first bracket that makes it valid TOML."""
+    end = start
+    while (end := text.find("]", end) + 1) > 0:
+        try:
+            tomllib.loads(f"list = {text[start:end]}")
+        except tomllib.TOMLDecodeError:
+            continue
+        return end
+    return start
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A crawl to be run: its directory, settings and seeds."""
+
+    directory: Path
+    settings: Settings
+    seeds: tuple[Url, ...]  # all seeds; those seen before are not visited again
+    new: bool  # the directory does not exist yet
+    added: tuple[Url, ...] = ()  # seeds that are new to the crawl
+    order: Order | None = None  # poll known pages, whatever the settings say
+    lifted: tuple[str, ...] = ()  # limits that were reached and no longer hold: pages, time
+    boards: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
+    crawl: str = ""  # name of the crawl on the coordinator
+    key_seed: int | None = None  # secret shared by its agents
+
+    def open(self) -> CrawlDir:
+        """The crawl directory, created if it is new, and locked; the caller unlocks it."""
+        if self.new:
+            with storing(self.directory):
+                home = self._create()
+        else:
+            home = CrawlDir.open(self.directory)
+        with storing(self.directory):
+            home.lock()
+            try:
+                self._update_settings(home)
+            except BaseException:
+                home.unlock(as_found=True)
+                raise
+        return home
+
+    def _create(self) -> CrawlDir:
+        shards = self.settings.index.shards or len(os.sched_getaffinity(0))
+        text = settings_file.render(self.settings).encode()
+        agent, private = NAMELESS if self.boards else b"", bool(self.settings.secrets)
+        return CrawlDir.create(
+            self.directory, shards=shards, settings=text, key_seed=self.key_seed, agent=agent, private=private
+        )
+
+    def _update_settings(self, home: CrawlDir) -> None:
+        """Add new seeds to the settings file, and make it private if it holds secrets."""
+        home.check_files()
+        if self.added:  # before the first visit: a resume after a kill must know their scope
+            text = with_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.added)
+            write_settings(home.path, text.encode(), private=bool(settings_file.parse(text).secrets))
+        elif is_open_to_others(home.path) and settings_file.load(home / "fieldmouse.toml").secrets:
+            with suppress(PermissionError):  # a file of another user; doctor reports it
+                (home / "fieldmouse.toml").chmod(OWNER_ONLY)
+
+
+def plan(
+    directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
+) -> Plan:
+    """Plan to resume the crawl in `directory` if there is one, otherwise a new crawl."""
+    make = plan_to_resume if (directory / "crawl.json").exists() else plan_anew
+    return make(directory, words, changes, seeds)
+
+
+def plan_anew(
+    directory: Path,
+    words: Mapping[str, object],
+    changes: Mapping[str, object],
+    seeds: Iterable[str] = (),
+    config: Path | None = None,
+) -> Plan:
+    """Plan a new crawl; settings start from those of `config`. Raises `CrawlExists` if there is a crawl."""
+    if (directory / "crawl.json").exists():
+        raise CrawlExists(directory)
+    ready = directory / "fieldmouse.toml"
+    if config is None and ready.is_file():
+        config = ready
+    base = settings_file.load(config) if config is not None else Settings()
+    settings = applied(base, words, changes)
+    wanted = tuple(seeds_of([*settings.crawl.seeds, *_seed_list(seeds)]))
+    if not wanted:
+        raise UsageError(
+            "no seed is given",
+            f"name a URL: `fieldmouse crawl {typed(directory)} --seed https://...`,"
+            " or `seeds=[...]` in Python",
+        )
+    settings = settings.override({"crawl.seeds": wanted})
+    check(settings, directory)
+    CrawlDir.check_vacant(directory)
+    return Plan(directory, settings, wanted, new=True)
+
+
+def plan_to_resume(
+    directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
+) -> Plan:
+    """Plan to resume a crawl. Changed settings hold for this run; new seeds stay.
+
+    A limit that was reached no longer holds: without a new one the crawl runs to its end.
+    """
+    from fieldmouse.frontier.state import sealed_frontier
+
+    home = CrawlDir.open(directory)
+    if (directory / AGENT_FILE).exists():
+        raise UsageError(
+            f"the crawl in `{directory}` is an agent of a cluster",
+            f"continue it with `fieldmouse agent {typed(directory)} --coordinator URL`",
+        )
+    kept = settings_file.load(home / "fieldmouse.toml")
+    old_seeds = seeds_of(kept.crawl.seeds)
+    if not old_seeds:
+        raise Damaged(home / "fieldmouse.toml", "it names no seeds, and every crawl has some")
+    last, lifted = read_checkpoint(home), []
+
+    def is_given(limit: str) -> bool:
+        return words.get(limit) is not None or f"crawl.{limit}" in changes
+
+    if last is not None:
+        waiting = bool(sealed_frontier(last).waiting)
+        if 0 < kept.crawl.pages <= sealed_tally(last).discovered_pages:
+            kept = kept.override({"crawl.pages": 0})
+            lifted += ["pages"] if waiting and not is_given("pages") else []
+        if kept.crawl.time and last.stopped_by is StoppedBy.TIME:
+            kept = kept.override({"crawl.time": "0s"})
+            lifted += ["time"] if waiting and not is_given("time") else []
+    settings = applied(kept, words, changes)
+    wanted = tuple(seeds_of([*old_seeds, *settings.crawl.seeds, *_seed_list(seeds)]))
+    settings = settings.override({"crawl.seeds": wanted})
+    check(settings, directory)
+    added = tuple(seed for seed in wanted if seed not in set(old_seeds))
+    return Plan(directory, settings, wanted, new=False, added=added, lifted=tuple(lifted))
+
+
+def check(settings: Settings, directory: Path) -> None:
+    """Check that the things named in the settings exist and are of the right kind."""
+    strategy(settings.frontier.policy)
+    if settings.refresh.policy not in POLLING:
+        from fieldmouse.policy.polling import registry  # slow to import, and rarely needed
+
+        registry.policy(settings.refresh.policy)
+    PluginNames.of(settings.plugins).check()
+    if settings.network.ca_file:
+        from fieldmouse.http.tls import trust
+
+        trust(ca_file=Path(settings.network.ca_file))
+    if settings.network.source:
+        from fieldmouse.http.source_address import SourceAddress
+
+        SourceAddress(settings.network.source).check()
+    if settings.notify.channels:
+        from fieldmouse.notify import setup
+
+        setup.check(directory, settings)
+
+
+def _seed_list(seeds: Iterable[str]) -> list[str]:
+    if isinstance(seeds, str):
+        return [seeds]
+    if not isinstance(seeds, Iterable):
+        raise UsageError(f"`seeds` is {seeds!r}, and no list of URLs", 'write it as seeds=["https://..."]')
+    return list(seeds)

@@ -1,0 +1,1 @@
+"""WARC files, their CDXJ index, and deduplication."""

@@ -1,0 +1,325 @@
+"""WARC 1.1 writer of one shard, one gzip member per record.
+
+Each shard has its own series of files and appends to the newest. Records are buffered in memory and written in
+large blocks. A checkpoint syncs the file and records its length, and recovery truncates the file to that
+length, so no member is ever torn. A body that was received compressed is stored uncompressed inside its
+member: compressing it twice would cost time and gain nothing.
+
+The block of a response is the response as received, with one exception: the body is no longer chunked, so
+`Transfer-Encoding` is kept under another name (as Common Crawl does) and `Content-Length` gives the stored
+length.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from functools import lru_cache
+from pathlib import Path
+from random import SystemRandom
+
+import msgspec
+from isal import isal_zlib
+
+from fieldmouse import __version__
+from fieldmouse.archive import cdxj
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.errors import Damaged, storing
+from fieldmouse.storage.fsync import sync_directory
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Response
+from fieldmouse.types.request import Link
+
+_BUFFER = 1 << 18
+
+
+class Tail:
+    """Appends to a file from a known length; bytes behind it are cut."""
+
+    def __init__(self, path: Path, length: int):
+        self._path = path
+        with storing(path):
+            self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            size = os.fstat(self.handle).st_size
+            if size < length:
+                raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+            os.ftruncate(self.handle, length)
+            os.lseek(self.handle, length, os.SEEK_SET)
+        self.length = length
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def append(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self.length += len(piece)
+        self._held += len(piece)
+        if self._held >= _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._parts:
+            whole = memoryview(b"".join(self._parts))
+            self._parts.clear()
+            self._held = 0
+            with storing(self._path):
+                while whole:
+                    whole = whole[os.write(self.handle, whole) :]
+
+    def sync(self) -> None:
+        self.flush()
+        with storing(self._path):
+            os.fdatasync(self.handle)
+
+    def close(self) -> None:
+        try:
+            self.flush()
+        finally:
+            os.close(self.handle)
+
+
+WORTH_A_REVISIT = 256  # bytes of payload below which a revisit record is no smaller than the response itself
+_GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+_STORED = struct.Struct("<BHH")
+_TRAILER = struct.Struct("<II")
+_END = b"\r\n\r\n"
+_CHUNKED = re.compile(rb"(?im)^(transfer-encoding[ \t\r]*:)")
+_LENGTH = re.compile(rb"(?im)^content-length[ \t\r]*:[^\n]*\n(?:[ \t][^\n]*\n)*")
+_SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
+SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+_HTTP, _FIELDS = "application/http;msgtype=", "application/warc-fields"
+ITEMS = "application/x-ndjson"  # one row per line
+
+_bits = SystemRandom().getrandbits
+
+
+class Stored:
+    """Location of a stored response: WARC file, offset of its main record, place of its CDXJ line, offset of
+    its rows."""
+
+    __slots__ = ("items_at", "offset", "place", "warc")
+
+    def __init__(self, warc: str, offset: int, place: int, items_at: int):
+        self.warc, self.offset, self.place, self.items_at = warc, offset, place, items_at
+
+
+def verify(directory: Path, shard: int, state: ShardState) -> None:
+    """Raise `Damaged` unless the files of this shard reach as far as `state` says; changes nothing."""
+    lengths = {directory / state.warc: state.warc_length, log_path(directory, shard): state.cdxj_length}
+    for path, length in lengths.items():
+        if length:
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                raise Damaged(path, f"{length} bytes were written and synced, but it is missing") from None
+            if size < length:
+                raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+
+
+class Archive:
+    """One shard's WARC series and its CDXJ log."""
+
+    def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
+        """Truncate the shard's files to `state` and continue from there."""
+        self._directory, self._shard, self._config = directory, shard, config
+        self._cdxj = Tail(log_path(directory, shard), state.cdxj_length)
+        self._other_logs: dict[int, int] = {}  # open CDXJ logs of other shards
+        self._serial, self._name = state.serial, state.warc
+        for path in directory.glob("*.warc.gz"):
+            match = _SERIAL.search(path.name)
+            if match and int(match[2]) == shard and int(match[1]) > state.serial:
+                path.unlink()
+        self._warc: Tail | None = None
+        if state.warc:
+            self._warc = Tail(directory / state.warc, state.warc_length)
+        self._last_id = _bits(128)
+
+    # -- records
+
+    def store(
+        self,
+        link: Link,
+        response: Response,
+        *,
+        payload: bytes,
+        digest: str,
+        earlier: tuple[str, str] | None = None,
+        fields: bytes = b"",
+        items: bytes = b"",
+    ) -> Stored:
+        """Write request, response and metadata; with `earlier` (URL and timestamp) a revisit of that record.
+
+        `items` are the rows extracted from the page, if any. They become a second metadata record.
+        """
+        warc = self._open()
+        url = link.url
+        date, stamp = _dates(int(response.started_at))
+        address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
+        common = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
+        record_id = self._record_id()
+        kind, extra = "response", ""
+        # An unsolicited 304 (the request had no condition) does not refer to any earlier record.
+        if response.status == 304 and not payload and (link.etag or link.last_modified):
+            kind = "revisit"
+            extra = f"WARC-Profile: {NOT_MODIFIED}\r\nWARC-Refers-To-Target-URI: {url}\r\n"
+        elif earlier is not None:
+            kind = "revisit"
+            extra = (
+                f"WARC-Profile: {SAME_PAYLOAD}\r\nWARC-Refers-To-Target-URI: {earlier[0]}\r\n"
+                f"WARC-Refers-To-Date: {_unstamp(earlier[1])}\r\n"
+            )
+        if response.truncated:
+            extra += f"WARC-Truncated: {response.truncated}\r\n"
+        head = _plain_head(response, len(payload))
+        body = payload if kind == "response" else b""
+        offset = warc.length
+        headers = f"{common}{extra}WARC-Payload-Digest: {digest}"
+        packed = any(response.all("content-encoding"))
+        warc.append(_record(kind, record_id, headers, f"{_HTTP}response", head, body, packed=packed))
+        length = warc.length - offset
+        paired = f"{common}WARC-Concurrent-To: {record_id}"
+        warc.append(_record("request", self._record_id(), paired, f"{_HTTP}request", response.request))
+        metadata = _metadata(link, response) + fields
+        warc.append(_record("metadata", self._record_id(), paired, _FIELDS, metadata))
+        items_at = warc.length if items else 0
+        if items:
+            warc.append(_record("metadata", self._record_id(), paired, ITEMS, items))
+        cdxj_offset = self._cdxj.length
+        seen_as = cdxj.kind_of(response) if kind == "response" else cdxj.REVISIT
+        self._cdxj.append(
+            cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
+        )
+        return Stored(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
+
+    def _record_id(self) -> str:
+        """New UUID (version 4 in form): a random start, then steps through the whole 128-bit space."""
+        self._last_id = (self._last_id + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
+        text = f"{self._last_id:032x}"
+        return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}>"
+
+    # -- files
+
+    def _open(self) -> Tail:
+        if self._warc is not None and self._warc.length < self._config.warc_size:
+            return self._warc
+        if self._warc is not None:
+            self._warc.sync()
+            self._warc.close()
+        self._serial += 1
+        date, stamp = _dates(int(time.time()))
+        self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
+        self._warc = Tail(self._directory / self._name, 0)
+        lines = [
+            f"software: fieldmouse/{__version__}",
+            "format: WARC File Format 1.1",
+            "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+            f"http-header-user-agent: {self._config.user_agent}",
+        ]
+        if self._config.contact:
+            lines.append(f"operator: {self._config.contact}")
+        headers = f"WARC-Date: {date}\r\nWARC-Filename: {self._name}"
+        block = "".join(line + "\r\n" for line in lines).encode()
+        self._warc.append(_record("warcinfo", self._record_id(), headers, _FIELDS, block))
+        return self._warc
+
+    def sync(self) -> None:
+        """Wait until everything written so far has reached the disk."""
+        if self._warc is not None:
+            self._warc.sync()
+        self._cdxj.sync()
+        with storing(self._directory):
+            sync_directory(self._directory)
+
+    @property
+    def position(self) -> tuple[int, str, int, int]:
+        """Serial, name and length of the WARC file, and length of the CDXJ log."""
+        return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
+
+    def look_up(self, place: int) -> tuple[str, cdxj.Entry] | None:
+        """Timestamp and entry of the CDXJ line at `place`; None if there is no valid line."""
+        shard, offset = place >> 48, place & (1 << 48) - 1
+        path = log_path(self._directory, shard)
+        with storing(path):
+            if shard == self._shard:
+                self._cdxj.flush()
+                handle = self._cdxj.handle
+            else:
+                if shard not in self._other_logs:
+                    if not path.exists():
+                        return None
+                    self._other_logs[shard] = os.open(path, os.O_RDONLY)
+                handle = self._other_logs[shard]
+            raw = os.pread(handle, 4096, offset)
+            if b"\n" not in raw:
+                raw = os.pread(handle, 1 << 17, offset)
+        try:
+            return cdxj.read_line(raw[: raw.index(b"\n")])
+        except (ValueError, msgspec.DecodeError):
+            return None
+
+    def close(self) -> None:
+        if self._warc is not None:
+            self._warc.close()
+        self._cdxj.close()
+        for handle in self._other_logs.values():
+            os.close(handle)
+
+
+def log_path(directory: Path, shard: int) -> Path:
+    return directory / f"shard-{shard}.cdxj"
+
+
+def _record(
+    kind: str, record_id: str, headers: str, mime: str, block: bytes, body: bytes = b"", packed: bool = False
+) -> bytes:
+    """One record as one gzip member; its content is `block` followed by `body`, which may be `packed`."""
+    top = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{headers}\r\n"
+        f"Content-Type: {mime}\r\nContent-Length: {len(block) + len(body)}\r\n\r\n"
+    ).encode() + block
+    if not packed or not body:
+        return isal_zlib.compress(top + body + _END, 1, 31)
+    return _member(top, body + _END)
+
+
+def _member(squeezed: bytes, stored: bytes) -> bytes:
+    """Gzip member whose first part is compressed and whose second part is stored without compression."""
+    stream = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
+    parts = [_GZIP, stream.compress(squeezed), stream.flush(isal_zlib.Z_SYNC_FLUSH)]
+    size = len(stored)
+    for start in range(0, size, 65535):
+        piece = stored[start : start + 65535]
+        last = start + 65535 >= size
+        parts += (_STORED.pack(last, len(piece), len(piece) ^ 0xFFFF), piece)
+    check = isal_zlib.crc32(stored, isal_zlib.crc32(squeezed))
+    parts.append(_TRAILER.pack(check, (len(squeezed) + size) & 0xFFFFFFFF))
+    return b"".join(parts)
+
+
+def _plain_head(response: Response, size: int) -> bytes:
+    """The response head, adjusted for a body that is no longer chunked."""
+    head = response.head
+    if response.all("transfer-encoding"):
+        head = _LENGTH.sub(b"", head)
+        head = _CHUNKED.sub(rb"X-Crawler-\1", head)
+        head = head.rstrip(b"\r\n") + b"\r\nContent-Length: %d\r\n\r\n" % size
+    return head
+
+
+def _metadata(link: Link, response: Response) -> bytes:
+    spent = int((response.ended_at - response.started_at) * 1000)
+    via = f"via: {link.via}\r\n" if link.via else ""
+    return f"{via}hopsFromSeed: {link.depth}\r\nfetchTimeMs: {spent}\r\n".encode()
+
+
+@lru_cache(maxsize=64)
+def _dates(second: int) -> tuple[str, str]:
+    moment = time.gmtime(second)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), time.strftime("%Y%m%d%H%M%S", moment)
+
+
+def _unstamp(stamp: str) -> str:
+    y, mo, d, h, mi, s = stamp[:4], stamp[4:6], stamp[6:8], stamp[8:10], stamp[10:12], stamp[12:14]
+    return f"{y}-{mo}-{d}T{h}:{mi}:{s}Z"

@@ -1,0 +1,324 @@
+"""`fieldmouse cluster`: inspection and management of a crawl of many agents.
+
+One command each for status, top, list, drain, forget, rebuild and remove.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fieldmouse.api import cluster
+from fieldmouse.api.cluster import AgentStanding, ClusterStanding
+from fieldmouse.api.cluster_agent import COORDINATOR_VARIABLE
+from fieldmouse.cli import console, options
+from fieldmouse.cli.lazy import Commands, LazyGroup
+from fieldmouse.cli.options import RenamedOption
+from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
+from fieldmouse.errors import BoardUnreachable, typed
+from fieldmouse.formatting import counted, listed
+from fieldmouse.sanitize import visible
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def of_a_crawl(command: F) -> F:
+    """Add `--coordinator` and `--crawl`, as in `fieldmouse agent`."""
+    crawl = click.option(
+        "--crawl",
+        metavar="NAME",
+        default=DEFAULT_CRAWL,
+        show_default=True,
+        help="Select the crawl of this name.",
+    )
+    return on_a_board(crawl(command))
+
+
+def on_a_board(command: F) -> F:
+    """Add `--coordinator`."""
+    option = click.option(
+        "--coordinator",
+        "coordinators",
+        metavar="URL",
+        multiple=True,
+        required=True,
+        cls=RenamedOption,
+        envvar=COORDINATOR_VARIABLE,
+        show_envvar=True,
+        help="Connect to this coordinator; repeat it if the crawl has several.",
+    )
+    return option(command)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster drain east-1a2b3c --coordinator redis://board.example:6379/0"""
+)
+@click.argument("agent")
+@of_a_crawl
+@options.as_json
+def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Ask AGENT to finish its work and leave; other agents take over its hosts.
+
+    Stopping it on its machine, with Ctrl-C or SIGTERM, does the same.
+    """
+    cluster.drain(coordinators, crawl, agent)
+    if as_json:
+        console.json({"agent": agent, "draining": True})
+    else:
+        console.say(f"asked `{agent}` to leave; it finishes its work, gives its hosts back, and ends")
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster forget east-1a2b3c --coordinator redis://board.example:6379/0
+  fieldmouse cluster forget east-1a2b3c --again --coordinator redis://board.example:6379/0"""
+)
+@click.argument("agent")
+@click.option("--again", is_flag=True, help="Fetch everything again that the agent had fetched.")
+@of_a_crawl
+@options.as_json
+def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Take all hosts of AGENT from it, permanently.
+
+    This happens automatically when the lease of an agent expires. Its fetched pages
+    stay on its disk and count as fetched. If that disk is lost, --again queues all its
+    URLs again. If the disk turns up later, start the agent in its directory: pages
+    there that no other agent has fetched count again without a new fetch.
+    """
+    urls, alive = cluster.forget(coordinators, crawl, agent, again=again)
+    if as_json:
+        console.json({"agent": agent, "again": urls})
+    elif again:
+        console.say(f"forgot `{agent}`; {counted(urls, 'URL')} will be fetched again")
+    else:
+        console.say(f"forgot `{agent}`")
+    if alive and not as_json:
+        console.say("its lease had not expired: if it still runs, it joins again automatically")
+        console.hint(f"make a running agent leave with `fieldmouse cluster drain {typed(agent)}`")
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster list --coordinator redis://board.example:6379/0"""
+)
+@on_a_board
+@options.as_json
+def list_crawls(coordinators: tuple[str, ...], as_json: bool) -> int:
+    """List the names of the crawls on a coordinator, one a line."""
+    names = cluster.crawls(coordinators)
+    if as_json:
+        console.json(names)
+    else:
+        for name in names:
+            console.data(name)
+        if not names:
+            console.say("no crawl is on this coordinator yet")
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster rebuild east west --coordinator redis://board.example:6379/0
+  fieldmouse cluster rebuild /mnt/*/news --crawl news --coordinator redis://board.example:6379/0"""
+)
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@of_a_crawl
+@options.as_json
+def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Rebuild a crawl on a coordinator that has lost it, from the directories of its agents.
+
+    An outdated copy of the crawl on the coordinator, which the agents refused, is
+    deleted first.
+
+    Fetched URLs come from the outcome logs; waiting URLs are found by reading the links
+    of all pages in the archives. Name the directories of all agents, copied or mounted
+    on this machine: pages that only a missing directory has are fetched again. The
+    directories are only read, and no agent may run in them.
+
+    The crawl appears on the coordinator when it is complete. If the command is stopped
+    before that, run it again. Then start the agents as before.
+    """
+    from fieldmouse.doctor.repair.coordinator import rebuild_board
+
+    with console.talk_only():
+        result = rebuild_board(coordinators, crawl, directories, console.say)
+    if result.unreadable:
+        console.say(
+            f"{counted(result.unreadable, 'response')} in the archives cannot be read: links that only they"
+            " contain are missing"
+        )
+        console.hint("fetch all pages of an agent again with `fieldmouse cluster forget AGENT --again`")
+    if as_json:
+        console.json(result)
+    else:
+        console.say(
+            f"rebuilt `{crawl}`: {counted(result.seen, 'URL')} seen,"
+            f" {console.number(result.booked)} acknowledged, {console.number(result.waiting)} waiting;"
+            " start the agents again"
+        )
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster remove news --coordinator redis://board.example:6379/0"""
+)
+@click.argument("crawl")
+@on_a_board
+@options.as_json
+def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> int:
+    """Remove CRAWL from its coordinator permanently, with its seen and waiting URLs.
+
+    No agent of the crawl may run. The directories of its agents stay as they are and
+    can be read; `fieldmouse cluster rebuild` rebuilds the crawl from them.
+    """
+    totals = cluster.remove(coordinators, crawl)
+    if as_json:
+        console.json(
+            {"crawl": crawl, "seen": totals.seen, "booked": totals.settled, "waiting": totals.waiting}
+        )
+    else:
+        console.say(
+            f"removed `{crawl}` from the coordinator: {counted(totals.seen, 'URL')} seen,"
+            f" {console.number(totals.settled)} acknowledged, {console.number(totals.waiting)} waiting"
+        )
+    return 0
+
+
+HEADS = ("agent", "", "hosts", "pages", "polls", "workers", "last seen", "price", "directory")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster status --coordinator redis://board.example:6379/0
+  fieldmouse cluster status --coordinator redis://board.example:6379/0 --crawl news --json"""
+)
+@of_a_crawl
+@options.as_json
+def status(coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Show the status of the crawl on a coordinator, and of each agent."""
+    status = cluster.standing(coordinators, crawl)
+    if as_json:
+        console.json(status)
+    else:
+        for line in lines(status):
+            console.data(line)
+    return 0
+
+
+def lines(status: ClusterStanding) -> list[str]:
+    """Status as lines for people."""
+    count = console.number
+    state = "done" if status.done else f"{count(status.waiting)} waiting"
+    alive = sum(agent.state in ("alive", "draining") for agent in status.agents)
+    head = (
+        f"{status.crawl}: {counted(status.pages, 'page')}, {counted(status.hosts, 'host')};"
+        f" {counted(status.seen, 'URL')} seen, {count(status.booked)} acknowledged, {state};"
+        f" {counted(alive, 'agent')}, started {console.duration(status.seconds)} ago"
+    )
+    if status.quarantined:
+        head += (
+            f"\n{counted(status.quarantined, 'value')} on the server could not be read and"
+            f" {'was' if status.quarantined == 1 else 'were'} set aside (see docs/network.md#damaged-values)"
+        )
+    rows = [HEADS, *map(_row, status.agents)]
+    return [head, *_faults(status), *(console.columns(rows, right=range(2, 8)) if status.agents else ())]
+
+
+def _faults(status: ClusterStanding) -> list[str]:
+    if status.stranded:
+        some = listed([visible(host) for host in status.stranded_hosts])
+        more = " and others" if status.stranded > len(status.stranded_hosts) else ""
+        return [
+            f"fault: {counted(status.stranded, 'host')} with waiting URLs cannot be given to any agent"
+            f" ({some}{more}); an agent that asks for hosts repairs this automatically"
+        ]
+    if status.repaired:
+        repaired = counted(status.repaired, "host")
+        return [f"repaired: {repaired} with waiting URLs could not be given to any agent, and can now"]
+    return []
+
+
+def _row(agent: AgentStanding) -> tuple[str, ...]:
+    count, whole = console.number, round(agent.seen_ago)
+    heard = f"{whole} s ago" if whole < 60 else f"{console.duration(whole)} ago"
+    named = (visible(agent.agent), agent.state)
+    if not agent.machine:  # no status received yet, or the coordinator lost it
+        return (*named, "", "", "", "", "", "", "")
+    where = visible(f"{agent.machine}:{agent.directory}")
+    numbers = (count(agent.hosts), count(agent.pages), count(agent.polls), count(agent.robots))
+    price = round(agent.price, 2) + 0.0  # no -0.00
+    return (*named, *numbers, heard, f"{price:+.2f}", where)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster top --coordinator redis://board.example:6379/0
+  fieldmouse cluster top --coordinator redis://board.example:6379/0 --every 10 --json"""
+)
+@of_a_crawl
+@click.option(
+    "--every", metavar="SECONDS", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Interval."
+)
+@options.as_json
+def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) -> int:
+    """Show the status of the crawl repeatedly, until it is done or you stop it.
+
+    If the coordinator becomes unreachable, the command waits for it. With --json each
+    line is one JSON value.
+    """
+    status = None
+    while True:
+        try:
+            status = cluster.standing(coordinators, crawl)
+        except BoardUnreachable as silence:
+            if status is None:
+                raise
+            console.say(f"{silence}; waiting for it")
+            time.sleep(every)
+            continue
+        if as_json:
+            console.json(status)
+        else:
+            for line in lines(status):
+                console.data(line)
+            console.data()
+        if status.done:
+            return 0
+        time.sleep(every)
+
+
+COMMANDS: Commands = {
+    "status": ("fieldmouse.cli.cluster.cluster:status", "Show the status of a crawl and its agents."),
+    "top": ("fieldmouse.cli.cluster.cluster:top", "Show the status repeatedly."),
+    "list": ("fieldmouse.cli.cluster.cluster:list_crawls", "List the crawls on a coordinator."),
+    "drain": ("fieldmouse.cli.cluster.cluster:drain", "Ask an agent to finish its work and leave."),
+    "forget": ("fieldmouse.cli.cluster.cluster:forget", "Take all hosts from an agent permanently."),
+    "rebuild": (
+        "fieldmouse.cli.cluster.cluster:rebuild",
+        "Rebuild a lost coordinator from the agents' directories.",
+    ),
+    "remove": ("fieldmouse.cli.cluster.cluster:remove", "Remove a crawl from its coordinator."),
+}
+
+
+@click.group(cls=LazyGroup, sections={"Commands": COMMANDS})
+def command() -> None:
+    """Inspect and manage a crawl of many agents, which share a coordinator.
+
+    Start each agent on its machine with `fieldmouse agent`.
+    """

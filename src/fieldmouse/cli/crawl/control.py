@@ -1,0 +1,89 @@
+"""`fieldmouse control`: concurrency rules of a crawl, with predicted and measured results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import console, options
+from fieldmouse.errors import FieldmouseError, typed
+
+if TYPE_CHECKING:
+    from fieldmouse.control.control_log import Chapter
+    from fieldmouse.control.gauge import Fare
+
+
+HEADS = ("", "workers", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse control atlas
+  fieldmouse control atlas --last 5 --json"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--last",
+    metavar="N",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Show the newest N rules.",
+)
+@options.as_json
+def command(directory: Path, last: int, as_json: bool) -> int:
+    """Show the rules for the number of fetch workers of the crawl in DIRECTORY.
+
+    For each rule that `--control auto` chose, the first line has the prediction of the
+    fitted model, the second the measurement while the rule was in force. The command
+    may run while the crawl runs.
+    """
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+
+    chapters = ReadingRoom(directory).chapters()[-last:]
+    if as_json:
+        console.json(chapters)
+        return 0
+    if not chapters:
+        raise FieldmouseError(
+            f"`{directory}` has no record of concurrency rules",
+            f"choose them automatically with `fieldmouse resume {typed(directory)} --control auto`",
+        )
+    rows: list[tuple[str, ...]] = [HEADS]
+    for chapter in chapters:
+        rows += _rows(chapter)
+    for line in console.columns(rows, right=range(4, 9)):
+        console.data(line)
+    newest = chapters[-1].decision
+    console.say(f"newest rule: {newest.why}")
+    for doubt in newest.says:
+        console.say(f"  {doubt}")
+    return 0
+
+
+def _rows(chapter: Chapter) -> list[tuple[str, ...]]:
+    decision, period = chapter.decision, chapter.period
+    rule = (" ".join(map(str, decision.robots)), " ".join(map(str, decision.limits)) or "-")
+    first = (console.when(round(decision.at)), *rule)
+    rows: list[tuple[str, ...]]
+    if decision.predicted is None or decision.cost is None:
+        rows = [(*first, "on trial" if decision.trial else "kept", *("",) * 5)]
+    else:
+        rows = [(*first, "expected", *_cells(decision.predicted, decision.cost))]
+    if period is not None:
+        span = f"for {console.duration(period.seconds)}"
+        rows.append((span, "", "", "measured", *_cells(period.measured, period.cost)))
+    return rows
+
+
+def _cells(fare: Fare, cost: float) -> tuple[str, ...]:
+    return (
+        f"{fare.loss:.2%}",
+        f"{fare.obsolete:.2%}",
+        f"{fare.starvation:.2%}",
+        f"{fare.response:.3g} s",
+        f"{cost:.4g}",
+    )

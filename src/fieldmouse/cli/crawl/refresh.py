@@ -1,0 +1,59 @@
+"""`fieldmouse refresh`: polls of known pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fieldmouse import api
+from fieldmouse.cli import console, options
+from fieldmouse.cli.crawl import crawl
+from fieldmouse.errors import FieldmouseError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse refresh atlas --once
+  fieldmouse refresh atlas --budget 500/h --for 1d
+  fieldmouse refresh atlas --budget 2/s --policy uniform
+  fieldmouse refresh atlas --once --continue --json"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--budget", metavar="RATE", help='Limit the polls, such as 500/h; "none" for no limit.')
+@click.option(
+    "--policy", metavar="NAME", help="Policy that plans the polls: learned, uniform, ..., or module:Class."
+)
+@click.option("--once", is_flag=True, help="End when every known page was polled once.")
+@click.option("--for", "time", metavar="T", help="End after this time, such as 1d.")
+@click.option("--continue", "rest", is_flag=True, help="Also fetch the URLs that still wait to be crawled.")
+@options.polite
+@options.as_json
+def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any) -> int:
+    """Keep the pages of the crawl in DIRECTORY fresh.
+
+    Known pages are polled within the budget, with conditional requests. robots.txt
+    is checked again. A changed page is archived and replaces the old copy in search,
+    and its new links are followed. A page that is gone (404, 410) or excluded by
+    robots.txt leaves search. Network and server errors change nothing.
+
+    With --once the command ends when every known page was polled once, the most
+    useful polls first, and all newly discovered URLs are fetched. A stopped round
+    continues with the same command. Pages of a host that fails, or asks to wait more
+    than ten seconds, are postponed to the start of the next round.
+    With --for the command ends after that time; with neither option it runs until
+    it is stopped. URLs that still wait from the crawl are fetched only with --continue.
+    """
+    every = options.progress_every(given)
+    words, changes = options.asked(given)
+    polling = {f"refresh.{key}": given[key] for key in ("budget", "policy") if given[key] is not None}
+    with console.talk_only():
+        plan = api.plan_to_refresh(directory, words, polling | changes, once=once, rest=rest)
+    try:
+        return crawl.run(plan, as_json=as_json, every=every)
+    except FieldmouseError as trouble:
+        # Not the usual hint `resume`: it would also fetch the URLs that wait to be crawled.
+        trouble.continued_by("refresh")
+        raise

@@ -1,0 +1,70 @@
+"""`fieldmouse resume`: continuation of a crawl from its last checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fieldmouse import api
+from fieldmouse.api.planning import Plan
+from fieldmouse.cli import console, options
+from fieldmouse.cli.crawl import crawl
+from fieldmouse.config import settings_file
+from fieldmouse.formatting import counted
+
+if TYPE_CHECKING:
+    from fieldmouse.crawler.retry_failed import Forgiven
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse resume atlas
+  fieldmouse resume atlas --pages 50000 --delay 2s
+  fieldmouse resume atlas --seed https://example.org/news/
+  fieldmouse resume atlas --retry-failed"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--seed", "seeds", metavar="URL", multiple=True, help="Add this seed to the crawl; repeatable.")
+@options.retry_failed
+@options.limits
+@options.as_json
+def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json: bool, **given: Any) -> int:
+    """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
+
+    The settings come from its fieldmouse.toml; options change them for this run only.
+    A limit that has been reached is lifted unless a new one is given. Seeds given here
+    are added to that file. New seeds, given here or in the file, are visited. With
+    --retry-failed the URLs of failed hosts (no address, no connection, no robots.txt)
+    are visited again; together with --allow-private also those of hosts that were
+    refused for a private address.
+    """
+    every = options.progress_every(given)
+    with console.talk_only():
+        plan = api.plan_to_resume(directory, *options.asked(given), seeds)
+    _tell_lifted(plan)
+    if plan.added:
+        _tell_added(plan)
+    return crawl.run(plan, as_json=as_json, every=every, on_forgiven=tell_forgiven if retry_failed else None)
+
+
+def tell_forgiven(forgiven: Forgiven) -> None:
+    hosts, urls = counted(forgiven.hosts, "host"), counted(forgiven.urls, "URL")
+    console.say(f"retrying {hosts} and {urls}" if forgiven.hosts else "no failed host to retry")
+
+
+def _tell_lifted(plan: Plan) -> None:
+    if not plan.lifted:
+        return
+    kept = settings_file.load(plan.directory / "fieldmouse.toml").crawl
+    if "pages" in plan.lifted:
+        console.say(f"the limit of {counted(kept.pages, 'page')} was reached; continuing without it")
+    if "time" in plan.lifted:
+        console.say(f"the limit of {console.duration(kept.time)} was reached; continuing without it")
+
+
+def _tell_added(plan: Plan) -> None:
+    """Report the added seeds; the crawl itself notes that a changed scope applies to new links only."""
+    console.say(f"{counted(len(plan.added), 'seed')} added")

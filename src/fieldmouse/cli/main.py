@@ -1,0 +1,173 @@
+"""Command line: one module per command, loaded only when the command is used.
+
+Data goes to stdout, messages to stderr, and every command takes `--json`. No crawl logic is here: a command
+turns options into settings, calls one package, and reports the result through `console`.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by a limit with work left, 130 interrupted and safe
+to resume.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from fieldmouse import __version__
+from fieldmouse.cli import console
+from fieldmouse.cli.lazy import Commands, LazyGroup
+from fieldmouse.cli.signals import heed_signals
+from fieldmouse.errors import FieldmouseError, StoppedAtOnce, UsageError
+
+INTERRUPTED = 130
+CRAWLING = frozenset({"crawl", "resume", "refresh", "agent"})
+"""Commands that handle stop signals from the start of the process."""
+
+SECTIONS: dict[str, Commands] = {
+    "Crawl": {
+        "crawl": ("fieldmouse.cli.crawl.crawl:command", "Crawl websites into a new directory."),
+        "resume": (
+            "fieldmouse.cli.crawl.resume:command",
+            "Continue a crawl that was stopped, killed or limited.",
+        ),
+        "refresh": ("fieldmouse.cli.crawl.refresh:command", "Poll known pages again to keep them fresh."),
+        "doctor": (
+            "fieldmouse.cli.crawl.doctor:command",
+            "Check a crawl directory, and repair it with --repair.",
+        ),
+        "demo": (
+            "fieldmouse.cli.crawl.demo:command",
+            "Crawl, search and explain a small synthetic web; needs no internet.",
+        ),
+    },
+    "Read": {
+        "search": ("fieldmouse.cli.read.search:command", "Search the pages of a crawl, also while it runs."),
+        "export": ("fieldmouse.cli.read.export:command", "Export the pages as JSON lines, CSV or Parquet."),
+        "explain": (
+            "fieldmouse.cli.read.explain:command",
+            "Explain what happened to one URL, and why its host waits.",
+        ),
+    },
+    "Watch": {
+        "changes": (
+            "fieldmouse.cli.watch.changes:command",
+            "List pages that are new, changed, gone or moved, and show the differences.",
+        ),
+        "notify": (
+            "fieldmouse.cli.watch.notify:command",
+            "Show the channels of change notifications, and test them.",
+        ),
+        "freshness": (
+            "fieldmouse.cli.watch.freshness:command",
+            "Show how fresh the copies are, and estimate the effect of other budgets.",
+        ),
+        "pack": (
+            "fieldmouse.cli.watch.pack:command",
+            "Compute how many nodes the polls need, and assign sites to them.",
+        ),
+    },
+    "Cluster": {
+        "agent": ("fieldmouse.cli.cluster.agent:command", "Crawl together with agents on other machines."),
+        "cluster": ("fieldmouse.cli.cluster.cluster:command", "Inspect and manage a crawl of many agents."),
+    },
+    "Research": {
+        "control": (
+            "fieldmouse.cli.crawl.control:command",
+            "Show the concurrency rules of a crawl, with predicted and measured results.",
+        ),
+        "meadow": (
+            "fieldmouse.cli.crawl.meadow:command",
+            "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
+        ),
+    },
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    plugins="fieldmouse.commands",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `fieldmouse demo`, or with `fieldmouse crawl atlas --seed https://example.org/`.",
+)
+@click.version_option(__version__, message="fieldmouse %(version)s")
+def fieldmouse() -> None:
+    """Crawl websites politely, store them as WARC, and search them.
+
+    A crawl lives in one directory. It can be killed at any moment and resumed
+    without losing a URL that it has accepted.
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run one command and exit with its exit code."""
+    # By default numpy starts one thread per core for large matrix products. These threads cost time at every
+    # start, and no code here multiplies large matrices. The environment variable can turn them back on.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    words = sys.argv[1:] if args is None else args
+    try:
+        if words[:1] and words[0] in CRAWLING:
+            heed_signals()  # before anything slow: waiting for a coordinator may take long
+        code = run(words)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        # At once: Python would print tracebacks about a second Ctrl-C or a thread that still runs.
+        console.leave(code)
+    sys.exit(code)
+
+
+def run(words: list[str]) -> int:
+    """Run one command and return its exit code; with `--json`, errors are printed as JSON."""
+    as_json = "--json" in words[: words.index("--") if "--" in words else None]
+    console.mute(as_json)
+    try:
+        outcome: Any = fieldmouse.main(args=words, prog_name="fieldmouse", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        console.say(help_wanted.format_message())
+        return help_wanted.exit_code
+    except click.ClickException as wrong:
+        context = wrong.ctx if isinstance(wrong, click.UsageError) else None
+        where = context.command_path if context else _command_path(words)
+        # Suggestions leave out the old names of options, which are accepted but undocumented.
+        if isinstance(wrong, click.NoSuchOption) and wrong.possibilities and context:
+            shown = {name for param in context.command.get_params(context) for name in param.opts}
+            near = [name for name in wrong.possibilities if name in shown]
+            wrong = click.NoSuchOption(wrong.option_name, possibilities=near, ctx=context)
+        console.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
+        return wrong.exit_code
+    except StoppedAtOnce as trouble:
+        if as_json:
+            console.error(str(trouble), trouble.hint, as_json=True)
+        return INTERRUPTED
+    except FieldmouseError as trouble:
+        console.error(str(trouble), trouble.hint, as_json=as_json)
+        return 2 if isinstance(trouble, UsageError) else 1
+    except OSError as refused:
+        # A problem of the machine, not a bug: an error message instead of a traceback.
+        where = f"`{refused.filename}`: " if refused.filename else ""
+        console.error(f"{where}{refused.strerror or refused}", "check the disk", as_json=as_json)
+        return 1
+    console.finish()
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _command_path(words: list[str]) -> str:
+    """Command that the words begin with; click does not report it when an option lacks its value."""
+    path = "fieldmouse"
+    command: click.Group = fieldmouse
+    for word in words:
+        subcommand = command.get_command(click.Context(command), word)
+        if subcommand is None:
+            break
+        path = f"{path} {word}"
+        if not isinstance(subcommand, click.Group):
+            break
+        command = subcommand
+    return path

@@ -1,0 +1,309 @@
+"""`fieldmouse changes`: new, changed, gone and moved pages, and differences between versions.
+
+In a difference, removed blocks begin with `-`, added blocks with `+`. A block in which few words changed is
+shown as the changed words and the words around them, marked as [-removed-] and {+added+}; on a terminal both
+are coloured. The page's text is untrusted and is sanitized, so that it cannot act on the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from fieldmouse.cli import console, options
+from fieldmouse.errors import UsageError
+from fieldmouse.formatting import percentage, when
+from fieldmouse.sanitize import visible
+
+if TYPE_CHECKING:
+    from fieldmouse.diff.compare import Hunk
+    from fieldmouse.reader.versions import VersionDifference
+
+
+AROUND = 6  # words shown on either side of a changed word
+TABLE = 250_000  # largest alignment table, in cells: two blocks of 500 words
+LONGEST = 2000  # characters shown of one block
+CONTEXT = 100  # characters shown of an unchanged block
+
+_RED, _GREEN, _DIM, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+
+
+class _Ink:
+    """Function that colours text, or returns it as it is."""
+
+    def __init__(self, coloured: bool):
+        self._coloured = coloured
+
+    def __call__(self, colour: str, text: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if self._coloured and text else text
+
+
+def lines_of(difference: VersionDifference, *, coloured: bool) -> Iterator[str]:
+    """Lines of the whole difference, with the text of the page sanitized."""
+    ink = _Ink(coloured)
+    old, new = difference.numbers
+    yield visible(difference.url)
+    yield ink(_RED, f"--- version {old}, {when(round(difference.old.row.at))}")
+    yield ink(_GREEN, f"+++ version {new}, {when(round(difference.new.row.at))}")
+    if difference.hunks is None:
+        yield "not text: same bytes" if difference.same else "not text: different bytes"
+        return
+    if difference.same:
+        yield "no difference in the text, except noise and parts that `[noise]` ignores"
+        return
+    last = None
+    for hunk in difference.hunks:
+        if hunk.before and hunk.before != last:
+            yield ink(_DIM, f"  {_cut(visible(hunk.before), CONTEXT)}")
+        yield from _lines(hunk, ink)
+        if hunk.after:
+            yield ink(_DIM, f"  {_cut(visible(hunk.after), CONTEXT)}")
+        last = hunk.after
+
+
+def _lines(hunk: Hunk, ink: _Ink) -> Iterator[str]:
+    if len(hunk.old) == len(hunk.new):
+        for old, new in zip(hunk.old, hunk.new, strict=True):
+            yield from _rewritten(old, new, ink)
+        return
+    for block in hunk.old:
+        yield ink(_RED, f"- {_cut(visible(block), LONGEST)}")
+    for block in hunk.new:
+        yield ink(_GREEN, f"+ {_cut(visible(block), LONGEST)}")
+
+
+def _rewritten(old: str, new: str, ink: _Ink) -> Iterator[str]:
+    """One block that became another: shown word by word if most words stayed."""
+    from fieldmouse.diff.compare import steps
+
+    before, now = old.split(), new.split()
+    changes = list(steps(before, now, table=TABLE))
+    shared = sum(len(step.old) for step in changes if step.same)
+    if 2 * shared < max(len(before), len(now)):
+        yield ink(_RED, f"- {_cut(visible(old), LONGEST)}")
+        yield ink(_GREEN, f"+ {_cut(visible(new), LONGEST)}")
+        return
+    parts: list[str] = []
+    for place, step in enumerate(changes):
+        if step.same:
+            parts.append(_between(step.old, first=place == 0, last=place == len(changes) - 1))
+            continue
+        if step.old:
+            parts.append(ink(_RED, f"[-{_cut(visible(' '.join(step.old)), LONGEST)}-]"))
+        if step.new:
+            parts.append(ink(_GREEN, f"{{+{_cut(visible(' '.join(step.new)), LONGEST)}+}}"))
+    yield "~ " + " ".join(parts)
+
+
+def _between(words: list[str], *, first: bool, last: bool) -> str:
+    """Unchanged words, shortened to those next to a changed word."""
+    if first:
+        kept = words[-AROUND:]
+        return visible(" ".join(kept if len(kept) == len(words) else ["…", *kept]))
+    if last:
+        kept = words[:AROUND]
+        return visible(" ".join(kept if len(kept) == len(words) else [*kept, "…"]))
+    if len(words) <= 2 * AROUND:
+        return visible(" ".join(words))
+    return visible(" ".join([*words[:AROUND], "…", *words[-AROUND:]]))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+if TYPE_CHECKING:
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.storage.changes import Change
+
+    Crawls = ReadingRoom | ReadingRooms
+
+KINDS = ("new", "changed", "gone", "moved")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse changes atlas --since 1d
+  fieldmouse changes atlas --host docs.example.org --kind new --kind gone --json
+  fieldmouse changes atlas --diff https://example.org/terms
+  fieldmouse changes atlas --diff https://example.org/terms --from 2026-11-01 --to -1
+  fieldmouse changes atlas --versions https://example.org/terms
+  fieldmouse changes atlas --propose-rules
+  fieldmouse changes agent-1 --with agent-2 --with agent-3 --since 7d"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--since", metavar="T", help="List only changes since then: 1d, 12h, 2026-11-16.")
+@click.option("--host", metavar="H", help="List only pages of this host and its subdomains.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="List only this kind; repeatable."
+)
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="List only the newest N changes.")
+@click.option(
+    "--diff", "diffed", metavar="URL", help="Show the difference of two stored versions of this page."
+)
+@click.option("--from", "old", metavar="V", help="With --diff: the older version, by number or time.")
+@click.option("--to", "new", metavar="V", help="With --diff: the newer version, by number or time.")
+@click.option("--versions", "versioned", metavar="URL", help="List the stored versions of this page.")
+@click.option(
+    "--propose-rules", "proposing", is_flag=True, help="Suggest noise rules for parts that always differ."
+)
+@options.also
+@options.as_json
+def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: Any) -> int:
+    """List what changed on the sites of the crawl in DIRECTORY, oldest first.
+
+    A page is new if it was found after the first crawl, or came back after it was gone.
+    It has changed if a reader would notice: parts that differ at every poll (dates,
+    counters, tokens) are learned and left out, and so are parts that `[noise]` ignores.
+    Changes are found by `fieldmouse refresh`. The command may run at the same time.
+
+    With --with several crawls are read as one: a change that two of them saw is listed
+    once, a page is new only if no crawl had it, and its versions are those of all.
+    """
+    room = options.opened(directory, others)
+    diffed, versioned, proposing = given["diffed"], given["versioned"], given["proposing"]
+    if sum(map(bool, (diffed, versioned, proposing))) > 1:
+        raise UsageError("--diff, --versions and --propose-rules exclude each other", "give one of them")
+    if (given["old"] is not None or given["new"] is not None) and not diffed:
+        raise UsageError("--from and --to need --diff", "add --diff URL")
+    if diffed:
+        return _show_difference(room, console.as_typed(diffed), given["old"], given["new"], as_json)
+    if versioned:
+        return _list_versions(room, console.as_typed(versioned), as_json)
+    if proposing:
+        return _propose(directory, others, given["host"], as_json)
+    return _list(room, given, as_json)
+
+
+def _list(room: Crawls, given: Mapping[str, Any], as_json: bool) -> int:
+    from fieldmouse.reader.user_input import read_moment
+
+    kinds, limit = given["kinds"], given["limit"]
+    moment = None if given["since"] is None else read_moment(given["since"], time.time())
+    placed = (pair for pair in _placed(room, moment, given["host"]) if not kinds or pair[1].kind in kinds)
+    # Within one checkpoint the log is ordered by worker, not by time.
+    changes = sorted(placed if limit is None else deque(placed, limit), key=lambda pair: pair[1].at)
+    if as_json:
+        console.json([_plain(where, change) for where, change in changes])
+        return 0
+    after = f" since {console.when(round(moment))}" if moment is not None else ""
+    if not changes:
+        rooms = _rooms(room)
+        console.say(f"no change is recorded in {_named(room)}{after}")
+        if not any(each.status().polls for each in rooms):
+            console.hint(f"no page was polled yet; poll them with `{rooms[0].way_to_poll}`")
+        return 0
+    for line in console.columns([_cells(where, change) for where, change in changes], right={2}):
+        console.data(line[: console.width()])
+    counted = Counter(change.kind.value for _, change in changes)
+    console.say(
+        ", ".join(f"{console.number(counted[kind])} {kind}" for kind in KINDS if counted[kind]) + after
+    )
+    return 0
+
+
+def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tuple[Path | None, Change]]:
+    """Changes, each with the directory of its crawl if there are several."""
+    from fieldmouse.reader.several_crawls import ReadingRooms
+
+    if isinstance(room, ReadingRooms):
+        return room.placed_changes(since, host)
+    return ((None, change) for change in room.changes(since, host))
+
+
+def _rooms(room: Crawls) -> tuple[ReadingRoom, ...]:
+    from fieldmouse.reader.several_crawls import ReadingRooms
+
+    return room.rooms if isinstance(room, ReadingRooms) else (room,)
+
+
+def _named(room: Crawls) -> str:
+    return " or ".join(f"`{each.path}`" for each in _rooms(room))
+
+
+def _plain(where: Path | None, change: Change) -> dict[str, object]:
+    plain: dict[str, object] = msgspec.to_builtins(change)
+    return plain if where is None else plain | {"directory": str(where)}
+
+
+def _cells(where: Path | None, change: Change) -> tuple[str, ...]:
+    share = percentage(change.difference) if change.kind == "changed" else ""
+    url = f"{change.url} -> {change.target}" if change.target else change.url
+    cells = console.when(round(change.at)), change.kind.value, share, url, " ".join(change.title.split())
+    return cells if where is None else (*cells[:3], str(where), *cells[3:])
+
+
+def _list_versions(room: Crawls, url: str, as_json: bool) -> int:
+    from fieldmouse.reader.versions import news_of
+
+    versions = room.versions(url)
+    rows = []
+    for number, (version, news) in enumerate(zip(versions, news_of(versions), strict=True), 1):
+        row: dict[str, object] = {"number": number, "at": version.row.at, "url": version.url}
+        row |= {"title": version.title, "size": version.size, "news": news.value or "first"}
+        row |= {name: getattr(version.row, name) for name in ("difference", "warc", "offset")}
+        rows.append(row | ({"directory": str(version.directory)} if len(_rooms(room)) > 1 else {}))
+    if as_json:
+        console.json(rows)
+        return 0
+    if not rows:
+        console.say(f"no version of {url} is stored in {_named(room)}")
+        return 0
+    cells = []
+    for row, version in zip(rows, versions, strict=True):
+        at, size = console.when(round(version.row.at)), console.size(version.size)
+        cells.append((str(row["number"]), at, str(row["news"]), size, version.title))
+    for line in console.columns(cells, right={0, 3}):
+        console.data(line[: console.width()])
+    return 0
+
+
+def _show_difference(room: Crawls, url: str, old: str | None, new: str | None, as_json: bool) -> int:
+    difference = room.difference(url, old, new)
+    if as_json:
+        versions = {"from": difference.old.row.at, "to": difference.new.row.at, "numbers": difference.numbers}
+        result = {
+            "difference": difference.share,
+            "same": difference.same,
+            "text": difference.hunks is not None,
+        }
+        hunks = [{"old": hunk.old, "new": hunk.new} for hunk in difference.hunks or ()]
+        console.json({"url": difference.url, **versions, **result, "hunks": hunks})
+        return 0
+    for line in lines_of(difference, coloured=console.coloured()):
+        console.shown(line)
+    return 0
+
+
+def _propose(directory: Path, others: tuple[Path, ...], host: str | None, as_json: bool) -> int:
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+
+    if others:
+        raise UsageError("rules are proposed for one crawl at a time", "leave out --with")
+    room = ReadingRoom(directory)
+    proposals = room.proposed_rules(host)
+    if as_json:
+        console.json(proposals)
+        return 0
+    if not proposals:
+        console.say("no part of a page differs at every poll, among pages polled at least four times")
+        return 0
+    console.data("[noise]")
+    console.data("ignore = [")
+    for proposal in islice(proposals, 100):
+        sample = " ".join(proposal.sample.split())[:80]
+        console.data(f"  # {proposal.pages} of {proposal.looked} pages: {sample}")
+        console.data(f"  {json.dumps(proposal.rule, ensure_ascii=False)},")
+    console.data("]")
+    console.say(f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too")
+    return 0

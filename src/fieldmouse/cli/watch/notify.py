@@ -1,0 +1,95 @@
+"""`fieldmouse notify`: channels of change notifications, their backlog, and test messages."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import console, options
+from fieldmouse.config.notify_section import CHANNELS
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.formatting import counted
+
+if TYPE_CHECKING:
+    from fieldmouse.notify.status import ChannelReport, SampleReport
+
+
+ALL = "all"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse notify atlas
+  fieldmouse notify atlas --test
+  fieldmouse notify atlas --test webhook --json
+  fieldmouse notify atlas --skip mail
+
+Exit code 1 means that a test failed."""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--test",
+    metavar="[CHANNEL]",
+    is_flag=False,
+    flag_value=ALL,
+    help="Send a sample by command, webhook, mail, feed or apprise; without a name, by all that are set.",
+)
+@click.option(
+    "--skip", metavar="CHANNEL", help="Drop the changes that wait for this channel; not while the crawl runs."
+)
+@options.as_json
+def command(directory: Path, test: str | None, skip: str | None, as_json: bool) -> int:
+    """Show the notification channels of the crawl in DIRECTORY, and the changes that wait.
+
+    The channels are set in `[notify]` of its fieldmouse.toml. Notifications are sent
+    while the crawl runs (`fieldmouse crawl`, `resume`, `refresh`); this command sends
+    only samples, with --test. It may run while the crawl runs.
+    """
+    from fieldmouse.notify import status
+
+    if skip is not None:
+        count = status.skip(directory, _known(skip))
+        console.json({"skipped": count}) if as_json else console.data(f"{counted(count, 'change')} skipped")
+        return 0
+    if test is None:
+        return _show_channels(directory, status.report(directory), as_json)
+    only = None if test == ALL else _known(test)
+    return _show_samples(asyncio.run(status.trials(directory, only)), as_json)
+
+
+def _known(channel: str) -> str:
+    if channel not in CHANNELS:
+        raise UsageError(f"there is no channel `{channel}`", f"name one of {', '.join(CHANNELS)}")
+    return channel
+
+
+def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
+    if as_json:
+        console.json(reports)
+        return 0
+    if not reports:
+        raise FieldmouseError(
+            f"`{directory}` has no notification channel",
+            f"set one in `[notify]` of `{directory / 'fieldmouse.toml'}`; see docs/guides/notify.md",
+        )
+    for report in reports:
+        sent = f"last sent {console.when(round(report.told_at))}" if report.told_at else "nothing sent yet"
+        wait = f"{counted(report.waiting, 'change')} {'waits' if report.waiting == 1 else 'wait'}"
+        console.data(f"{report.channel:<8} {report.receiver}: {sent}, {wait}")
+    return 0
+
+
+def _show_samples(trials: list[SampleReport], as_json: bool) -> int:
+    if as_json:
+        console.json(trials)
+    for trial in trials:
+        verdict = "ok " if trial.delivered else "BAD"
+        if not as_json:
+            console.data(
+                f"{verdict}  {trial.channel:<8} {trial.receiver}{': ' if trial.why else ''}{trial.why}"
+            )
+    return 0 if all(trial.delivered for trial in trials) else 1

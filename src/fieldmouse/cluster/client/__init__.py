@@ -1,0 +1,1 @@
+"""An agent's side of the cluster."""

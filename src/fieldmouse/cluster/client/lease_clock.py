@@ -1,0 +1,74 @@
+"""Time that is left of an agent's leases, by a clock that keeps running while the machine sleeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Link
+from fieldmouse.url import Host
+
+MARGIN = 0.2
+"""Share of a lease that is not used: requests under way have that time to end."""
+
+
+def boottime() -> float:
+    """Seconds on a clock that counts sleep and cannot be set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LeaseClock:
+    """Time until which this agent may send requests."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = boottime):
+        self.seconds = seconds
+        self._now = now
+        self._until = 0.0
+
+    def now(self) -> float:
+        return self._now()
+
+    def renewed(self, sent_at: float) -> None:
+        """Extend the lease: the coordinator answered a heartbeat sent at that time."""
+        self._until = max(self._until, sent_at + self.seconds * (1.0 - MARGIN))
+
+    def over(self) -> None:
+        """End the lease: the agent was fenced, or must find out which leases it has."""
+        self._until = 0.0
+
+    @property
+    def valid(self) -> bool:
+        return self._now() < self._until
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 if it is over."""
+        return max(0.0, self._until - self._now())
+
+
+class Tenant(Protocol):
+    """Implemented by `frontier.leased`."""
+
+    @property
+    def wanted(self) -> int: ...
+
+    @property
+    def holds(self) -> int: ...
+
+    def epoch_of(self, host: Host) -> int: ...
+
+    def owed(self) -> dict[tuple[Host, int], set[int]]: ...
+
+    def standing(self) -> dict[tuple[Host, int], HostState]: ...
+
+    def grant(self, host: Host, epoch: int, links: Sequence[Link], state: HostState, left: int) -> None: ...
+
+    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]: ...
+
+    def revoke(self, host: Host, epoch: int) -> None: ...
+
+    def revoke_all(self) -> None: ...
+
+    def let_all_go(self) -> None: ...

@@ -1,0 +1,379 @@
+"""Pending calls of an agent to the coordinator, and their delivery: hosts, URLs and addresses.
+
+The side of the frontier and the fetch workers is synchronous or waits for one answer: each call is
+appended to a list. The session empties the lists and puts back what it could not deliver. Invariant: the
+coordinator has received everything that is in no list. Requests for addresses are batched: while one call
+is under way, the next batch gathers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.outbox import DoneUrl, FoundLinks, Tellings
+from fieldmouse.cluster.client.placement import Chooser
+from fieldmouse.cluster.client.shared_scope import SharedScope
+from fieldmouse.cluster.coordinator import (
+    PAGE,
+    AddressAnswer,
+    AddressAsk,
+    Board,
+    BoardBooks,
+    GivenBack,
+    Held,
+    Luggage,
+    Name,
+    Row,
+)
+from fieldmouse.cluster.rows import to_row
+from fieldmouse.errors import BoardUnreachable, Fenced
+from fieldmouse.policy.outage import shunned
+from fieldmouse.policy.site_limits import DropRule
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Kind, Link
+from fieldmouse.url import Host, host_of
+
+T = TypeVar("T")
+
+
+class Tray(Generic[T]):
+    def __init__(self) -> None:
+        self._things: list[T] = []
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._things)
+
+    def put(self, thing: T) -> None:
+        self._things.append(thing)
+
+    def take(self) -> list[T]:
+        """Take all and leave the list empty."""
+        things, self._things = self._things, []
+        return things
+
+    def put_back(self, things: list[T]) -> None:
+        """Put back calls that could not be delivered, before those added since."""
+        self._things[:0] = things
+
+
+class SettledPage(Protocol):
+    """A URL with an outcome, as the frontier reports it."""
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def key(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+_MOST_RETRIES = 1000  # URLs in one retry message
+_RECENT_KEYS = 1 << 18  # keys offered recently: a power of two
+
+
+class Mailbox:
+    """Implementation of `frontier.landlord.Landlord`."""
+
+    def __init__(
+        self,
+        *,
+        tellings: Tellings,
+        lease: LeaseClock,
+        chooser: Chooser,
+        clock: Clock,
+        pack: Callable[[Host, HostState], Luggage],
+        delay: Callable[[HostState], float],
+        key_of: Callable[[str], int],
+        kinds_of: Callable[[Sequence[int]], Sequence[str]],
+    ):
+        """`pack` returns the state that travels with a host; `delay` is the time between two visits.
+
+        `kinds_of` returns the kinds of the outcomes that these keys have here.
+        """
+        self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
+        self.back = Tray[GivenBack]()
+        self.strays = Tray[tuple[Held, Row]]()  # URLs to return whose hosts left before
+        self.more = Tray[Held]()
+        self.wishes = Tray[Host]()
+        self.rests: dict[str, float] = {}  # addresses that are free, and when each may be visited again
+        self.books = BoardBooks()
+        self.scope = SharedScope()
+        self._has_totals = False  # totals were received from the coordinator
+        self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
+        self._pack, self._delay, self.key_of, self._kinds_of = pack, delay, key_of, kinds_of
+        self._recent_keys = np.zeros(_RECENT_KEYS, np.uint64)
+        self._dropped: dict[str, int] = {}
+        self._calls_ready = asyncio.Event()
+        self._addresses_ready = asyncio.Event()
+
+    # -- the frontier's side
+
+    @property
+    def open(self) -> bool:
+        return self._lease.valid
+
+    def found(self, links: Sequence[Link], keys: Sequence[int]) -> None:
+        """Offer links. Those offered recently are known to the coordinator and left out."""
+        if not keys:
+            return
+        now = self._clock.now()
+        offered = np.array(keys, np.uint64)
+        slots = (offered & np.uint64(_RECENT_KEYS - 1)).astype(np.intp)
+        fresh = np.flatnonzero(self._recent_keys[slots] != offered)
+        if not fresh.size:
+            return
+        self._recent_keys[slots[fresh]] = offered[fresh]
+        by_host: dict[Host, list[tuple[int, bytes]]] = {}
+        is_seed = False
+        for place in fresh.tolist():
+            link = links[place]
+            host = host_of(link.url)
+            is_seed = is_seed or link.kind is Kind.SEED
+            by_host.setdefault(host, []).append((keys[place], to_row(link, host, now)))
+        for host, rows in by_host.items():
+            self._tellings.found(FoundLinks(host, tuple(rows), is_seed))
+        self.post()
+
+    def stays(self, host: Host, state: HostState, visits: int) -> bool:
+        return self._chooser.stays(host, visits, shunned(state.unreached, self._clock.now()))
+
+    def want_more(self, host: Host, epoch: int) -> None:
+        self.more.put(Held(host, epoch))
+        self.post()
+
+    def wish(self, hosts: Sequence[Host]) -> None:
+        for host in hosts:
+            self.wishes.put(host)
+        self.post()
+
+    def vacated(
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+    ) -> None:
+        now = self._clock.now()
+        rows = [(self.key_of(link.url), to_row(link, host, now)) for link in unused]
+        shuns = shunned(state.unreached, now)
+        place = self._chooser.place_of(host, shuns, idle=idle)
+        self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place, shuns))
+        self._chooser.forget(host)
+        self.post()
+
+    def evicted(self, host: Host) -> None:
+        self._chooser.forget(host)
+
+    def put_back(self, host: Host, epoch: int, link: Link) -> None:
+        row = to_row(link, host, self._clock.now())
+        self.strays.put((Held(host, epoch), (self.key_of(link.url), row)))
+        self.post()
+
+    def settled(self, urls: Sequence[SettledPage]) -> None:
+        """Acknowledge these URLs as soon as the checkpoint holds them."""
+        leases: dict[tuple[Host, int], list[DoneUrl]] = {}
+        for url in urls:
+            leases.setdefault((url.host, url.epoch), []).append(DoneUrl(url.key, url.url, url.kind))
+        self._tellings.done(leases)
+
+    def take_back(self, links: Sequence[tuple[Link, str]]) -> None:
+        """Retry outcomes, given with their kinds: these URLs wait again."""
+        now = self._clock.now()
+        by_host: dict[Host, list[tuple[Link, str]]] = {}
+        for link, kind in links:
+            by_host.setdefault(host_of(link.url), []).append((link, kind))
+        for host, pairs in by_host.items():
+            for start in range(0, len(pairs), _MOST_RETRIES):
+                part = pairs[start : start + _MOST_RETRIES]
+                rows = [(self.key_of(link.url), to_row(link, host, now)) for link, _ in part]
+                self._tellings.forgiven(host, rows, [kind for _, kind in part])
+
+    def wait_again(self, urls: int) -> None:
+        """Add URLs that wait again to the last totals, in which they were settled."""
+        self.books = replace(self.books, waiting=self.books.waiting + urls)
+
+    def book_known(self, host: Host, epoch: int, links: Sequence[Link], pages: float) -> int:
+        """Acknowledge URLs that already have outcomes here, each with its own kind.
+
+        At most `pages` pages are acknowledged; the others wait again. Returns the number of those.
+        """
+        keys = [self.key_of(link.url) for link in links]
+        settled, over = list[DoneUrl](), 0
+        for key, link, kind in zip(keys, links, self._kinds_of(keys), strict=True):
+            if kind == PAGE and pages < 1:
+                self.put_back(host, epoch, link)
+                over += 1
+            else:
+                pages -= kind == PAGE
+                settled.append(DoneUrl(key, link.url, kind))
+        if settled:
+            self._tellings.known((host, epoch), settled)
+        self.post()
+        return over
+
+    @property
+    def waiting(self) -> int:
+        books = self.books
+        idle = self._has_totals and books.begun and not books.waiting and not len(self._tellings)
+        return 0 if idle else max(1, books.waiting)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        return dict(self._dropped)
+
+    def note_dropped(self, hosts: int, urls: int) -> None:
+        """Count links that the bounds on sites dropped."""
+        for rule, count in ((DropRule.HOSTS, hosts), (DropRule.URLS, urls)):
+            if count:
+                self._dropped[rule.value] = self._dropped.get(rule.value, 0) + count
+
+    # -- the fetch workers' side
+
+    async def ask_address(self, address: str, host: Host, epoch: int, state: HostState) -> AddressAnswer:
+        """Lease an address for one host visit; waits for the coordinator's answer."""
+        answer: asyncio.Future[AddressAnswer] = asyncio.get_running_loop().create_future()
+        self.asks.put((AddressAsk(address, Held(host, epoch), self._delay(state)), answer))
+        self._addresses_ready.set()
+        return await answer
+
+    def free_address(self, address: str, free_at: float) -> None:
+        """End the visit; the address may be visited again at `free_at`."""
+        self.rests[address] = max(free_at, self.rests.get(address, 0.0))
+        self._addresses_ready.set()
+
+    def take_rests(self) -> dict[str, float]:
+        """Take all addresses that are free, with the seconds that each still rests."""
+        rests, self.rests = self.rests, {}
+        now = self._clock.now()
+        return {address: max(0.0, at - now) for address, at in rests.items()}
+
+    def put_rests_back(self, rests: dict[str, float]) -> None:
+        """Return addresses that could not be freed; the rest of their time is sent later."""
+        now = self._clock.now()
+        for address, seconds in rests.items():
+            self.rests[address] = max(now + seconds, self.rests.get(address, 0.0))
+
+    # -- the session's side
+
+    def notes(self, standing: Mapping[tuple[Host, int], HostState]) -> dict[Held, Luggage]:
+        """State of hosts that we still hold, for the coordinator."""
+        return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
+
+    def unsaid_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
+        """Keys of hosts given back and of returned URLs not yet received by the coordinator, by lease."""
+        for given in self.back:
+            yield (given.held.host, given.held.epoch), [key for key, _ in given.unused]
+        for held, (key, _) in self.strays:
+            yield (held.host, held.epoch), [key]
+
+    def hear(self, books: BoardBooks) -> None:
+        """Take in the totals of the whole crawl."""
+        self.books, self._has_totals = books, True
+
+    def post(self) -> None:
+        self._calls_ready.set()
+
+    async def posted(self, seconds: float) -> None:
+        """Wait until a call is pending, at most these seconds."""
+        await _wait(self._calls_ready, seconds)
+
+    async def at_the_door(self, seconds: float) -> None:
+        """Wait until an address is asked for or freed, at most these seconds."""
+        await _wait(self._addresses_ready, seconds)
+
+    def forget_lately(self) -> None:
+        """Forget which links were offered: the coordinator may have lost them."""
+        self._recent_keys[:] = 0
+
+
+def by_lease(strays: Sequence[tuple[Held, Row]]) -> dict[Held, list[Row]]:
+    rows: dict[Held, list[Row]] = {}
+    for held, row in strays:
+        rows.setdefault(held, []).append(row)
+    return rows
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+    event.clear()
+
+
+_PAUSE = 0.3  # seconds
+
+
+class AddressDoor:
+    """Batches the pending requests for addresses: while one call is under way, the next batch gathers."""
+
+    def __init__(
+        self, board: Board, mailbox: Mailbox, name: Callable[[], Name], on_refused: Callable[[str], None]
+    ):
+        """`on_refused` receives an address that is no longer ours."""
+        self._board, self._mailbox, self._name = board, mailbox, name
+        self._on_refused = on_refused
+        self._held: dict[str, AddressAsk] = {}  # granted, and not known to be free again
+
+    async def serve(self) -> None:
+        while True:
+            await self._mailbox.at_the_door(60.0)
+            while self._mailbox.asks or self._mailbox.rests:
+                await self._deliver_batch()
+
+    async def _deliver_batch(self) -> None:
+        rests = self._mailbox.take_rests()
+        for address in rests:
+            self._held.pop(address, None)
+        asks = self._mailbox.asks.take()
+        if not self._mailbox.open:
+            self._mailbox.put_rests_back(rests)
+            self._refuse(asks)
+            await self._mailbox.at_the_door(_PAUSE)
+            return
+        try:
+            if rests:
+                await self._board.free_addresses(self._name(), rests)
+                rests = {}
+            if asks:
+                answers = await self._board.ask_addresses(self._name(), [ask for ask, _ in asks])
+                for (ask, future), answer in zip(asks, answers, strict=True):
+                    if answer.granted:
+                        self._held[ask.address] = ask
+                    if not future.done():
+                        future.set_result(answer)
+        except (BoardUnreachable, Fenced):
+            self._mailbox.put_rests_back(rests)
+            self._refuse(asks)
+            await self._mailbox.at_the_door(_PAUSE)
+
+    async def ask_again(self) -> None:
+        """Ask for all held addresses again: a restarted server may have forgotten them."""
+        asks = list(self._held.values())
+        if not asks:
+            return
+        for ask, answer in zip(asks, await self._board.ask_addresses(self._name(), asks), strict=True):
+            if not answer.granted and self._held.get(ask.address) is ask:
+                del self._held[ask.address]
+                self._on_refused(ask.address)
+
+    @staticmethod
+    def _refuse(asks: Sequence[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]) -> None:
+        for _, future in asks:
+            if not future.done():
+                future.set_result(AddressAnswer(granted=False, rest=1.0))

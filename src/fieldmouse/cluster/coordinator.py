@@ -1,0 +1,496 @@
+"""Interface of the coordinator that the agents of a crawl share, and its values.
+
+Every call may be repeated, because an answer may be lost on the way; a repeated call changes nothing.
+Times go over the wire as seconds from now, never as points in time: the coordinator uses the clock of its
+server, and the clocks of two machines need not agree. A call by a fenced agent raises, and so does a call
+to a server that cannot be reached; it is then unknown whether it was executed.
+
+A heartbeat reply carries the server's run. When it changes, the server was restarted and may have lost
+its last second. The coordinator is then *calm* for longer than any lease and delay: it grants only hosts,
+addresses and pages that the caller already has, so that the holders of forgotten leases have stopped by
+then. An agent that sees another run sends the recent part of its outbox again, finds out which leases it
+still has, asks for its addresses again and leaves those that are refused, and saves the state of its
+hosts.
+
+Old copies: an agent drops a message from its outbox when the coordinator has recorded a later heartbeat,
+long ago. A coordinator that does not know that heartbeat was given an old copy of its data. Only an agent
+itself raises the number of its heartbeats, so calls of other agents on the old copy hide nothing.
+
+Page limit: an agent fetches a page only within its reservation. The reservation covers pages in flight,
+pages that are known but not acknowledged, and some to spare. Acknowledging a page takes it off. The
+reservation of an agent that leaves or is fenced is free again. So acknowledged and reserved pages
+together never exceed the limit, and a request that yields no page costs nothing of it.
+
+Retry of failed URLs: an agent sends it for URLs it acknowledged itself, in numbered parts. A part counts
+once, however often it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from fieldmouse.errors import BoardError
+from fieldmouse.url import Host, Url
+
+FORMAT = 1
+"""Format of the coordinator's data. Raised when older versions could not read it, or would corrupt it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """Specification of a crawl. The first agent writes it."""
+
+    key_seed: int
+    settings: str  # TOML: settings of the crawl, not of a machine
+    seeds: tuple[str, ...]
+    made_by: str = ""
+    servers: tuple[str, ...] = ()  # all servers of the crawl if there are several, without passwords
+    place: int = 0  # index of this server among them
+    format: int = 1  # the first versions did not store it
+
+
+def newer_format(label: str, format: int, made_by: str) -> BoardError:
+    """Error for a crawl that was created by a newer version."""
+    return BoardError(
+        f"the crawl on the coordinator at {label} has format {format}, {FORMAT} is the newest known",
+        f"use the version that created it ({made_by or 'unknown'}), or a newer one",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A heartbeat of one start of an agent. Every coordinator knows the one of the agent ""."""
+
+    agent: str = ""
+    incarnation: int = 0
+    number: int = 0
+
+
+ANY = Heard()
+"""Known to every coordinator."""
+
+PAGE = "page"
+"""Kind of outcome that counts against the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageAsk:
+    """Request for a reservation. All numbers are absolute, so repeating it changes nothing."""
+
+    limit: int  # pages of the whole crawl
+    keep: int  # pages of its reservation that the caller keeps: they may be in flight
+    want: int  # total reservation that the caller wants
+    elsewhere: int = 0  # pages acknowledged on other servers
+    still: bool = False  # another server is calm: reserve nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class PageCount:
+    """Number of acknowledged pages; `calm` if the server may have lost some of the latest."""
+
+    booked: int
+    calm: bool
+
+
+def reserved(ask: PageAsk, *, booked: int, others: int, agents: int, calm: bool) -> int:
+    """Compute a reservation.
+
+    `others` is reserved for the other agents; `agents` counts the living agents with the caller.
+
+    >>> reserved(PageAsk(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
+    14
+    >>> reserved(PageAsk(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
+    3
+    >>> reserved(PageAsk(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
+    1
+    """
+    free = ask.limit - booked - ask.elsewhere - others - ask.keep
+    if calm or ask.still or free <= 0:
+        return ask.keep
+    return max(ask.keep, min(ask.want, ask.keep + min(free, max(1, free // (2 * max(1, agents))))))
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """Failed outcomes of one host that an agent retries: keys with rows, and the kind of each outcome."""
+
+    host: Host
+    rows: Sequence[tuple[int, bytes]]
+    kinds: Sequence[str]
+    number: int = 0  # grows with each one that an agent sends
+
+
+Row: TypeAlias = tuple[int, bytes]
+"""A URL: its key and its row, which is opaque to the coordinator."""
+EXAMPLES = 5
+"""Number of hosts named in the report of a fault."""
+TOLD = 64
+"""Most agents in one heartbeat reply: with a thousand agents a server would do nothing but list all of them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An agent and the start of it that is meant.
+
+    `incarnation` grows with each start and stays below 2**53. No two starts may share it, those of copies
+    of a directory included: take the time in microseconds, and more than the last one.
+    """
+
+    agent: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Links of one host."""
+
+    host: Host
+    site: str
+    links: Sequence[Row]
+    place: str = ""  # agent that should visit the host if it is new; "" for any
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBounds:
+    """Most hosts and URLs of a site that are accepted; 0: no bound."""
+
+    hosts: int = 0
+    urls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Result of a batch of offers."""
+
+    new: int
+    dropped_hosts: int = 0  # links dropped because their site has too many hosts
+    dropped_urls: int = 0  # links dropped because their site has too many URLs
+
+
+@dataclass(frozen=True, slots=True)
+class Luggage:
+    """State that travels with a host. It is opaque to the coordinator, except for `rest`."""
+
+    state: bytes = b""
+    rest: float = 0.0  # seconds from now during which the host must not be visited; never shortened
+    delay: float = 0.0  # seconds between two visits: counted from the end of the lease if its holder died
+    learned: bytes = b""
+    robots_txt: bytes = b""
+    robots_txt_rest: float = 0.0  # seconds for which the robots.txt is valid
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedField:
+    """Unreadable value of a granted host: a block of its rows, or another field."""
+
+    field: str  # `rows`, or the field of the host's hash
+    why: str
+    keys: tuple[int, ...] = ()  # keys of the rows
+    value: bytes = b""  # its first bytes, for people
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A host, held from now on under `epoch`, with some URLs; or more URLs of a host that is already held."""
+
+    host: Host
+    epoch: int
+    rows: Sequence[Row]
+    luggage: Luggage = Luggage()
+    left: int = 0  # URLs of the host that still wait at the coordinator
+    damaged: tuple[DamagedField, ...] = ()  # unreadable values of the host, to be quarantined
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    host: Host
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A host that its holder releases."""
+
+    held: Held
+    luggage: Luggage
+    unused: Sequence[Row] = ()  # not visited: they wait again, before all others
+    place: str = ""  # agent that should visit it next; "" for any
+    # agents that must not take it over from `place`, and for how many seconds
+    shunned: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAsk:
+    address: str
+    held: Held  # host it is for; epoch 0 if the caller does not hold it (a redirect of robots.txt)
+    delay: float  # counted from the end of the lease if the caller dies before it frees the address
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAnswer:
+    granted: bool
+    rest: float = 0.0  # not granted: seconds to wait before the next try
+    holder: str = ""  # not granted: agent that holds it, "" if the address is free but must rest
+
+
+@dataclass(frozen=True, slots=True)
+class BookedKeys:
+    """URLs of one lease whose outcomes are durable."""
+
+    held: Held
+    keys: Sequence[int]
+    kinds: Sequence[str]  # kind of each outcome; "" if unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Batch of outcomes that an agent acknowledges in one call."""
+
+    bookings: Sequence[BookedKeys]
+    urls: bytes = b""  # URLs of all keys in order (`rows.pack_urls`), to fetch again if the agent is lost
+    number: int = 0  # grows with each batch of an agent; 0 for a batch that need not be tracked
+
+
+class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """Figures that an agent sends with each heartbeat. Fields missing in an older message get defaults."""
+
+    backlog: float = 0.0  # seconds of waiting work, in the balancer's unit
+    speed: float = 1.0
+    price: float = 0.0
+    pages: int = 0
+    pages_per_second: float = 0.0
+    robots: int = 0
+    machine: str = ""
+    directory: str = ""
+    rss_mb: float = 0.0
+    polls: int = 0
+    refreshes: bool = False  # it fetches known pages again, and needs their hosts for that
+    resting: bool = False  # its own network is down: it waits, and wants no hosts
+    load: float = 0.0  # utilisation of its scarcest resource, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class AgentNote:
+    """An agent as other agents see it."""
+
+    agent: str
+    incarnation: int
+    alive: bool
+    draining: bool
+    advert: bytes  # an encoded `Advert` (`decoding.advert_in`)
+    seen_ago: float  # seconds since its last heartbeat
+    hosts: int = 0  # number of hosts that it holds
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """Hosts with waiting URLs that cannot be granted to any agent: a fault that the next `lease` repairs."""
+
+    hosts: int = 0
+    examples: Sequence[Host] = ()  # some of them
+    repaired: int = 0  # hosts repaired since the crawl began
+
+
+@dataclass(frozen=True, slots=True)
+class BoardBooks:
+    """Totals of the crawl: `seen = settled + waiting`."""
+
+    seen: int = 0
+    settled: int = 0
+    waiting: int = 0  # including URLs that agents hold
+    hosts: int = 0
+    begun: bool = False  # seeds were offered
+    age: float = 0.0  # seconds since the crawl was created
+    kinds: Mapping[str, int] = field(default_factory=dict)  # settled URLs by kind of outcome
+    quarantined: int = 0  # unreadable values that were set aside
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Sign of life of an agent. It is recorded only if the coordinator knows the heartbeat `since`."""
+
+    advert: bytes  # an encoded `Advert`
+    lease: float  # seconds for which the agent keeps its leases
+    after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
+    number: int = 0  # grows with each heartbeat of an agent; 0 for none
+    since: Heard = ANY
+    joined: int = 0  # number of scope pages that the agent already has
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Reply to a heartbeat."""
+
+    books: BoardBooks
+    # sorted by name: all agents (`whole`), or the caller and the next `TOLD` agents
+    agents: Sequence[AgentNote]
+    alive: int  # number of living agents, listed here or not
+    members: int  # agents that joined and did not leave
+    upto: str  # last agent of this turn, "" if all are listed
+    run: str  # changes with every start of the server
+    calm: float  # seconds for which nothing new is granted
+    draining: bool  # the caller was asked to drain
+    over: str = ""  # why the crawl was stopped for all agents (a limit), "" if it continues
+    # pages added to the scope (`widen`); empty if the caller already has this number of pages
+    joined: Sequence[Url] = ()
+
+    @property
+    def whole(self) -> bool:
+        return self.members <= TOLD
+
+
+class Board(Protocol):
+    """Coordinator of one crawl. Single-threaded and asynchronous; calls may run concurrently."""
+
+    async def identity(self) -> str:
+        """Identity of the running server: the same for two coordinators on one server."""
+
+    async def charter(self) -> Charter | None:
+        """Read the specification of the crawl; None if there is no crawl of that name."""
+
+    async def found(self, charter: Charter) -> Charter:
+        """Create the crawl unless it exists. Returns the specification that is in force."""
+
+    async def join(self, name: Name, lease: float) -> None:
+        """Register a start of an agent. An earlier one is fenced, and its hosts go to other agents."""
+
+    async def outlives(self, name: Name) -> bool:
+        """Whether this start of an agent was never fenced: its late acknowledgements still count."""
+
+    async def recalls(self, since: Heard) -> None:
+        """Raise `BoardLost` if the heartbeat is unknown: the server has an old copy of its data."""
+
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+        """Send a heartbeat: `name` keeps its leases. Overdue agents are fenced."""
+
+    async def widen(self, urls: Sequence[Url]) -> None:
+        """Add pages that seeds redirect to: all agents take them into their scope.
+
+        They are published before their outcomes are acknowledged. So an agent that sees that no URL waits
+        has received all of them.
+        """
+
+    async def leave(self, name: Name) -> None:
+        """Leave in an orderly way: what the agent held waits again, and it is no longer a member."""
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with them."""
+
+    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+        """Lease up to `hosts` hosts that may be visited within `soon` seconds, with about `urls` URLs each.
+
+        The order on each server: hosts the agent wished for, hosts placed at it, hosts placed at no agent,
+        then hosts that waited too long for another agent and do not exclude this one. If there are none,
+        hosts that cannot be granted to any agent are repaired (`stranded`).
+        """
+
+    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+        """Ask for hosts whose known pages `name` wants to fetch again.
+
+        The coordinator has no URLs of these pages.
+
+        Each of them is granted by a later `lease`, perhaps without a URL. Another agent that holds the
+        host keeps it until it gives it back; then the host waits for the first agent that wished for it. A
+        wish ends when it is granted, and with the agent.
+        """
+
+    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+        """Take more URLs of hosts that `name` holds, under the same epoch; one grant each, perhaps empty."""
+
+    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+        """Lease one address each, for one host visit; granted again if `name` already has it."""
+
+    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+        """End the visits: the addresses rest for these seconds, even if another agent holds them by now."""
+
+    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+        """Store the state of hosts that `name` still holds, in case it dies."""
+
+    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+        """Release hosts for another visit. Hosts that `name` no longer holds are ignored.
+
+        URLs granted under that epoch that are neither unused nor acknowledged stay assigned to `name`
+        until they are.
+        """
+
+    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+        """Return URLs that will not be visited under their lease, wherever their hosts are by now.
+
+        They wait again, with these rows, unless they were acknowledged or returned before.
+        """
+
+    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+        """Acknowledge durable outcomes. Returns the rejected keys of each lease.
+
+        Rejected keys belong to a lost lease: other agents fetch them, or have done so. Keys acknowledged
+        before are not rejected.
+        """
+
+    async def take_back(self, name: Name, taken: TakenBack) -> int:
+        """Let these URLs wait again; returns their number. 0 if this part was received before."""
+
+    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+        """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
+
+        When few pages are left, an agent gets at most its share of half of them, so that no agent takes
+        all of the last ones. Nothing new is reserved while the coordinator is calm: it may have forgotten
+        the reservations of other agents, which renew them now.
+        """
+
+    async def count_pages(self) -> PageCount:
+        """Pages acknowledged on this server."""
+
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
+        """Set aside unreadable values of hosts that `name` holds. Returns the number of URLs lost with them.
+
+        Those URLs are settled as `quarantined`: they are never granted again, and the crawl ends without
+        them.
+        """
+
+    async def last_told(self, name: Name) -> int:
+        """Number of the last batch that `name` acknowledged, fenced or not; 0 if there is none."""
+
+    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+        """Reconcile after an interruption: release what `name` does not know, return the leases it lost.
+
+        `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
+        owes. The answer to a `lease` or `more` may have been lost, and its URLs would never be visited
+        otherwise.
+        """
+
+    async def books(self) -> BoardBooks:
+        """Read the current totals; for callers that are not agents."""
+
+    async def stranded(self) -> Stranded:
+        """Hosts that cannot be granted to any agent.
+
+        Reads all hosts only if URLs wait and no host is available.
+        """
+
+    async def agents(self) -> list[AgentNote]:
+        """Agents that joined and did not leave, sorted by name."""
+
+    async def departed(self) -> list[AgentNote]:
+        """Agents that left but still have recorded results."""
+
+    async def ask_to_drain(self, agent: str) -> bool:
+        """Tell an agent to finish its work and leave; False if there is none of that name.
+
+        An agent that joins again before it received the request receives it then.
+        """
+
+    async def forget(self, agent: str, *, again: bool) -> int:
+        """Fence an agent permanently.
+
+        With `again` all URLs it ever acknowledged wait again. Returns their number.
+        """
+
+    async def end(self, why: str) -> None:
+        """Stop the crawl for all agents because of a limit; "" lets it continue."""
+
+    async def close(self) -> None: ...

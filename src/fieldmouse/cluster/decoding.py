@@ -1,0 +1,406 @@
+"""Bounded decoding of everything that is read from the coordinator's server.
+
+The server and the other agents are input from the network: a value may be damaged, hostile, or written by
+another version. Such values are decoded only here. Every function checks types, lengths, counts, UTF-8 and
+numeric ranges before it allocates, and raises `DamagedValue` and nothing else. Its callers quarantine the
+one value and continue.
+
+The limits are far above what this version writes. The Lua scripts have the same ones for values that they
+read themselves.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any, TypeVar
+
+import msgspec
+import zstandard
+
+from fieldmouse.cluster.coordinator import FORMAT, Advert, Charter, DamagedField, Luggage, Row, newer_format
+from fieldmouse.policy.balance.host_row import MOST_AGENTS, TripRow
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Link
+from fieldmouse.url import Host, Url, host_of, parse
+
+T = TypeVar("T")
+
+MOST_BLOCK = 8 << 20
+"""Bytes of the rows of a block, unpacked."""
+MOST_ROWS = 1 << 16
+"""Rows in a block."""
+MOST_ROW = 256 << 10
+"""Bytes of a row: a URL with the headers and redirects that travel with it."""
+MOST_REPLY_ROWS = 16 << 20
+"""Bytes of all rows of one reply, unpacked. Rows beyond it go back to the server."""
+MOST_ROBOTS_TXT = 500 << 10
+"""Bytes of a robots.txt, unpacked: the size that RFC 9309 requires every crawler to read."""
+MOST_STATE = 64 << 10
+"""Bytes of a host's state, and of the policy's data about it."""
+MOST_ADVERT = 16 << 10
+"""Bytes of an agent's status figures."""
+MOST_CHARTER = 16 << 20
+"""Bytes of a crawl's settings and seeds, as JSON."""
+MOST_KEPT = 16 << 20
+"""Bytes of the URLs of one batch of outcomes, unpacked."""
+MOST_AGENTS_TOLD = 1 << 16
+"""Agents in one reply."""
+MOST_NUMBER = 1 << 53
+"""Counts: the largest integer that the scripts' numbers hold exactly."""
+MOST_SECONDS = 1e11
+"""Durations and points in time: the settings allow a thousand years."""
+RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
+
+_WRAP = 1 << 64
+_NAME = re.compile(r"[ -~]{1,128}")  # name of an agent
+_HOST = re.compile(r"https?://[!-~]{1,300}")
+_URL = re.compile(r"[!-~]+")
+_count = struct.Struct("<I")
+_unpack = zstandard.ZstdDecompressor(max_window_size=1 << 25)
+
+
+class DamagedValue(ValueError):
+    """A value that this version never writes; `field` names it for people."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field, self.why = field, why
+
+
+# -- plain values
+
+
+def octets(value: Any, field: str, most: int) -> bytes:
+    if not isinstance(value, bytes):
+        raise DamagedValue(field, f"it is {_kind(value)} instead of bytes")
+    if len(value) > most:
+        raise DamagedValue(field, f"it has {len(value):,} bytes, and {most:,} is the limit")
+    return value
+
+
+def text(value: Any, field: str, most: int = 4096) -> str:
+    try:
+        return octets(value, field, most).decode()
+    except UnicodeDecodeError as trouble:
+        raise DamagedValue(field, f"it is not UTF-8 ({trouble.reason} at byte {trouble.start})") from None
+
+
+def whole(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> int:
+    """Whole number, which a server sends as an integer or in decimal digits."""
+    if isinstance(value, bytes) and len(value) <= 20 and re.fullmatch(rb"-?[0-9]+", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DamagedValue(field, f"it is {_kind(value)} instead of a number")
+    if not least <= value <= most:
+        raise DamagedValue(field, f"it is {_shown(value)}, and {least:,} to {most:,} is possible")
+    return value
+
+
+def seconds(value: Any, field: str) -> float:
+    """Duration, which a server sends in milliseconds. A negative one counts as 0."""
+    return max(0, whole(value, field, -int(MOST_SECONDS * 1000), int(MOST_SECONDS * 1000))) / 1000
+
+
+def flag(value: Any, field: str) -> bool:
+    return bool(whole(value, field, 0, 1))
+
+
+def items(value: Any, field: str, most: int, exactly: int | None = None) -> list[Any]:
+    if not isinstance(value, list):
+        raise DamagedValue(field, f"it is {_kind(value)} instead of a list")
+    if len(value) > most or (exactly is not None and len(value) != exactly):
+        raise DamagedValue(field, f"it has {len(value):,} items instead of {exactly or most:,}")
+    return value
+
+
+def pairs(value: Any, field: str, most: int) -> Iterator[tuple[Any, Any]]:
+    """Fields and values of a hash, as a server sends it."""
+    flat = items(value, field, 2 * most)
+    if len(flat) % 2:
+        raise DamagedValue(field, "a field has no value")
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def host_name(value: Any, field: str = "host") -> Host:
+    """Host as `url.host_of` writes it."""
+    name = text(value, field, 320)
+    if not _HOST.fullmatch(name) or not _is_host(name):
+        raise DamagedValue(field, f"`{name[:80]}` is no host")
+    return Host(name)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_host(name: str) -> bool:
+    url = parse(f"{name}/")
+    return url is not None and host_of(url) == name
+
+
+def agent_name(value: Any, field: str = "agent") -> str:
+    name = text(value, field, 128)
+    if not _NAME.fullmatch(name):
+        raise DamagedValue(field, f"{name[:80]!r} is no name of an agent")
+    return name
+
+
+def _kind(value: Any) -> str:
+    return {"NoneType": "missing", "bytes": "text", "int": "a number", "list": "a list"}.get(
+        type(value).__name__, type(value).__name__
+    )
+
+
+def _shown(value: int) -> str:
+    return f"{value:,}" if -(10**20) < value < 10**20 else "a number of many digits"
+
+
+def unpacked(value: Any, field: str, most: int) -> bytes:
+    """Content of a zstd frame that states its size, which must be at most `most` bytes.
+
+    All our writers state it. A frame that claims more, or states nothing, is rejected before
+    decompression.
+    """
+    frame = octets(value, field, most + 1024)
+    try:
+        claimed = zstandard.get_frame_parameters(frame).content_size
+        if claimed > most:
+            size = "does not say its size" if claimed == zstandard.CONTENTSIZE_UNKNOWN else f"has {claimed:,}"
+            raise DamagedValue(field, f"the packed value {size}, and {most:,} bytes is the limit")
+        return _unpack.decompress(frame)
+    except zstandard.ZstdError as trouble:
+        raise DamagedValue(field, f"it cannot be unpacked ({trouble})") from None
+
+
+def _decoded(decode: Callable[[bytes], T], value: bytes, field: str) -> T:
+    """Decode with msgspec, whose own limits end in these errors."""
+    try:
+        return decode(value)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as trouble:
+        why = "it is nested too deeply" if isinstance(trouble, RecursionError) else str(trouble)[:200]
+        raise DamagedValue(field, why) from None
+
+
+def _number(value: float, field: str, least: float = 0.0, most: float = MOST_SECONDS) -> None:
+    if not isfinite(value) or not least <= value <= most:
+        raise DamagedValue(field, f"it is {value:g}, and {least:g} to {most:g} is possible")
+
+
+def _length(value: str | bytes | Sequence[object], field: str, most: int) -> None:
+    if len(value) > most:
+        raise DamagedValue(field, f"its length is {len(value):,}, and {most:,} is the limit")
+
+
+# -- rows
+
+
+def keys_in(value: Any) -> list[int]:
+    """Keys in a block of rows without the excluded ones; does not read the rows."""
+    keys, excluded, _, _ = _head(octets(value, "rows", MOST_BLOCK))
+    return [key for key in keys if key not in excluded]
+
+
+def rows_in(value: Any) -> list[Row]:
+    """Rows of a block, in order, without the excluded ones (`lua/rows.lua` has the layout)."""
+    blob = octets(value, "rows", MOST_BLOCK)
+    keys, excluded, kind, start = _head(blob)
+    body = unpacked(blob[start:], "rows", MOST_BLOCK) if kind == PACKED else blob[start:]
+    rows: list[Row] = []
+    at = 0
+    for key in keys:
+        if at + 4 > len(body):
+            raise DamagedValue("rows", f"there are fewer than {len(keys):,}")
+        (length,) = _count.unpack_from(body, at)
+        at += 4
+        if length > MOST_ROW or at + length > len(body):
+            raise DamagedValue("rows", f"one claims {length:,} bytes")
+        if key not in excluded:
+            rows.append((key, body[at : at + length]))
+        at += length
+    if at != len(body):
+        raise DamagedValue("rows", f"there are more than {len(keys):,}")
+    return rows
+
+
+def _head(blob: bytes) -> tuple[tuple[int, ...], frozenset[int], bytes, int]:
+    """Keys of a block, the excluded keys, its kind, and the offset of its rows."""
+    at, excluded = 0, frozenset[int]()
+    if blob[:1] == EXCLUDING:
+        keys, at = _keys_at(blob, 5)
+        excluded = frozenset(keys)
+    kind = blob[at : at + 1]
+    if kind not in (RAW, PACKED) or not kind:
+        raise DamagedValue("rows", "it is no block of rows")
+    keys, at = _keys_at(blob, at + 1)
+    return keys, excluded, kind, at
+
+
+def _keys_at(blob: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    if at + 4 > len(blob):
+        raise DamagedValue("rows", "it is cut short")
+    (many,) = _count.unpack_from(blob, at)
+    end = at + 4 + 8 * many
+    if many > MOST_ROWS or end > len(blob):
+        raise DamagedValue("rows", f"it claims {many:,} rows, and has {len(blob):,} bytes")
+    return struct.unpack_from(f"<{many}Q", blob, at + 4), end
+
+
+_link = msgspec.msgpack.Decoder(Link)
+
+
+def link_of(row: bytes, host: Host, now: float) -> Link:
+    """Row of a host as a request (see `rows.to_row`): a URL of that host that can be fetched."""
+    link = _decoded(_link.decode, octets(row, "row", MOST_ROW), "row")
+    if not link.url.startswith("/") or not _URL.fullmatch(link.url):
+        raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
+    url = Url(host + link.url)
+    if (read := parse(url)) is None or host_of(read) != host:
+        raise DamagedValue("row", f"`{url[:200]}` is no URL of {host}")
+    for name in ("depth", "redirects", "tries", "drops", "offset"):
+        _number(getattr(link, name), f"row ({name})", most=float(MOST_NUMBER))
+    for name in ("seen_at", "not_before"):
+        _number(getattr(link, name), f"row ({name})")
+    if not 0 <= link.simhash < _WRAP:
+        raise DamagedValue("row (simhash)", "it is out of range")
+    _length(link.trail, "row (trail)", 256)
+    via = host + link.via if link.via.startswith("/") else link.via
+    wait = now + link.not_before if link.not_before else 0.0
+    return msgspec.structs.replace(link, url=url, via=via, not_before=wait)
+
+
+_urls = msgspec.msgpack.Decoder(list[str])
+
+
+def urls_of(packed: Any) -> list[str]:
+    """URLs as packed by `rows.pack_urls`."""
+    return _decoded(_urls.decode, unpacked(packed, "URLs", MOST_KEPT), "URLs")
+
+
+# -- state of a host
+
+
+_state = msgspec.msgpack.Decoder(HostState)
+
+
+def state_of(value: Any) -> HostState:
+    """State that an agent noted for the next holder of a host; the default if it is empty."""
+    if not value:
+        return HostState()
+    state = _decoded(_state.decode, octets(value, "state", MOST_STATE), "state")
+    if state.address:
+        try:
+            ipaddress.ip_address(state.address)
+        except ValueError:
+            raise DamagedValue("state (address)", f"`{state.address[:60]}` is no address") from None
+    for name in ("ready_at", "address_ready_at", "crawl_delay"):
+        _number(getattr(state, name), f"state ({name})")
+    for name in ("failures", "pages", "put_off"):
+        _number(getattr(state, name), f"state ({name})", most=float(MOST_NUMBER))
+    _length(state.unreached, "state (unreached)", 1024)
+    for note in state.unreached:
+        _number(note.until, "state (unreached)")
+    return state
+
+
+_trips = msgspec.msgpack.Decoder(TripRow)
+
+
+def learned_of(value: Any) -> bytes:
+    """Data of a balance policy about a host, unchanged if that policy can read it."""
+    if not value:
+        return b""
+    row = _decoded(_trips.decode, octets(value, "learned", MOST_STATE), "learned")
+    if not len(row.agents) == len(row.mean) == len(row.variance) <= MOST_AGENTS:
+        raise DamagedValue("learned", "its lists differ in length, or are too long")
+    if len({*row.agents}) != len(row.agents):
+        raise DamagedValue("learned", "an agent is in it twice")
+    least = 1e-12 if row.kind == "trips" else 0.0  # their logarithm is taken
+    for number in row.mean:
+        _number(number, "learned (mean)", least, 1e12)
+    for number in row.variance:
+        _number(number, "learned (variance)", 0.0, 1e15)
+    for number in (row.usual, row.visits, row.complaints):
+        _number(number, "learned", 0.0, 1e12)
+    return bytes(value)
+
+
+def robots_txt_of(value: Any) -> bytes:
+    """Robots.txt as packed by `blocks.packed_text`; an empty one stays empty."""
+    return unpacked(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
+
+
+def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedField]]:
+    """State of a host, the policy's data about it, and those of the two that are damaged and left out."""
+    state, learned, damaged = HostState(), b"", list[DamagedField]()
+    try:
+        state = state_of(luggage.state)
+    except DamagedValue as trouble:
+        damaged.append(DamagedField("st", str(trouble)))
+    try:
+        learned = learned_of(luggage.learned)
+    except DamagedValue as trouble:
+        damaged.append(DamagedField("le", str(trouble)))
+    return state, learned, damaged
+
+
+# -- agents and crawls
+
+
+_advert = msgspec.msgpack.Decoder(Advert)
+
+
+def advert_in(value: Any) -> Advert:
+    """Status figures of an agent."""
+    return _advert_in(octets(value, "advert", MOST_ADVERT))
+
+
+@lru_cache(maxsize=256)
+def _advert_in(value: bytes) -> Advert:
+    advert = _decoded(_advert.decode, value, "advert")
+    for name in ("backlog", "speed", "rss_mb", "pages_per_second", "load"):
+        _number(getattr(advert, name), f"advert ({name})", 0.0, 1e15)
+    _number(advert.price, "advert (price)", -1e6, 1e6)
+    for name in ("pages", "robots", "polls"):
+        _number(getattr(advert, name), f"advert ({name})", 0.0, float(MOST_NUMBER))
+    _length(advert.machine, "advert (machine)", 512)
+    _length(advert.directory, "advert (directory)", 8192)
+    return advert
+
+
+class _FormatOnly(msgspec.Struct, frozen=True):
+    format: int = 1
+    made_by: str = ""
+
+
+_format = msgspec.json.Decoder(_FormatOnly)
+_charter = msgspec.json.Decoder(Charter)
+
+
+def charter_in(value: Any, label: str) -> Charter:
+    """Specification of a crawl as stored on the server of that label.
+
+    The format is checked first: a newer one may differ in everything else.
+    """
+    encoded = octets(value, "charter", MOST_CHARTER)
+    header = _decoded(_format.decode, encoded, "charter")
+    if FORMAT < header.format < MOST_NUMBER:
+        raise newer_format(label, header.format, header.made_by[:100])
+    charter = _decoded(_charter.decode, encoded, "charter")
+    if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
+        raise DamagedValue("charter", "a number is out of range")
+    for seed in charter.seeds:
+        if parse(seed) is None:
+            raise DamagedValue("charter", f"`{seed[:200]}` is no URL")
+    for server in _printable(charter.servers):
+        _length(server, "charter (servers)", 1024)
+    _printable((charter.made_by,))
+    return charter
+
+
+def _printable(texts: Iterable[str]) -> list[str]:
+    checked = list(texts)
+    if not all(each.isprintable() for each in checked):
+        raise DamagedValue("charter", "a text is not printable")
+    return checked

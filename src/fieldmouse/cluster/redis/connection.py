@@ -1,0 +1,325 @@
+"""Connection to the Redis-protocol server of a coordinator, and the calls of its Lua scripts.
+
+Each script is a file in `lua/` with its contract at its head. The first line names the pieces it needs
+(`-- uses: begin rows`); they are joined here, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import hiredis
+import redis.asyncio as aioredis
+from redis.asyncio.connection import DefaultParser
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as NotConnected
+from redis.exceptions import InvalidResponse, NoScriptError, RedisError, ResponseError
+
+from fieldmouse.cluster.coordinator import Name
+from fieldmouse.cluster.errors import REMEDY, fenced, hidden, occupied, older, superseded, vanished
+from fieldmouse.cluster.redis.errors import ScriptRefusal, is_silence, meaning, unreadable
+from fieldmouse.errors import BoardError, BoardLost, UsageError
+from fieldmouse.http.tls import check_alternative_names_only
+
+_USES = "-- uses: "
+
+
+@dataclass(frozen=True, slots=True)
+class BoardScript:
+    """A script as sent to the server, and the digest by which it is called afterwards."""
+
+    name: str
+    text: str
+    digest: str
+
+
+@cache
+def script(name: str) -> BoardScript:
+    """Script of that name, after the pieces that it uses."""
+    body = _piece(name)
+    first = body.partition("\n")[0]
+    pieces = first.removeprefix(_USES).split() if first.startswith(_USES) else []
+    text = "\n".join([*map(_piece, pieces), body])
+    return BoardScript(name, text, hashlib.sha1(text.encode()).hexdigest())
+
+
+@cache
+def _piece(name: str) -> str:
+    return (files(__package__) / "lua" / f"{name}.lua").read_text()
+
+
+SCHEMES = ("redis", "rediss", "unix")
+_BOOLEAN = "true|false|yes|no|1|0|on|off|t|f|y|n"
+OPTIONS = {
+    "db": r"\d{1,9}",
+    "ssl_ca_certs": r".+",
+    "ssl_certfile": r".+",
+    "ssl_keyfile": r".+",
+    "ssl_cert_reqs": "none|optional|required",
+    "ssl_check_hostname": _BOOLEAN,
+}
+"""Options in the query of a coordinator URL, named as in the client, with the pattern of their values."""
+_VALUE_HINTS = {
+    "db": "the number of a database",
+    "ssl_cert_reqs": "none, optional or required",
+    "ssl_check_hostname": "true or false",
+}
+
+MOST_REPLY = 64 << 20
+"""Bytes of one reply. The scripts send less; `decoding` has the limits of its parts."""
+
+Argument = str | bytes | int
+
+
+def label_of(url: str) -> str:
+    """Coordinator URL for people: without password, with the database.
+
+    >>> label_of("redis://:secret@board.example:6380/2")
+    'redis://board.example:6380/2'
+    >>> label_of("unix:///run/board.sock?ssl_cert_reqs=none&db=2")
+    'unix:///run/board.sock?db=2'
+
+    A password with characters that a URL must escape is removed completely, too:
+
+    >>> label_of("redis://:se@cr/et?@board.example:6380/2")
+    'redis://board.example:6380/2'
+    """
+    match = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
+    plain, options = (url[: match.start()], match[0][1:]) if match else (url, "")
+    if not plain.startswith("unix:///"):
+        plain = re.sub(r"(?<=://).*@", "", plain)
+    address = plain.partition("?")[0]
+    database = dict(parse_qsl(options)).get("db", "")
+    return f"{address}?db={database}" if database else address
+
+
+def checked_url(url: str) -> str:
+    """Return the URL of a server if it is valid. Raises a UsageError that shows the format."""
+    label = label_of(url)
+    try:
+        parts = urlsplit(url)
+        named = parts.path if parts.scheme == "unix" else parts.hostname
+        parts.port  # noqa: B018  a port that is no number is found out by asking for it
+    except ValueError:
+        parts, named = urlsplit(""), None
+    numbered = parts.scheme == "unix" or re.fullmatch(r"/?\d{0,9}", parts.path)
+    if parts.scheme not in SCHEMES or not named or not numbered or parts.fragment or "@" in parts.query:
+        escaped = "; in a password, write @ / ? # % as %40 %2F %3F %23 %25" if "@" in url else ""
+        raise UsageError(
+            f"`{label}` is no coordinator",
+            "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or"
+            f" unix:///path/of.sock{escaped}",
+        )
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in OPTIONS:
+            raise UsageError(
+                f"`{name}` is no option of the coordinator `{label}`",
+                f"the options after the question mark are {', '.join(sorted(OPTIONS))}",
+            )
+        if name != "db" and parts.scheme != "rediss":
+            raise UsageError(
+                f"`{name}` of the coordinator `{label}` is for TLS", "name it as rediss://host:port/0"
+            )
+        if not re.fullmatch(OPTIONS[name], value, re.IGNORECASE):
+            raise UsageError(
+                f"`{name}` of the coordinator `{label}` cannot be `{value}`",
+                f"it is {_VALUE_HINTS.get(name, 'a file')}",
+            )
+    return url
+
+
+class _TlsConnection(aioredis.SSLConnection):
+    """TLS connection that ignores the CN of a certificate's subject."""
+
+    def _connection_arguments(self) -> Any:
+        arguments = super()._connection_arguments()
+        check_alternative_names_only(arguments["ssl"])
+        return arguments
+
+
+class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has one class, chosen at import
+    """Parser that accepts at most `MOST_REPLY` bytes for one reply."""
+
+    _fed = 0
+
+    async def read_response(self, *words: Any, **more: Any) -> Any:
+        self._fed = 0
+        return await super().read_response(*words, **more)
+
+    async def read_from_socket(self) -> bool:
+        if self._fed > MOST_REPLY:
+            raise InvalidResponse(f"a reply of more than {MOST_REPLY >> 20} MiB")
+        chunk = await self._stream.read(self._read_size)
+        if not chunk:
+            raise NotConnected("the server closed the connection")
+        self._fed += len(chunk)
+        self._reader.feed(chunk)
+        return True
+
+
+class BoardServer:
+    """Connections to one server."""
+
+    def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
+        self.label, self._query = label_of(url), urlsplit(checked_url(url)).query
+        self._runs: dict[int, str] = {}
+        self._evicted: int | None = None  # evicted keys at the last check
+        self._pool: Any = aioredis.BlockingConnectionPool.from_url(
+            url,
+            max_connections=connections,
+            timeout=timeout,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            retry=Retry(NoBackoff(), 0),
+            redis_connect_func=self._on_connect,
+            protocol=2,
+            client_name="fieldmouse",
+            parser_class=_BoundedParser,
+        )
+        if self._pool.connection_class is aioredis.SSLConnection:
+            self._pool.connection_class = _TlsConnection
+
+    async def _on_connect(self, connection: Any) -> None:
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        reply = await connection.read_response()
+        match = re.search(rb"run_id:(\w{1,64})", reply) if isinstance(reply, bytes) else None
+        if match is None:
+            raise InvalidResponse("the server does not report its run id")
+        self._runs[id(connection)] = match[1].decode()
+
+    async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        """Run a script.
+
+        Raises `BoardUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
+        """
+        try:
+            connection = await self._pool.get_connection()
+            try:
+                run = self._runs[id(connection)]
+                tail = (len(keys), *keys, run, *arguments)
+                try:
+                    return await self._send(connection, "EVALSHA", script.digest, *tail)
+                except NoScriptError:
+                    return await self._send(connection, "EVAL", script.text, *tail)
+            finally:
+                await self._pool.release(connection)
+        except (RedisError, OSError) as trouble:
+            raise await self._translate(trouble) from trouble
+
+    async def command(self, *words: Argument) -> Any:
+        """Run a command that may be repeated."""
+        try:
+            connection = await self._pool.get_connection()
+            try:
+                return await self._send(connection, *words)
+            finally:
+                await self._pool.release(connection)
+        except (RedisError, OSError) as trouble:
+            raise await self._translate(trouble) from trouble
+
+    async def identity(self) -> str:
+        """Identity of the server and its database, whatever name it was reached by."""
+        info = await self._info("server")
+        run, database = re.search(rb"run_id:(\w{1,64})", info), self._pool.connection_kwargs.get("db") or 0
+        return f"{run[1].decode()}/{database}" if run else self.label
+
+    async def _info(self, section: str) -> bytes:
+        reply = await self.command("INFO", section)
+        if not isinstance(reply, bytes):
+            raise unreadable(self.label, "INFO is no text")
+        return reply
+
+    async def check_that_it_keeps(self) -> None:
+        """Check that the server does not evict keys when its memory is full: URLs would be lost silently."""
+        memory = await self._info("memory")
+        limit = re.search(rb"maxmemory:(\d{1,19})", memory)
+        policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", memory)
+        gone = re.search(rb"evicted_keys:(\d{1,19})", await self._info("stats"))
+        before, self._evicted = self._evicted, int(gone[1]) if gone else 0
+        if before is not None and self._evicted > before:
+            raise BoardLost(
+                f"the coordinator at {self.label} has evicted data because its memory was full",
+                f"set `maxmemory-policy noeviction` there, and give it more memory; then {REMEDY}",
+            )
+        if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
+            raise BoardError(
+                f"the coordinator at {self.label} evicts data when its memory is full ({policy[1].decode()})",
+                "set `maxmemory-policy noeviction` there",
+            )
+
+    async def _send(self, connection: Any, *words: Argument) -> Any:
+        try:
+            # The client packs commands in Python, which took most of the time here.
+            packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
+            await connection.send_packed_command(packed)
+            return await connection.read_response()
+        except ResponseError:
+            raise  # an answer like any other: the connection stays usable
+        except ValueError as nonsense:
+            await connection.disconnect(nowait=True)
+            raise InvalidResponse(str(nonsense)) from nonsense
+        except BaseException:
+            # Cancelled or broken: a late answer must not be taken for the next one.
+            await connection.disconnect(nowait=True)
+            raise
+
+    async def _translate(self, trouble: Exception) -> Exception:
+        if is_silence(trouble):
+            # The other connections of the pool lead to the same server.
+            await self._pool.disconnect(inuse_connections=False)
+        return meaning(trouble, self.label, self._query)
+
+    async def close(self) -> None:
+        await self._pool.disconnect()
+
+
+T = TypeVar("T")
+
+
+class ScriptedCrawl:
+    """Data of one crawl on one server."""
+
+    def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
+        self._server = BoardServer(url, timeout)
+        self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
+        self._keys = self._named_keys()
+
+    def _named_keys(self) -> tuple[str, ...]:
+        """Keys passed to every script."""
+        return (self._prefix,)
+
+    async def _call(self, act: str, *arguments: Argument, name: Name | None = None) -> Any:
+        caller: tuple[Argument, ...] = (name.agent, name.incarnation) if name else ()
+        try:
+            return await self._server.call(script(act), self._keys, (*caller, *arguments))
+        except ScriptRefusal as refused:
+            match refused.word:
+                case "LOST":
+                    raise vanished(self._crawl) from None
+                case "HIDDEN":
+                    raise hidden(self._crawl) from None
+                case "HELD":
+                    raise occupied(self._crawl) from None
+                case "OLDER":
+                    raise older(refused.about, self._server.label) from None
+                case "FENCED" if name:
+                    raise fenced(name) from None
+                case "NEWER" if name:
+                    raise superseded(name) from None
+            raise
+
+    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
+        """Decode an answer; a BoardError if our scripts cannot have sent it."""
+        try:
+            return read(reply)
+        except ValueError as trouble:  # `DamagedValue`
+            raise unreadable(self._server.label, trouble) from trouble

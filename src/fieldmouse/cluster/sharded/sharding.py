@@ -1,0 +1,220 @@
+"""Sharding of a crawl over several servers: mapping of hosts and addresses, and merging of answers.
+
+A host lies with all others of its site, so that limits on a site are counted on one server. Hosts that
+share no limit (IP addresses, `.test`) are sharded one by one. An address is sharded by its own text. The
+servers of a crawl never change, so a hash is enough. An address and its hosts may lie on two servers. The
+server of the address then cannot check the holder of the host and trusts the caller; it still checks the
+lease of the caller.
+
+Page limit: the first server stores reservations, each counts its acknowledged pages. The counts of the
+other servers are read before and after pages are reserved. If they are the same, they held at the time of
+the reservation. Otherwise it is repeated; until then only the caller could use the reserved pages, and it
+does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TypeVar
+
+import xxhash
+
+from fieldmouse.cluster.coordinator import (
+    AddressAnswer,
+    AddressAsk,
+    AgentNote,
+    Board,
+    BoardBooks,
+    Held,
+    Name,
+    PageAsk,
+    PageCount,
+    Pulse,
+    Told,
+)
+from fieldmouse.cluster.rows import pack_urls, unpack_urls
+from fieldmouse.errors import BoardUnreachable, Fenced, Superseded
+from fieldmouse.policy.site_limits import limited_site
+from fieldmouse.url import Host, name_of
+
+
+def _place(name: str, servers: int) -> int:
+    return xxhash.xxh3_64_intdigest(name.encode()) % servers
+
+
+@lru_cache(maxsize=1 << 15)
+def place_of_host(host: Host, servers: int) -> int:
+    """Index of the server that has a host.
+
+    >>> len({place_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
+    1
+    >>> len({place_of_host(Host(f"http://127.0.0.{n}:8080"), 7) for n in range(99)})
+    7
+    """
+    return _place(limited_site(host) or name_of(host), servers)
+
+
+def place_of_address(address: str, servers: int) -> int:
+    return _place(address, servers)
+
+
+def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
+    """Split a batch of outcomes by server: the positions of its leases, and that part of the batch."""
+    numbers: dict[int, list[int]] = {}
+    for number, booked in enumerate(told.bookings):
+        numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
+    if len(numbers) == 1:
+        return {place: (positions, told) for place, positions in numbers.items()}
+    urls = unpack_urls(told.urls) if told.urls else []
+    starts = [0]
+    for booked in told.bookings:
+        starts.append(starts[-1] + len(booked.keys))
+    parts: dict[int, tuple[list[int], Told]] = {}
+    for place, positions in sorted(numbers.items()):
+        bookings = [told.bookings[number] for number in positions]
+        part_urls = [url for number in positions for url in urls[starts[number] : starts[number + 1]]]
+        packed = pack_urls(part_urls) if told.urls else b""
+        parts[place] = (positions, Told(bookings, packed, told.number))
+    return parts
+
+
+def summed(books: Sequence[BoardBooks]) -> BoardBooks:
+    """Sum of the totals of all servers. The crawl has begun when all of them have their seeds."""
+    kinds: dict[str, int] = {}
+    for totals in books:
+        for kind, count in totals.kinds.items():
+            kinds[kind] = kinds.get(kind, 0) + count
+    return BoardBooks(
+        seen=sum(totals.seen for totals in books),
+        settled=sum(totals.settled for totals in books),
+        waiting=sum(totals.waiting for totals in books),
+        hosts=sum(totals.hosts for totals in books),
+        begun=all(totals.begun for totals in books),
+        age=max(totals.age for totals in books),
+        kinds=kinds,
+        quarantined=sum(totals.quarantined for totals in books),
+    )
+
+
+def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[AgentNote]:
+    """Agents as all servers together see them: an agent is alive if it is alive on each server.
+
+    If the servers list only some agents (not `whole`), an agent missing on a server counts as the others
+    report it: each server picks other agents for a turn.
+    """
+    by_agent: dict[str, list[AgentNote]] = {}
+    for listed in notes:
+        for note in listed:
+            by_agent.setdefault(note.agent, []).append(note)
+    return [
+        replace(
+            max(seen, key=lambda note: (note.incarnation, -note.seen_ago)),
+            alive=(len(seen) == len(notes) or not whole) and all(note.alive for note in seen),
+            draining=any(note.draining for note in seen),
+            seen_ago=max(note.seen_ago for note in seen),
+            hosts=sum(note.hosts for note in seen),
+        )
+        for _, seen in sorted(by_agent.items())
+    ]
+
+
+def in_one(pulses: Sequence[Pulse], books: BoardBooks) -> Pulse:
+    """Merge the heartbeat replies of all servers; `books` is the sum of their totals."""
+    whole = all(pulse.whole for pulse in pulses)
+    agents = met([pulse.agents for pulse in pulses], whole=whole)
+    return Pulse(
+        books=books,
+        agents=agents,
+        alive=sum(note.alive for note in agents) if whole else min(pulse.alive for pulse in pulses),
+        members=max(pulse.members for pulse in pulses),
+        upto=min(pulse.upto for pulse in pulses),
+        run=" ".join(pulse.run for pulse in pulses),
+        calm=max(pulse.calm for pulse in pulses),
+        draining=any(pulse.draining for pulse in pulses),
+        over=next((pulse.over for pulse in pulses if pulse.over), ""),
+        joined=list(dict.fromkeys(url for pulse in pulses for url in pulse.joined)),
+    )
+
+
+T = TypeVar("T")
+
+
+async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Return all answers when all calls have ended; raises if one of them did."""
+    return answered(await asyncio.gather(*calls, return_exceptions=True))
+
+
+def answered(answers: Sequence[T | BaseException]) -> list[T]:
+    """Return the answers, or raise the most serious error: a superseded agent need not try again."""
+    raised = [answer for answer in answers if isinstance(answer, BaseException)]
+    if raised:
+        raise min(raised, key=_gravity)
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _gravity(trouble: BaseException) -> int:
+    match trouble:
+        case BoardUnreachable():
+            return 3
+        case Superseded():
+            return 1
+        case Fenced():
+            return 2
+        case _:
+            return 0
+
+
+_ASK_AGAIN = 1.0  # seconds to wait for an address whose server cannot be reached
+
+
+async def ask_on(boards: Sequence[Board], name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+    """Lease addresses; those of a server that cannot be reached are refused."""
+    parts: dict[int, dict[int, AddressAsk]] = {}
+    for number, ask in enumerate(asks):
+        place = place_of_address(ask.address, len(boards))
+        if place_of_host(ask.held.host, len(boards)) != place:
+            ask = replace(ask, held=Held(ask.held.host, 0))
+        parts.setdefault(place, {})[number] = ask
+    replies = await asyncio.gather(
+        *(boards[place].ask_addresses(name, list(part.values())) for place, part in parts.items()),
+        return_exceptions=True,
+    )
+    answered([answer for answer in replies if not isinstance(answer, BoardUnreachable)] or replies)
+    answers = [AddressAnswer(granted=False, rest=_ASK_AGAIN)] * len(asks)
+    for part, part_answers in zip(parts.values(), replies, strict=True):
+        if not isinstance(part_answers, BaseException):
+            for number, answer in zip(part, part_answers, strict=True):
+                answers[number] = answer
+    return answers
+
+
+_TRIES = 5  # tries to find the other counts unchanged; after them nothing new is reserved this time
+
+
+async def reserve_on(boards: Sequence[Board], name: Name, ask: PageAsk) -> int:
+    first, *others = boards
+    counts = await _counts(others)
+    for _ in range(_TRIES):
+        pages = await first.reserve_pages(name, _told(ask, counts))
+        again = await _counts(others)
+        if again == counts:
+            return pages
+        counts = again
+    return await first.reserve_pages(name, replace(_told(ask, counts), still=True))
+
+
+async def _counts(boards: Sequence[Board]) -> list[PageCount]:
+    return await together([board.count_pages() for board in boards])
+
+
+def _told(ask: PageAsk, counts: Sequence[PageCount]) -> PageAsk:
+    elsewhere = ask.elsewhere + sum(count.booked for count in counts)
+    return replace(ask, elsewhere=elsewhere, still=ask.still or any(count.calm for count in counts))
+
+
+async def count_on(boards: Sequence[Board]) -> PageCount:
+    counts = await _counts(boards)
+    return PageCount(sum(count.booked for count in counts), any(count.calm for count in counts))

@@ -1,0 +1,1 @@
+"""Settings: sections, values with units, `fieldmouse.toml`."""

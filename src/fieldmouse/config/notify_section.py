@@ -1,0 +1,189 @@
+"""Section `[notify]`: channels and filters of change notifications.
+
+A secret is never a setting: `env:NAME` and `file:PATH` say where to find it. Errors about such a setting
+do
+not repeat its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fieldmouse.config import values
+from fieldmouse.config.sections import Section
+from fieldmouse.config.values import About, ValueKind
+from fieldmouse.errors import SettingsError, UsageError
+from fieldmouse.policy.request_headers import BLANK
+from fieldmouse.url import parse
+
+KINDS = ("new", "changed", "gone", "moved", "withdrawn")
+CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
+PLAIN = "smtp+plain"
+"""Scheme of a mail server that is used without encryption."""
+
+_ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
+_SERVER = re.compile(
+    r"(smtp|smtps|smtp\+plain)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[0-9]{1,5})?"
+)
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
+_NAME_PATTERN = re.compile(r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]")
+_PLACE = "it must be `env:NAME` or `file:PATH`, which says where to find it"
+
+
+def is_elsewhere(value: str) -> bool:
+    """Whether a setting says where its value is, and is not the value itself."""
+    return _ELSEWHERE.fullmatch(value) is not None
+
+
+def _hidden(value: Any) -> str:
+    """Read the place of a secret. No error shows the value, because it may be the secret itself."""
+    if value != "" and (not isinstance(value, str) or not is_elsewhere(value)):
+        raise UsageError("a secret does not belong in the settings", _PLACE)
+    return str(value)
+
+
+def _target(value: Any) -> str:
+    """Read a URL of the user. It may hold a secret, so no error shows it."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise UsageError("this is no URL", "it begins with http:// or https://")
+    if value and not is_elsewhere(value):
+        check_target(value)
+    return value
+
+
+def _blanked(value: str) -> str:
+    return value if not value or is_elsewhere(value) else BLANK
+
+
+def check_target(url: str) -> None:
+    """Raise UsageError if nothing can be posted to `url`."""
+    if parse(url) is None or not url.isprintable():
+        raise UsageError("this is no URL", "it begins with http:// or https://")
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise UsageError(
+            "the URL holds a name and a password", "take them out, and name a token in `notify.webhook_token`"
+        )
+
+
+def _shaped_each(pattern: re.Pattern[str]) -> Callable[[Any], tuple[str, ...]]:
+    def read(value: Any) -> tuple[str, ...]:
+        texts = values.TEXTS.read(value)
+        assert isinstance(texts, tuple)
+        if not all(pattern.fullmatch(text) for text in texts):
+            raise ValueError(value)
+        return texts
+
+    return read
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(word in KINDS for word in value):
+        raise ValueError(value)
+    return tuple(dict.fromkeys(value))
+
+
+def _hidden_each(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise UsageError("this is no list", f"each of its texts must be hidden: {_PLACE}")
+    return tuple(_hidden(text) for text in value)
+
+
+def _listed(accepts: str, read: Callable[[Any], object]) -> ValueKind:
+    return ValueKind(accepts, read, values.TEXTS.write, from_word=False)
+
+
+_kinds = _listed("a list of " + ", ".join(KINDS), _words)
+_hosts = _listed('a list of names, such as ["example.org", "*.example.org"]', _shaped_each(_NAME_PATTERN))
+_addresses = _listed('a list of addresses, such as ["you@example.org"]', _shaped_each(_ADDRESS))
+_services = _listed('a list of places, such as ["env:NAME"]', _hidden_each)
+_address = values.shaped(rf"({_ADDRESS.pattern})?", 'an address, such as "fieldmouse@example.org"')
+_server = values.shaped(
+    rf"({_SERVER.pattern})?",
+    '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
+)
+_place = ValueKind("a URL, or where to find it", _target, values.TEXT.write, blank=_blanked)
+_secret = ValueKind("where to find a secret", _hidden, values.TEXT.write)
+
+
+class NotifySection(Section, frozen=True):
+    """Notifications of pages that are new, changed, gone or moved (see docs/guides/notify.md)."""
+
+    kinds: Annotated[tuple[str, ...], About(_kinds, "changes that are sent")] = KINDS
+    hosts: Annotated[
+        tuple[str, ...],
+        About(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts"),
+    ] = ()
+    difference: Annotated[
+        float, About(values.SHARE, "do not send changed pages that differ in a smaller share of their words")
+    ] = 0.0
+    command: Annotated[
+        tuple[str, ...],
+        About(
+            values.TEXTS, "a program and its arguments, run without a shell and with JSON on standard input"
+        ),
+    ] = ()
+    webhook: Annotated[
+        str, About(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")
+    ] = ""
+    webhook_token: Annotated[
+        str, About(_secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`")
+    ] = ""
+    batch: Annotated[
+        int,
+        About(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"),
+    ] = 1
+    mail_to: Annotated[tuple[str, ...], About(_addresses, "recipients of mail")] = ()
+    mail_from: Annotated[str, About(_address, "sender of mail")] = ""
+    mail_server: Annotated[
+        str, About(_server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither")
+    ] = ""
+    mail_user: Annotated[str, About(values.TEXT, "user name at the mail server")] = ""
+    mail_password: Annotated[str, About(_secret, "env:NAME or file:PATH of its password")] = ""
+    mail_every: Annotated[
+        float,
+        About(values.DURATION, "shortest time between two mails; each holds all changes since the last"),
+    ] = 3600.0
+    feed: Annotated[
+        str,
+        About(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"),
+    ] = ""
+    feed_entries: Annotated[int, About(values.POSITIVE, "most entries of the feed; oldest are dropped")] = 200
+    apprise: Annotated[
+        tuple[str, ...], About(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)")
+    ] = ()
+    timeout: Annotated[float, About(values.SOME_TIME, "longest time of one post, run or mail")] = 30.0
+    patience: Annotated[
+        float,
+        About(values.DURATION, "how long a run waits at its end; the next run sends the rest"),
+    ] = 10.0
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels in use.
+
+        >>> NotifySection(feed="changes.atom").channels
+        ('feed',)
+        """
+        wanted = (self.command, self.webhook, self.mail_to, self.feed, self.apprise)
+        return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
+
+    def check(self) -> None:
+        """Raise `SettingsError` if the settings of mail are incomplete or contradict each other."""
+        if not self.mail_to:
+            return
+        for key in ("mail_from", "mail_server"):
+            if not getattr(self, key):
+                raise SettingsError(
+                    f"`notify.mail_to` asks for mail, but `notify.{key}` is empty", f"set `notify.{key}`, too"
+                )
+        if bool(self.mail_user) != bool(self.mail_password):
+            raise SettingsError(
+                "`notify.mail_user` and `notify.mail_password` go together", "set both of them, or neither"
+            )
+        if self.mail_user and self.mail_server.startswith(PLAIN):
+            raise SettingsError(
+                f"`notify.mail_server` would send a password in the clear ({PLAIN})",
+                "use smtp:// or smtps://, or no user name",
+            )

@@ -1,0 +1,38 @@
+"""Configuration of a worker process."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fieldmouse.plugins.registry import PluginNames
+from fieldmouse.policy.noise_rules import NoiseRules
+from fieldmouse.policy.scope import Scope
+from fieldmouse.policy.traps import TrapRules
+
+
+class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the crawl for workers; the same for all of them."""
+
+    user_agent: str = "fieldmouse"
+    robot: str = "fieldmouse"  # our name in robots rules, lower case
+    contact: str = ""  # operator of the crawl, for the warcinfo record
+    key_seed: int = 0
+    scope: Scope = Scope()
+    scope_is_open: bool = False  # a redirect of a seed may still add hosts to it
+    scope_is_shared: bool = False  # other agents add hosts to it, too: a page on such a host is the sign
+    traps: TrapRules = TrapRules()
+    links_per_page: int = 0  # links taken from one page; 0 for all
+    decoded_limit: int = 64 << 20  # bytes of a decoded body
+    ratio_limit: int = 200  # decoded to encoded size
+    nofollow: bool = True  # obey rel=nofollow, meta robots and X-Robots-Tag
+    sitemaps: bool = True  # read sitemaps for their URLs
+    feeds: bool = True  # read feeds for their URLs
+    outlinks: bool = False  # list every link in the WARC metadata records
+    warc_size: int = 1 << 30  # bytes after which a new file begins
+    warc_prefix: str = "fieldmouse"
+    index_heap: int = 48 << 20  # bytes that the index writer buffers before it writes a segment
+    generation: int = 24 << 20  # bytes of text after which a shard's index begins a new generation
+    store_text: bool = True  # keep the text in the index, for snippets
+    revisits: bool = True  # write revisit records for unchanged pages
+    plugins: PluginNames = PluginNames()
+    noise: NoiseRules = NoiseRules()  # parts of a page to ignore when it is compared

@@ -1,0 +1,205 @@
+"""Trace of pages at the buffer, and its conversion to the input of a model fit.
+
+One row per page, written when its fate is known, and one row per change of the number of active
+fetch workers. The newest rows stay in memory; all rows go to `pages.trace`. Nothing depends
+on this file: a torn tail is cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable
+from enum import IntEnum
+from pathlib import Path
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.backpressure import Meter
+from fieldmouse.clock import Clock
+from fieldmouse.control.gauge import Gauge, Totals
+from fieldmouse.storage.log import Diary, records
+
+_ROW = Struct("<ddfIHHB")
+ROW = np.dtype(
+    [
+        ("at", "<f8"),  # arrival at the buffer, epoch seconds; or the time of a switch or start
+        ("stay", "<f8"),  # seconds until it was acknowledged
+        ("wait", "<f4"),  # seconds until a shard took the page, or until it was too old
+        ("level", "<u4"),  # pages in buffer and service at its arrival
+        ("robots", "<u2"),  # active at its arrival; after a switch, from then on
+        ("allowed", "<u2"),  # by the rule; fewer while fetch workers still finish
+        ("fate", "u1"),
+    ]
+)
+assert _ROW.size == ROW.itemsize
+
+Rows = NDArray[np.void]
+
+_BLOCK = 256  # rows per block
+_MOST = 0xFFFF
+
+
+class Fate(IntEnum):
+    SERVED = 0
+    DROPPED = 1  # there was no room
+    OBSOLETE = 2
+    SWITCHED = 3  # not a page: the number of active fetch workers changed
+    BEGAN = 4  # not a page: the crawl was started or resumed
+    UNDONE = 5  # its worker died; it is fetched again and counts then
+
+
+class TraceFile:
+    """`pages.trace` and its predecessor; `most` bytes together, 0 to write none."""
+
+    def __init__(self, path: Path, most: int):
+        self._path, self._half = path, most // 2
+        self._log = Diary(path) if most else None
+
+    def append(self, block: bytes) -> None:
+        if self._log is None:
+            return
+        if self._log.length and self._log.length + len(block) > self._half:
+            self._log.close()
+            os.replace(self._path, old(self._path))
+            self._log = Diary(self._path)
+        self._log.append(block)
+
+    def flush(self) -> None:
+        if self._log is not None:
+            self._log.flush()
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+
+class PageTrace:
+    """Recorder of pages that arrive, are served and leave; reads the back-pressure after each change."""
+
+    def __init__(self, *, clock: Clock, file: TraceFile, meter: Meter, newest: int = 20_000):
+        self._clock, self._file, self._meter = clock, file, meter
+        self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, fetch workers, allowed, taken
+        self._ticketless: deque[list[float]] = deque()  # robots.txt files, acknowledged in order
+        self._block = bytearray()
+        self._newest: deque[bytes] = deque()
+        self._newest_bytes, self._most_bytes = 0, newest * _ROW.size
+        self.gauge = Gauge(clock.now())
+
+    def begin(self) -> None:
+        """Start the trace of a crawl, with an empty buffer."""
+        now = self._clock.now()
+        self.gauge = Gauge(now)
+        self.gauge.changed(now, self._meter.level, self._meter.active)
+        self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.allowed, Fate.BEGAN)
+
+    def came(self, number: int, now: float, *, dropped: bool = False) -> None:
+        """Record that a page arrived; it is in the buffer unless it was `dropped`."""
+        gauge = self.gauge
+        gauge.note_arrived(dropped=dropped)
+        level, robots, allowed = gauge.level, gauge.robots, self._meter.allowed
+        if dropped:
+            self._write(now, 0.0, 0.0, level, robots, allowed, Fate.DROPPED)
+            return
+        page = [now, level, robots, allowed, now]
+        if number:
+            self._inside[number] = page
+        else:
+            self._ticketless.append(page)
+        self.look(now)
+
+    def taken(self, number: int, now: float) -> None:
+        """Record that a shard took the page."""
+        page = self._inside.get(number)
+        if page is not None:
+            page[4] = now
+
+    def answered(self, numbers: Iterable[int]) -> None:
+        now = self._clock.now()
+        for number in numbers:
+            page = self._left(number)
+            if page is not None:
+                self.gauge.note_served(now - page[0])
+                self._leave(page, page[4] - page[0], now - page[0], Fate.SERVED)
+        self.look(now)
+
+    def expired(self, number: int, now: float) -> None:
+        page = self._left(number)
+        if page is not None:
+            self.gauge.note_obsolete()
+            self._leave(page, now - page[0], now - page[0], Fate.OBSOLETE)
+        self.look(now)
+
+    def undone(self, numbers: Iterable[int]) -> None:
+        """Record that a worker died with these pages; its share of the robots.txt files is unknown."""
+        now = self._clock.now()
+        for number in numbers:
+            page = self._left(number)
+            if page is not None:
+                self._leave(page, page[4] - page[0], now - page[0], Fate.UNDONE)
+        self._ticketless.clear()
+        self.look(now)
+
+    def look(self, now: float | None = None) -> None:
+        """Record the level and the number of active fetch workers, which may have changed."""
+        if now is None:
+            now = self._clock.now()
+        gauge, meter = self.gauge, self._meter
+        robots, level = meter.active, meter.level
+        if robots != gauge.robots:
+            self._write(now, 0.0, 0.0, level, robots, meter.allowed, Fate.SWITCHED)
+        gauge.changed(now, level, robots)
+
+    def totals(self) -> Totals:
+        return self.gauge.totals(self._clock.now())
+
+    def rows(self) -> Rows:
+        """The newest rows, in the order in which fates became known."""
+        return np.frombuffer(b"".join(self._newest) + bytes(self._block), ROW)
+
+    def flush(self) -> None:
+        """Hand all rows to the operating system."""
+        self._seal()
+        self._file.flush()
+
+    def close(self) -> None:
+        self._seal()
+        self._file.close()
+
+    def _left(self, number: int) -> list[float] | None:
+        if number:
+            return self._inside.pop(number, None)
+        return self._ticketless.popleft() if self._ticketless else None
+
+    def _leave(self, page: list[float], wait: float, stay: float, fate: Fate) -> None:
+        self._write(page[0], wait, stay, int(page[1]), int(page[2]), int(page[3]), fate)
+
+    def _write(
+        self, at: float, wait: float, stay: float, level: int, robots: int, allowed: int, fate: Fate
+    ) -> None:
+        self._block += _ROW.pack(at, stay, wait, level, min(robots, _MOST), min(allowed, _MOST), fate)
+        if len(self._block) >= _BLOCK * _ROW.size:
+            self._seal()
+
+    def _seal(self) -> None:
+        if self._block:
+            block = bytes(self._block)
+            self._block.clear()
+            self._newest.append(block)
+            self._newest_bytes += len(block)
+            # Counted in rows, not in blocks: a slow crawl's blocks are cut short by every checkpoint.
+            while self._newest_bytes - len(self._newest[0]) >= self._most_bytes:
+                self._newest_bytes -= len(self._newest.popleft())
+            self._file.append(block)
+
+
+def old(path: Path) -> Path:
+    return path.with_name(path.name + ".old")
+
+
+def read_rows(path: Path) -> Rows:
+    """All rows of `pages.trace` and its predecessor, oldest first."""
+    blocks = [record for half in (old(path), path) if half.exists() for _, record in records(half)]
+    return np.frombuffer(b"".join(blocks), ROW)

@@ -1,0 +1,397 @@
+"""Cluster stage of an agent: its leased frontier and its session with the coordinator.
+
+The coordinator may grant URLs that this agent already has an outcome for: outcomes that came too late because
+the lease was lost, and those of an agent that was forgotten. The agent then acknowledges its own copies without
+fetching. Their kinds are read from the outcome log, each part of it at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from fieldmouse.aio import Bell, call_off
+from fieldmouse.backpressure import Meter
+from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.identity import last_start, next_start, own_from
+from fieldmouse.cluster.client.lease_clock import LeaseClock, boottime
+from fieldmouse.cluster.client.membership import (
+    Neighbours,
+    UnreadableAdverts,
+    anybody_refreshes,
+    share_of,
+    table_of,
+)
+from fieldmouse.cluster.client.outbox import DoneUrl, Tellings
+from fieldmouse.cluster.client.page_quota import PageAllowance
+from fieldmouse.cluster.client.pending import Mailbox
+from fieldmouse.cluster.client.placement import Chooser, Colleagues
+from fieldmouse.cluster.client.session import Messenger, Terms
+from fieldmouse.cluster.client.shared_scope import SharedScope
+from fieldmouse.cluster.coordinator import Advert, Board, Name, Pulse, SiteBounds
+from fieldmouse.config.policies import site_limits_of
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.crawler.leased_dispatch import HostLuggage, LeasedErrands, LeasedFetcher
+from fieldmouse.crawler.retry_failed import Mercy
+from fieldmouse.crawler.stop_conditions import Fuse, Stopping, WholeLimits
+from fieldmouse.fetch.worker import Report
+from fieldmouse.frontier.leased import LeasedFrontier
+from fieldmouse.frontier.state import open_parts, sealed_frontier
+from fieldmouse.http.client import Fetcher
+from fieldmouse.policy.balance import balancer
+from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.site_limits import SiteLimits
+from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Part, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import Log, records
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, StoppedBy
+from fieldmouse.types.request import Errand, Link
+from fieldmouse.types.stats import WholeCrawl
+from fieldmouse.url import key_of
+
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+_KINDS = list(OutcomeKind)
+
+
+def forgiven_keys(home: CrawlDir, last: Checkpoint | None) -> set[int]:
+    """Keys whose outcomes were withdrawn, without another outcome since."""
+    state = sealed_frontier(last) if last is not None else None
+    if last is None or state is None or state.sieve.seen == state.done:
+        return set()  # no outcome was ever withdrawn
+    seed = home.identity.key_seed
+    return {key_of(url, seed) for url in outcome_log.forgiven(home, length=sealed_outcomes(last))}
+
+
+class SettledKinds:
+    def __init__(self, home: CrawlDir):
+        self._home, self._seed = home, home.identity.key_seed
+        self._late: dict[int, str] = {}  # by key
+        # sorted; indices into `_KINDS`
+        self._keys, self._kind_indices = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+        self._read_length = 0  # length of the log that was read
+
+    def note(self, key: int, kind: str) -> None:
+        """Record the kind of an outcome that came too late to count."""
+        self._late[key] = kind
+
+    def __call__(self, keys: Sequence[int]) -> list[str]:
+        """Kind of each key's first outcome, whatever polls changed; "" if no checkpoint holds it yet."""
+        if any(key not in self._late for key in keys):
+            self._update()
+        return [self._late.get(key) or self._read(key) for key in keys]
+
+    def _read(self, key: int) -> str:
+        at = int(self._keys.searchsorted(np.uint64(key), "right")) - 1  # the last of equal keys
+        return _KINDS[self._kind_indices[at]].value if at >= 0 and self._keys[at] == key else ""
+
+    def _update(self) -> None:
+        last = read_checkpoint(self._home)
+        length = sealed_outcomes(last) if last is not None else 0
+        if length <= self._read_length:
+            return
+        keys, kind_indices = list[int](), list[int]()
+        for _, record in records(self._home / "outcomes.log", start=self._read_length, length=length):
+            row = _decode(record)
+            if not row.polled and row.kind is not OutcomeKind.FORGIVEN:
+                keys.append(key_of(row.url, self._seed))
+                kind_indices.append(_KINDS.index(row.kind))
+        all_keys = np.concatenate([self._keys, np.array(keys, np.uint64)])
+        order = all_keys.argsort(kind="stable")  # the latest row of a key comes last
+        self._keys = all_keys[order]
+        self._kind_indices = np.concatenate([self._kind_indices, np.array(kind_indices, np.uint8)])[order]
+        self._read_length = length
+
+
+log = logging.getLogger(__name__)
+
+_CHECK_EVERY = 0.1  # seconds
+_SHARED_LIMITS = (StoppedBy.TIME, StoppedBy.PAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """The crawl to join, and its coordinator."""
+
+    board: Board
+    crawl: str
+    now: Callable[[], float] = boottime  # a clock that includes time asleep
+
+
+class NetworkStage:
+    """The parts that an agent of a cluster has in addition to a crawl on one machine."""
+
+    def __init__(
+        self,
+        joining: Joining,
+        home: CrawlDir,
+        settings: Settings,
+        last: Checkpoint | None,
+        *,
+        clock: Clock,
+        politeness: Politeness,
+        exclusions: Exclusions,
+        tally: CrawlTally,
+        meter: Meter,
+        bell: Bell,
+        fuse: Fuse,
+        stopping: Stopping,
+    ):
+        self._home, self._settings, self._crawl = home, settings, joining.crawl
+        self._clock, self._politeness = clock, politeness
+        self._tally, self._meter, self._stopping = tally, meter, stopping
+        seed = home.identity.key_seed
+        limits = site_limits_of(settings)
+        self._tellings = Tellings(home / "board", last, joining.now)
+        self._unbooked = DurableLog("unbooked", home / "unbooked.log", last)
+        self._lease = LeaseClock(settings.cluster.lease, joining.now)
+        rng = np.random.default_rng()
+        self._chooser = Chooser(balancer.lookup(settings.cluster.policy)(rng))
+        self.colleagues = Colleagues(clock, rng, socket.gethostname())
+        self._settled_kinds = SettledKinds(home)
+        luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
+        self._mailbox = Mailbox(
+            tellings=self._tellings,
+            lease=self._lease,
+            chooser=self._chooser,
+            clock=clock,
+            pack=luggage.pack,
+            delay=politeness.host_delay,
+            key_of=lambda url: key_of(url, seed),
+            kinds_of=self._settled_kinds,
+        )
+        state = sealed_frontier(last) if last else None
+        parts = open_parts(
+            home / "frontier",
+            state,
+            key_seed=seed,
+            now=clock.now(),
+            resumed_delay=politeness.host_delay,
+            run_size=settings.frontier.sieve_run,
+            limits=SiteLimits(),
+        )
+        self.frontier = LeasedFrontier(
+            parts,
+            landlord=self._mailbox,
+            clock=clock,
+            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+            key_seed=seed,
+            errand_links=settings.fetch.urls_per_visit,
+            state=state,
+            share=settings.refresh.share,
+            forgiven=forgiven_keys(home, last),
+            turn=self._lease_turn,
+            rests=self._is_cut_off,
+        )
+        self.allowance = PageAllowance(
+            settings.crawl.pages,
+            tellings=self._tellings,
+            clock=clock,
+            every=settings.cluster.heartbeat,
+            hosts=lambda: self.frontier.holds if meter.allowed else 0,
+            on_hunger=self._mailbox.post,
+        )
+        self._fetcher: LeasedFetcher | None = None
+        bounds, board = SiteBounds(limits.hosts, limits.urls), settings.cluster
+        self._messenger = Messenger(
+            joining.board,
+            terms=Terms(seed, board.lease, board.heartbeat, board.keep_acked, bounds),
+            mailbox=self._mailbox,
+            tellings=self._tellings,
+            lease=self._lease,
+            tenant=self.frontier,
+            allowance=self.allowance,
+            clock=clock,
+            rejoin=self._rejoin,
+            advert=self._advert,
+            unpack=luggage.unpack,
+            place_new=self._chooser.place_new,
+            on_pulse=self._on_pulse,
+            on_trouble=fuse.blow,
+            on_unbooked=self._on_unbooked,
+            on_refused=self._on_refused,
+            nudge=bell.ring,
+        )
+        self._board, self._neighbours, self._unreadable = joining.board, Neighbours(), UnreadableAdverts()
+        self.limits = WholeLimits(
+            settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
+        )
+        self._agents = self._late = 0
+        self._priced_at, self._backlog, self._price = -math.inf, 0.0, 0.0
+        self._me, self._share, self._has_pulse = "", 1.0, False
+        self._others_refresh = False  # another agent polls known pages, perhaps of hosts that we hold
+        self._idle_at = 0.0  # last time that no URL waited in the whole crawl, as far as we know
+
+    @property
+    def scope(self) -> SharedScope:
+        """Additions to the scope by all agents."""
+        return self._mailbox.scope
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Parts of the checkpoint; sealed after the frontier, which knows the settled URLs."""
+        return (self._tellings, self._unbooked)
+
+    def may_ask(self) -> bool:
+        """Checked again once a connection is open: a process that slept in between must not send."""
+        return self._lease.valid
+
+    def leased(self, fetcher: Fetcher) -> LeasedFetcher:
+        self._fetcher = LeasedFetcher(
+            fetcher,
+            lease=self._lease,
+            mailbox=self._mailbox,
+            chooser=self._chooser,
+            clock=self._clock,
+            politeness=self._politeness,
+        )
+        return self._fetcher
+
+    def errands(self, run: Callable[[Errand], Awaitable[Report]], fetcher: LeasedFetcher) -> LeasedErrands:
+        return LeasedErrands(
+            run,
+            fetcher=fetcher,
+            mailbox=self._mailbox,
+            chooser=self._chooser,
+            clock=self._clock,
+            epoch_of=self.frontier.epoch_of,
+            politeness=self._politeness,
+            colleagues=self.colleagues,
+        )
+
+    # -- running
+
+    def forgive(self, mercy: Mercy, outcomes: Log, now: float) -> None:
+        """Withdraw our failures: part of the first checkpoint, and sent to the coordinator after it."""
+        mercy.send_out(
+            self._take_back, outcomes, self._unbooked, self._tally, now, own_from=own_from(self._home.path)
+        )
+
+    def _take_back(self, links: Sequence[tuple[Link, str]]) -> None:
+        self._mailbox.take_back(links)
+        self.frontier.take_back([key_of(link.url, self._home.identity.key_seed) for link, _ in links])
+
+    async def begin(self) -> None:
+        """Join the cluster, however long the coordinator is away, unless the crawl is told to stop."""
+        joining = asyncio.create_task(self._messenger.begin(last_start(self._home.path)))
+        try:
+            while not joining.done() and not self._stopping.asked:
+                await asyncio.wait({joining}, timeout=_CHECK_EVERY)
+        finally:
+            await call_off([joining])
+        if joining.done() and not joining.cancelled():
+            joining.result()
+
+    async def end(self) -> bool:
+        why = self._stopping.reason
+        return await self._messenger.end(why.value if why in _SHARED_LIMITS else "")
+
+    async def close(self) -> None:
+        await self._messenger.close()
+        await self._board.close()
+
+    def _rejoin(self) -> Name:
+        name = next_start(self._home.path, self._crawl)
+        self._tellings.call(name.agent, name.incarnation)
+        self._chooser.call(name.agent)
+        self._me = name.agent
+        return name
+
+    def settled_since(self, found_at: float) -> bool:
+        """Whether any URL found then has an outcome by now, on any agent: nothing waited anywhere later."""
+        return self._idle_at >= found_at + 3 * self._settings.cluster.heartbeat
+
+    def share(self) -> float:
+        return self._share  # of the crawl's poll budget: our share of its pages
+
+    def _lease_turn(self) -> float:
+        """Seconds that we keep a host while other agents may have known pages of it."""
+        polled = self._settings.refresh.on or self._others_refresh
+        return self._settings.cluster.lease if polled else math.inf
+
+    def _is_cut_off(self) -> bool:
+        """Whether our network is down, and other agents may reach our hosts."""
+        return self._meter.cut_off and self.colleagues.present
+
+    @property
+    def whole(self) -> WholeCrawl:
+        books = self._mailbox.books
+        return WholeCrawl(
+            self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._late
+        )
+
+    # -- status exchange with other agents
+
+    def _advert(self) -> bytes:
+        robots = max(1, self._meter.allowed)
+        # Hosts that idle fetch workers are about to take are no backlog.
+        now = self._clock.now()
+        # an idle agent sends its status more often
+        if now >= self._priced_at + 0.5 * self._settings.cluster.heartbeat:
+            due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
+            self._priced_at = now
+            self._backlog = self._chooser.backlog(due, robots, self._meter.behind)
+            self._price = self._chooser.price()
+        return msgspec.msgpack.encode(
+            Advert(
+                self._backlog,
+                self._chooser.speed,
+                self._price,
+                pages=self._tally.pages,
+                robots=self._meter.out,
+                machine=socket.gethostname(),
+                directory=str(self._home.path.absolute()),
+                polls=self._tally.polled.polls,
+                refreshes=self._settings.refresh.on,
+                resting=self._meter.cut_off,
+                load=round(self._meter.load, 3),
+            )
+        )
+
+    def _on_pulse(self, pulse: Pulse) -> str | None:
+        """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
+        first, self._has_pulse = not self._has_pulse, True
+        self._unreadable.meet(pulse.agents)
+        notes = self._neighbours.hear(pulse)
+        self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
+        self.colleagues.meet(self._me, notes)
+        if self._is_cut_off():
+            self.frontier.let_idle_go()
+        self._agents = pulse.alive
+        self._share = share_of(notes, self._me, pulse.alive)
+        self._others_refresh = anybody_refreshes(notes)
+        if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
+            self._idle_at = self._clock.now()
+        if self._fetcher is not None:
+            self._fetcher.extend()
+        if pulse.draining:
+            self._stopping.ask(StoppedBy.DRAINED)
+        reached = self.limits.reached(pulse.books)
+        if not reached:  # other agents may have lower or older limits: those stop them alone
+            return "" if pulse.over else None
+        self._stopping.ask(reached)
+        # an agent that joins too late does not announce it
+        return None if first or pulse.over else reached.value
+
+    def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
+        """Mark our copies of URLs whose outcome other agents report; the copies stay."""
+        self._late += len(urls)
+        for url in urls:
+            self._unbooked.append(msgspec.msgpack.encode((url.url, self._clock.now())))
+            self._settled_kinds.note(url.key, url.kind)
+
+    def _on_refused(self, address: str) -> None:
+        """Abort requests to an address that the coordinator no longer grants us: it may give it to others."""
+        if self._fetcher is not None:
+            self._fetcher.hang_up(address)

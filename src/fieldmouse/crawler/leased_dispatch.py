@@ -1,0 +1,211 @@
+"""Host visits under leases, and the state that moves with a host between agents.
+
+Hosts of other agents may have the same address. So an agent sends no request to an address without the
+coordinator's grant, neither for a page nor for a robots.txt that another host redirects to. And it sends none
+after its lease has expired: requests in flight are aborted then, because other agents may soon get the host.
+Times in a host payload are seconds left, because the clocks of machines differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from errno import ENETUNREACH
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.pending import Mailbox
+from fieldmouse.cluster.client.placement import Chooser, Colleagues
+from fieldmouse.cluster.coordinator import DamagedField, Grant, Luggage
+from fieldmouse.cluster.decoding import MOST_ROBOTS_TXT, MOST_STATE, host_values
+from fieldmouse.fetch.worker import Report
+from fieldmouse.http.client import Fetcher
+from fieldmouse.policy import outage
+from fieldmouse.policy.outage import shunned
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.types.host import HostState
+from fieldmouse.types.outcome import Failed, Response
+from fieldmouse.types.reason import Reason
+from fieldmouse.types.request import Errand, Link
+from fieldmouse.url import Host
+
+_TRIES = 20  # attempts to get an address that another agent holds
+
+
+class LeasedFetcher:
+    """A fetcher that sends requests only under a valid lease, and records response times."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        lease: LeaseClock,
+        mailbox: Mailbox,
+        chooser: Chooser,
+        clock: Clock,
+        politeness: Politeness,
+    ):
+        self._fetcher, self._lease, self._mailbox = fetcher, lease, mailbox
+        self._chooser, self._clock, self._politeness = chooser, clock, politeness
+        self._granted: Counter[str] = Counter()  # addresses of host visits in progress
+        self._limits: dict[asyncio.Timeout, str] = {}  # timeouts of requests in flight, with their addresses
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        if self._granted[address]:
+            return await self._fetch(link, host, address, body_limit)
+        # A host that we do not hold: only its address can be leased.
+        for _ in range(_TRIES):
+            answer = await self._mailbox.ask_address(address, host, 0, HostState())
+            if answer.granted:
+                try:
+                    return await self._fetch(link, host, address, body_limit)
+                finally:
+                    self._mailbox.free_address(address, self._clock.now() + self._politeness.delay)
+            await self._clock.sleep(max(0.05, answer.rest))
+        return self._own_failure(link, "another agent holds its address")
+
+    async def _fetch(self, link: Link, host: Host, address: str, body_limit: int | None) -> Response | Failed:
+        if not self._lease.valid:
+            return self._own_failure(link, "our lease is over")
+        try:
+            async with asyncio.timeout(self._lease.left) as limit:
+                self._limits[limit] = address
+                answer = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
+        except TimeoutError:
+            return self._own_failure(link, "our lease is over")
+        finally:
+            self._limits.pop(limit, None)
+        if isinstance(answer, Response):
+            self._chooser.took(host, answer.answered_at - answer.started_at)
+        return answer
+
+    def _own_failure(self, link: Link, why: str) -> Failed:
+        """A failure that is not counted against the host."""
+        return Failed(link, Reason.NO_CONNECTION, self._clock.now(), why, errno=ENETUNREACH)
+
+    def extend(self) -> None:
+        """Extend requests in flight after the lease was renewed."""
+        at = asyncio.get_running_loop().time() + self._lease.left
+        for limit in self._limits:
+            # an expired timeout cannot be rescheduled, and its request may not have noticed yet
+            if not limit.expired():
+                limit.reschedule(at)
+
+    def hang_up(self, address: str) -> None:
+        """Abort requests to an address that is no longer ours."""
+        now = asyncio.get_running_loop().time()
+        for limit in [limit for limit, where in self._limits.items() if where == address]:
+            del self._limits[limit]  # so that `extend` skips it
+            if not limit.expired():
+                limit.reschedule(now)
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+    def grant(self, address: str) -> None:
+        self._granted[address] += 1
+
+    def withdraw(self, address: str) -> None:
+        self._granted[address] -= 1
+        if not self._granted[address]:
+            del self._granted[address]
+
+
+class LeasedErrands:
+    """Runs host visits under leases; the fetch pool calls it instead of the plain dispatcher."""
+
+    def __init__(
+        self,
+        run: Callable[[Errand], Awaitable[Report]],
+        *,
+        fetcher: LeasedFetcher,
+        mailbox: Mailbox,
+        chooser: Chooser,
+        clock: Clock,
+        epoch_of: Callable[[Host], int],
+        politeness: Politeness,
+        colleagues: Colleagues,
+    ):
+        self._run, self._fetcher, self._mailbox = run, fetcher, mailbox
+        self._chooser, self._clock, self._epoch_of = chooser, clock, epoch_of
+        self._politeness, self._colleagues = politeness, colleagues
+
+    async def run(self, errand: Errand) -> Report:
+        report = await self._run_leased(self._colleagues.visit(errand))
+        if report[0].unreached and (heir := self._colleagues.heir(errand.state, report[0])):
+            self._chooser.prefers(errand.host, heir)
+        return report
+
+    async def _run_leased(self, errand: Errand) -> Report:
+        address, state, now = errand.address, errand.state, self._clock.now()
+        if not address or state.verdict:
+            return await self._run(errand)
+        answer = await self._mailbox.ask_address(address, errand.host, self._epoch_of(errand.host), state)
+        if not answer.granted:
+            if answer.holder and answer.holder not in shunned(state.unreached, now):
+                self._chooser.prefers(errand.host, answer.holder)
+            later = self._clock.now() + max(0.05, answer.rest)
+            return msgspec.structs.replace(state, address_ready_at=later), errand.tickets
+        self._chooser.queued(errand.host, max(0.0, now - max(state.ready_at, state.address_ready_at)))
+        self._fetcher.grant(address)
+        free_at = self._clock.now() + self._politeness.host_delay(state)  # if the visit is cancelled
+        try:
+            report = await self._run(errand)
+            free_at = report[0].address_ready_at
+            return report
+        finally:
+            self._fetcher.withdraw(address)
+            self._mailbox.free_address(address, free_at)
+
+
+_NOTES = 128  # agents that could not reach a host, the latest ones
+_DETAIL = 1000  # characters of the reason it was given up
+
+
+class HostLuggage:
+    """Times are sent as seconds left, because the clocks of machines differ."""
+
+    def __init__(self, chooser: Chooser, exclusions: Exclusions, politeness: Politeness, clock: Clock):
+        self._chooser, self._exclusions = chooser, exclusions
+        self._politeness, self._clock = politeness, clock
+
+    def pack(self, host: Host, state: HostState) -> Luggage:
+        now = self._clock.now()
+        text, until = self._exclusions.pack(host)
+        if len(text) > MOST_ROBOTS_TXT:  # too long for the coordinator: the next agent fetches it again
+            text = b""
+        learned, notes = self._chooser.learned(host), outage.packed(state.unreached, now)[-_NOTES:]
+        detail = state.detail[:_DETAIL]
+        bare = msgspec.structs.replace(
+            state, ready_at=0.0, address_ready_at=0.0, unreached=notes, detail=detail
+        )
+        return Luggage(
+            msgspec.msgpack.encode(bare),
+            rest=max(0.0, state.ready_at - now),
+            delay=self._politeness.host_delay(state),
+            learned=learned if len(learned) <= MOST_STATE else b"",
+            robots_txt=text,
+            robots_txt_rest=max(0.0, until - now),
+        )
+
+    def unpack(self, grant: Grant) -> tuple[HostState, list[DamagedField]]:
+        """State of a granted host, and its unreadable fields, which take the values of a new host."""
+        luggage, now = grant.luggage, self._clock.now()
+        state, learned, damaged = host_values(luggage)
+        rest, text = max(0.0, luggage.rest), luggage.robots_txt
+        if any(field.field == "st" for field in damaged):
+            # Its Crawl-delay is lost, too, so its robots.txt is fetched again.
+            rest, text = max(rest, self._politeness.delay), b""
+        self._chooser.brought(grant.host, learned)
+        self._exclusions.unpack(grant.host, text, luggage.robots_txt_rest)
+        # It waits for us from now on, not from time 0: the policy learns from that wait.
+        notes = outage.unpacked(state.unreached, now)
+        # Its address is only a hint: fetch workers look the name up themselves, and go nowhere else.
+        own = msgspec.structs.replace(state, ready_at=now + rest, unreached=notes, address_ready_at=0.0)
+        return own, damaged

@@ -1,0 +1,124 @@
+"""Retry of failed hosts and URLs: `resume --retry-failed`.
+
+A crawl that misread an outage has given up healthy hosts. All hosts that were given up for failing lose
+their verdict and their failures, and every URL with such an outcome is fetched again. So are URLs refused
+for a private address, if the settings now allow such addresses. These URLs are known to the sieve, so they
+enter behind it.
+
+The outcome log is never changed: a row of the kind `forgiven` withdraws the URL's last row, and readers of
+the log (`outcomes.py`) skip both. All of this is part of the first checkpoint of the run: a kill before it
+leaves everything unchanged. An agent of a cluster withdraws its own outcomes in the same way, and reports
+them to the coordinator after that checkpoint (`agent --retry-failed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.policy.retry import FORGIVABLE, OF_HOSTS
+from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.storage.log import Log, records
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.types.request import Kind, Link
+from fieldmouse.url import Host, host_of
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+_decode_late = msgspec.msgpack.Decoder(tuple[str, float]).decode
+
+_OF_ONE_PAGE = frozenset({Reason.TLS.value, Reason.TIMEOUT.value, Reason.CLOSED.value})
+"""Reasons that may concern one page of a healthy host: these outcomes stand unless the host was given up."""
+
+
+_GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)
+
+
+class Forgiven(msgspec.Struct, frozen=True):
+    """Numbers of hosts and URLs to be tried again."""
+
+    hosts: int
+    urls: int
+
+
+class Mercy:
+    """One retry of failures. `tell` gets the result; with `private`, private addresses are allowed."""
+
+    def __init__(self, tell: Callable[[Forgiven], None], *, private: bool = False):
+        self._tell = tell
+        self._verdicts = FORGIVABLE if private else OF_HOSTS
+        self._pardoned: set[Host] = set()
+
+    def pardon(self, frontier: Frontier) -> None:
+        """Clear the verdicts of hosts: before the frontier begins, which queues hosts by their verdict."""
+        self._pardoned.update(frontier.pardon(self._verdicts))
+
+    def readmit(self, frontier: Frontier, outcomes: Log, tally: CrawlTally, now: float) -> None:
+        """Queue the URLs again: after all parts have begun, and before the first checkpoint."""
+        rows = [
+            row
+            for row in self._given_up(outcomes, polled=tally.polled.polls > 0).values()
+            if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
+        ]
+        self._withdraw(rows, outcomes, tally, now)
+        frontier.readmit([_link(row) for row in rows])
+        self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+
+    def send_out(
+        self,
+        take_back: Callable[[Sequence[tuple[Link, str]]], None],
+        outcomes: Log,
+        unbooked: Log,
+        tally: CrawlTally,
+        now: float,
+        *,
+        own_from: int,
+    ) -> None:
+        """Queue an agent's failed URLs on the coordinator again, for any agent.
+
+        Excluded are `unbooked` outcomes, which came too late to count, and those before `own_from` in the
+        log, which a copied directory has from its original: other agents retry these. The state of hosts
+        is on the coordinator; here a host counts as given up if one of its URLs has such a verdict.
+        """
+        late = dict(_decode_late(record) for _, record in records(unbooked.path, length=unbooked.length))
+        given_up = self._given_up(outcomes, polled=tally.polled.polls > 0, start=own_from).values()
+        rows = [row for row in given_up if row.at > late.get(row.url, 0.0)]
+        hosts = {host_of(row.url) for row in rows if row.reason in self._verdicts}
+        rows = [row for row in rows if row.reason in self._verdicts or host_of(row.url) in hosts]
+        self._withdraw(rows, outcomes, tally, now)
+        take_back([(msgspec.structs.replace(_link(row), forgiven=True), row.kind.value) for row in rows])
+        self._tell(Forgiven(len(hosts), len(rows)))
+
+    def _given_up(self, outcomes: Log, *, polled: bool, start: int = 0) -> dict[str, OutcomeRow]:
+        """The last row of each URL with a retryable reason that is not withdrawn yet.
+
+        If anything was `polled`, every row is decoded: a poll may have given a URL another outcome since.
+        """
+        rows: dict[str, OutcomeRow] = {}
+        reasons = self._verdicts | _OF_ONE_PAGE
+        marks = [reason.encode() for reason in reasons]
+        for _, record in records(outcomes.path, start=start, length=outcomes.length):
+            # Most rows are pages: searching for the reason is much cheaper than decoding.
+            if polled or any(mark in record for mark in marks):
+                row = _decode(record)
+                if row.kind is OutcomeKind.FORGIVEN or (row.polled and row.stands):
+                    rows.pop(row.url, None)
+                elif row.polled:
+                    continue
+                elif row.kind in _GIVEN_UP and row.reason in reasons and not row.status:
+                    rows[row.url] = row
+        return rows
+
+    @staticmethod
+    def _withdraw(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlTally, now: float) -> None:
+        for row in rows:
+            mark = OutcomeRow(row.url, OutcomeKind.FORGIVEN, now, reason=row.reason, detail=row.kind)
+            outcomes.append(_encode(mark))
+            tally.take_back(row.kind, row.reason)
+
+
+def _link(row: OutcomeRow) -> Link:
+    return Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)

@@ -1,0 +1,236 @@
+"""Statistics of a crawl: live readings, the final summary, and the load of an agent.
+
+A reading counts the known outcomes, a summary only those that the last checkpoint holds.
+
+An agent may be busy although its fetch workers are not: its worker processes parse at full speed, its event
+loop is late, or other programs use its CPU. So its load is the largest of four shares, each from 0 to 1:
+
+- active fetch workers, of those that may run;
+- pages that the worker processes hold or that wait for them, of those that they can hold;
+- lateness of the event loop: `LATE` seconds count as one half;
+- CPU demand of the event loop's thread, and of the worker processes on average: time on a CPU plus time in
+  the scheduler's queue. So a saturated thread shows as 1, no matter how many others share its core.
+
+Other agents read the load in the heartbeat and send fewer hosts. In virtual time the CPU share is meaningless
+and is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fieldmouse.backpressure import Meter
+from fieldmouse.control.gauge import Gauge
+from fieldmouse.crawler.in_flight import Desk
+from fieldmouse.frontier.protocol import CrawlFrontier
+from fieldmouse.policy.site_limits import DropRule
+from fieldmouse.storage.counters import CrawlTally, PollTally
+from fieldmouse.types.reason import OutcomeKind, StoppedBy
+from fieldmouse.types.stats import Reading, Refreshed, Summary, WholeCrawl
+
+if TYPE_CHECKING:
+    from fieldmouse.crawler.refresh import Refreshing  # loaded only by a crawl that polls
+
+
+def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
+    """Current statistics."""
+    tally, fresh = desk.tally, desk.fresh
+    ready_at = frontier.ready_at()
+    next_at = ready_at if ready_at is not None and ready_at > now and not meter.out else 0.0
+    return Reading(
+        at=now,
+        pages=desk.pages,
+        hosts=frontier.hosts,
+        ready=frontier.ready_hosts(now),
+        front=frontier.front,
+        buffered=meter.waiting,
+        robots=meter.out,
+        waiting=frontier.waiting - sum(fresh.values()),
+        failed=tally.failed + fresh[OutcomeKind.FAILED],
+        seen=frontier.seen,
+        bytes=tally.bytes + desk.fresh_bytes,
+        refused=tally.refused + fresh[OutcomeKind.REFUSED],
+        dropped=gauge.dropped,
+        obsolete=gauge.obsolete,
+        allowed=meter.allowed,
+        level=gauge.level,
+        dropped_links=sum(dropped_links(tally, frontier).values()),
+        polls=tally.polled.polls + desk.fresh_polls,
+        changed=tally.polled.changed,
+        gone=tally.polled.gone,
+        polling=frontier.polling - desk.fresh_polls,
+        next_at=next_at,
+        resting=len(frontier.resting(now)) if next_at else 0,
+    )
+
+
+class Before(NamedTuple):
+    """Totals at the start of this run."""
+
+    pages: int
+    seen: int
+    polled: PollTally
+
+    @classmethod
+    def of(cls, tally: CrawlTally, frontier: CrawlFrontier) -> Before:
+        return cls(tally.pages, frontier.seen, deepcopy(tally.polled))
+
+
+def refreshed(
+    before: Before, tally: CrawlTally, frontier: CrawlFrontier, refreshing: Refreshing
+) -> Refreshed:
+    """Results of this run's polls."""
+    old, new = before.polled, tally.polled
+    polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
+    return Refreshed(
+        polls=polls,
+        changed=changed,
+        unchanged=new.unchanged - old.unchanged,
+        gone=gone,
+        failed=new.failed - old.failed,
+        refused=new.refused - old.refused,
+        postponed=refreshing.postponed,
+        resting=refreshing.resting,
+        reasons={
+            reason: times - old.reasons.get(reason, 0)
+            for reason, times in sorted(new.reasons.items())
+            if times > old.reasons.get(reason, 0)
+        },
+        new=frontier.seen - before.seen,
+        useful_ratio=round((changed + gone) / polls, 4) if polls else None,
+        budget=round(refreshing.budget * 3600, 3) if refreshing.budget else None,
+    )
+
+
+def sum_up(
+    desk: Desk,
+    frontier: CrawlFrontier,
+    *,
+    seconds: float,
+    before: Before,
+    peak_rss: int,
+    stopped_by: StoppedBy,
+    is_done: bool,
+    told: Refreshed | None,
+    whole: WholeCrawl | None = None,
+) -> Summary:
+    """Summary at the end of a run; `peak_rss` is bytes, and `told` the results of its polls, if any."""
+    tally = desk.tally
+    nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
+    if whole is not None:  # other agents may have found all pages
+        nothing = nothing and tally.settled > 0 and not whole.pages
+    left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
+    code = 130 if left else 3 if not is_done else 1 if nothing else 0
+    return Summary(
+        pages=tally.pages,
+        hosts=frontier.hosts,
+        giving_hosts=tally.giving,
+        seconds=round(seconds, 3),
+        pages_per_second=round(max(0, tally.pages - before.pages) / seconds, 2) if seconds else 0.0,
+        seen=frontier.seen,
+        waiting=frontier.waiting,
+        failed=tally.failed,
+        refused=tally.refused,
+        moved=tally.moved,
+        lost=frontier.seen - frontier.waiting - tally.settled,
+        bytes=tally.bytes,
+        peak_rss_mb=round(peak_rss / (1 << 20), 1),
+        exit=code,
+        stopped_by=stopped_by if code else StoppedBy.NOTHING,
+        reasons=dict(sorted(tally.reasons.items())),
+        polls=tally.polled.polls,
+        changed=tally.polled.changed,
+        unchanged=tally.polled.unchanged,
+        gone=tally.polled.gone,
+        failed_polls=tally.polled.failed,
+        refused_polls=tally.polled.refused,
+        dropped_links=dropped_links(tally, frontier),
+        refreshed=told,
+        whole=whole,
+    )
+
+
+def dropped_links(tally: CrawlTally, frontier: CrawlFrontier) -> dict[str, int]:
+    """Links found but not accepted, by the setting that limits them; repeated finds count again."""
+    left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
+    return left_out | dict(sorted(frontier.dropped.items()))
+
+
+LATE = 0.05
+"""Seconds by which a busy event loop is late."""
+EVERY = 1.0
+"""Seconds between two CPU measurements."""
+LONGEST = 60.0
+"""Longest backlog of pages that is reported, in seconds."""
+_MEMORY = 5.0  # seconds over which load and rates are averaged
+
+Pids = Callable[[], Sequence[int]]
+
+
+class CpuDemand:
+    """CPU time that this thread and some processes used or waited for, as a share of the time that passed."""
+
+    def __init__(self, workers: Pids, now: Callable[[], float] = time.monotonic, proc: Path = Path("/proc")):
+        self._workers, self._now, self._proc = workers, now, proc
+        self._at, self._before = now(), dict[str, float]()
+        self.share()
+
+    def share(self) -> float:
+        """Since the last call; the larger of this thread's share and the mean of the processes' shares."""
+        now = self._now()
+        seconds, self._at = now - self._at, now
+        totals = {name: self._total(name) for name in ("thread-self", *map(str, self._workers()))}
+        before, self._before = self._before, totals
+        if seconds <= 0.0:
+            return 0.0
+        shares = {name: (total - before[name]) / seconds for name, total in totals.items() if name in before}
+        own = shares.pop("thread-self", 0.0)
+        others = sum(shares.values()) / len(shares) if shares else 0.0
+        return min(max(own, others, 0.0), 1.0)
+
+    def _total(self, name: str) -> float:
+        """Seconds on a CPU and in its queue; without the queue where the system does not report it."""
+        try:
+            on_cpu, queued = (self._proc / name / "schedstat").read_text().split()[:2]
+            return (int(on_cpu) + int(queued)) / 1e9
+        except (OSError, ValueError):  # another system, or a worker that has just died
+            return time.thread_time() if name == "thread-self" else 0.0
+
+
+class AgentLoad:
+    """Keeps `load` and `behind` of the meter up to date. `look` is called several times a second."""
+
+    def __init__(self, meter: Meter, served: Callable[[], int], window: int, cpu: CpuDemand | None):
+        """`served` counts the pages that worker processes have finished, from any start.
+
+        `window` is the number of pages that all of them may hold; `cpu` is None in virtual time.
+        """
+        self._meter, self._count, self._window, self._cpu = meter, served, window, cpu
+        self._load, self._rate, self._served = 0.0, 0.0, served()
+        self._demand, self._until_cpu = 0.0, EVERY
+
+    def look(self, seconds: float, late: float) -> None:
+        """Update the load; `seconds` since the last call, and how many of them the event loop was `late`."""
+        if seconds <= 0.0:
+            return
+        meter, fresh = self._meter, 1.0 - exp(-seconds / _MEMORY)
+        before, self._served = self._served, self._count()
+        self._rate += fresh * (max(0, self._served - before) / seconds - self._rate)
+        behind = meter.waiting / self._rate if self._rate > meter.waiting / LONGEST else LONGEST
+        self._load += fresh * (self._share(seconds, max(0.0, late)) - self._load)
+        meter.note_load(self._load, behind if meter.waiting else 0.0)
+
+    def _share(self, seconds: float, late: float) -> float:
+        meter = self._meter
+        if self._cpu is not None:
+            self._until_cpu -= seconds
+            if self._until_cpu <= 0.0:
+                self._demand, self._until_cpu = self._cpu.share(), EVERY
+        fetchers = 1.0 if meter.paused else meter.out / max(1, meter.allowed)
+        workers = meter.level / self._window
+        return min(1.0, max(fetchers, workers, late / (late + LATE), self._demand))

@@ -1,0 +1,1 @@
+"""Checks of a crawl directory that change nothing."""

@@ -1,0 +1,143 @@
+"""Checks of WARC files, their CDXJ lines, and the digests of duplicate detection."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from fieldmouse.archive.audit import ShardAudit, audit, log_lines, skim
+from fieldmouse.archive.warc_writer import log_path
+from fieldmouse.doctor.check.finding import Finding, Presence, bad, curable, good
+from fieldmouse.doctor.check.probe import DigestsAsked, probe
+from fieldmouse.errors import typed
+from fieldmouse.formatting import counted, size
+from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.shard_state import sealed_shards
+
+_SHOWN = 5  # URLs, or positions in files
+
+
+def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: bool) -> Iterator[Finding]:
+    directory, repair = home / "archive", f"`fieldmouse doctor {typed(home.path)} --repair` writes it again"
+    read = audit if deep else skim
+    reports = [read(directory, shard, state) for shard, state in enumerate(sealed_shards(last))]
+    wounded = [report for report in reports if report.wounds]
+    for report in wounded:
+        yield _wounds(report)
+    if not wounded:
+        total, records = sum(report.size for report in reports), sum(report.records for report in reports)
+        files = sum(state.serial for state in sealed_shards(last))
+        how = "every byte read" if deep else "`--deep` reads all of them"
+        says = f"{counted(files, 'WARC file')}, {size(total)}, {counted(records, 'answer')}; {how}"
+        extra = _extra(directory, last) if here.owner is None else 0
+        if extra:
+            says += f"; {size(extra)} past the checkpoint will be cut and fetched again"
+        yield good("archive", says)
+    broken = [shard for shard, report in enumerate(reports) if report.cdxj]
+    for shard in broken:
+        says = f"`archive/shard-{shard}.cdxj` is damaged: {reports[shard].cdxj}"
+        whole = not reports[shard].wounds
+        advice = repair if whole else "restore the WARC file first; then `--repair` writes it again"
+        yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
+    if not broken:
+        yield look_at_merged(home, last, here)
+        yield look_at_digests(home, last, here)
+
+
+def _wounds(report: ShardAudit) -> Finding:
+    places = [
+        f"`archive/{wound.file}` is damaged at byte {wound.offset}: {wound.what}"
+        if wound.offset >= 0
+        else f"`archive/{wound.file}`: {wound.what}"
+        for wound in report.wounds
+    ]
+    more = f"; and at {len(places) - _SHOWN} more places" if len(places) > _SHOWN else ""
+    says = "; ".join(places[:_SHOWN]) + more
+    if report.unreadable:
+        urls = ", ".join(report.unreadable[:_SHOWN]) + (", ..." if len(report.unreadable) > _SHOWN else "")
+        says += f"; {len(report.unreadable):,} answers cannot be read: {urls}"
+    return bad(
+        "archive", says, "restore the file from a copy of the directory: there is no other copy of a page"
+    )
+
+
+def _extra(directory: Path, last: Checkpoint) -> int:
+    """Bytes written after the last checkpoint."""
+    extra = 0
+    for state in sealed_shards(last):
+        path = directory / state.warc
+        if state.warc and path.is_file():
+            extra += path.stat().st_size - state.warc_length
+    return extra
+
+
+def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
+    """Check that `index.cdxj` holds only lines of the logs, sorted, and all of them if the crawl ended
+    normally."""
+    path = home / "archive" / "index.cdxj"
+    ended = here.ended and last.clean
+    lines = sum(state.cdxj_length for state in sealed_shards(last))
+    advice = (
+        f"`fieldmouse resume {typed(home.path)}` or `fieldmouse doctor {typed(home.path)} --repair` writes it"
+    )
+    if not path.is_file():
+        if ended and lines:
+            return curable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
+        return good("cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends")
+    logged, merged, expected = array("Q"), array("Q"), 0
+    for shard, state in enumerate(sealed_shards(last)):
+        # Lines past the checkpoint too: `index.cdxj` may be newer than a journal that lost its newest record.
+        log = log_path(home / "archive", shard)
+        at = 0
+        for line in log_lines(log, log.stat().st_size if log.exists() else 0):
+            logged.append(xxhash.xxh3_64_intdigest(line))
+            expected += at < state.cdxj_length
+            at += len(line)
+    before, what = b"", ""
+    with path.open("rb") as file:
+        for line in file:
+            merged.append(xxhash.xxh3_64_intdigest(line))
+            if line < before:
+                what = f"line {len(merged):,} is out of order"
+                break
+            before = line
+    strange = np.flatnonzero(~np.isin(_numbers(merged), _numbers(logged)))
+    if not what and strange.size:
+        what = f"line {int(strange[0]) + 1:,} is in no shard's log"
+    if not what and ended and len(merged) != expected:
+        what = f"it holds {len(merged):,} lines of {expected:,}"
+    if what:
+        says = f"`archive/index.cdxj` is damaged: {what}"
+        return curable("cdxj", says, advice, "archive/index.cdxj")
+    if len(merged) != expected:
+        return good("cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends")
+    return good("cdxj", f"{len(merged):,} lines, and each agrees with its record")
+
+
+def _numbers(marks: array[int]) -> NDArray[np.uint64]:
+    return np.frombuffer(marks, np.uint64) if marks else np.zeros(0, np.uint64)
+
+
+def look_at_digests(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
+    path = home / "archive" / "digests.lmdb"
+    advice = f"`fieldmouse doctor {typed(home.path)} --repair` makes it again; no page is lost by it"
+    if not path.is_file():
+        if not any(state.cdxj_length for state in sealed_shards(last)):
+            return good("digests", "nothing stored yet")
+        says = "`archive/digests.lmdb` is missing: pages stored before would be stored once more"
+        return curable("digests", says, advice, "archive/digests.lmdb")
+    (report,) = probe([DigestsAsked(str(path), len(sealed_shards(last)), here.owner is not None)])
+    if report.trouble:
+        says = f"`archive/digests.lmdb` is damaged: {report.trouble}"
+        return curable("digests", says, advice, "archive/digests.lmdb")
+    says = f"{report.count:,} payloads are known by their digest"
+    if report.stale:
+        # A stale digest is used only if the CDXJ line agrees, so the only cost is a page stored twice.
+        says += f"; {report.stale:,} of them are out of date and not used"
+    return good("digests", says)

@@ -1,0 +1,88 @@
+"""Check of the full-text index: checksums of its files, and page counts per shard."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from fieldmouse.doctor.check.finding import Finding, Presence, curable, good
+from fieldmouse.doctor.check.probe import DigestsAsked, IndexAsked, probe
+from fieldmouse.doctor.check.version_probe import flaw_of_table
+from fieldmouse.errors import Damaged, typed
+from fieldmouse.formatting import counted
+from fieldmouse.search.index import verify
+from fieldmouse.search.versions import TABLE, verify_log
+from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.shard_state import sealed_shards
+
+
+def look_at_index(
+    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence
+) -> Iterator[Finding]:
+    """Check the index. `wanted` is the number of pages that each shard must hold; None if unknown."""
+    busy, shards = here.owner is not None, sealed_shards(last)
+    copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
+    for shard, length in enumerate(copies):
+        try:
+            verify_log(home / "index", shard, length)
+        except Damaged as trouble:
+            advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds the index again without it"
+            yield curable("index", str(trouble), advice, f"index/shard-{shard}.copies")
+            return
+    if flaw := flaw_of_table(home / "index", copies, busy=busy):
+        advice = f"`fieldmouse doctor {typed(home.path)} --repair` deletes it; it is rebuilt from the logs"
+        yield curable("index", f"`index/{TABLE}` is damaged: {flaw}", advice, f"index/{TABLE}")
+        return
+    places: list[tuple[int, Path]] = []
+    questions: list[IndexAsked | DigestsAsked] = []
+    for shard, state in enumerate(shards):
+        # A generation without a page is recreated when the shard is opened.
+        for number in range(state.generation + bool(state.generation_bytes)):
+            path = home / "index" / f"shard-{shard}" / f"{number:05}"
+            live = not busy and (number < state.generation or here.ended)
+            places.append((shard, path))
+            questions.append(IndexAsked(str(path), state.batch, busy, live, False, copies, seed))
+    reports = probe(questions)
+    held: Counter[int] = Counter()
+    younger = strays = 0
+    hurt: set[int] = set()
+    for (shard, path), report in zip(places, reports, strict=True):
+        held[shard] += report.count
+        younger += report.younger
+        strays += len(report.strays)
+        if report.trouble:
+            hurt.add(shard)
+            says = f"`{path.relative_to(home.path)}` is damaged: {report.trouble}"
+            yield _curable(home, shard, says)
+    for shard in range(len(shards)):
+        if wanted is None or shard in hurt or held[shard] == wanted[shard]:
+            continue
+        # A running crawl may have started its next batch and merged a page out of this one.
+        if held[shard] < wanted[shard] or here.owner is None:
+            hurt.add(shard)
+            says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
+            yield _curable(home, shard, says)
+    if here.owner is None:
+        for shard, state in enumerate(shards):
+            if shard in hurt:
+                continue
+            try:
+                # the check of a resume, whose result must agree with ours
+                verify(home / "index", shard, state)
+            except Damaged as trouble:
+                hurt.add(shard)
+                yield _curable(home, shard, str(trouble))
+    if not hurt:
+        says = f"{counted(held.total(), 'page')} can be searched, and every file matches its checksum"
+        if younger and here.owner is None:
+            says += f"; {younger:,} pages past the checkpoint will be taken out and fetched again"
+        if strays and here.owner is None:
+            says += f"; {strays:,} files that belong to nothing are deleted at the next start"
+        yield good("index", says)
+
+
+def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
+    advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds it again from the WARC files"
+    return curable("index", says, advice, f"index/shard-{shard}")

@@ -1,0 +1,304 @@
+"""Checks of search indexes and digest stores in child processes, which damage may kill.
+
+tantivy and lmdb map their files into memory and trust them: a damaged file can kill the process that reads it,
+without an error message. So a child process reads them and reports; the death of the child is a result too.
+Checksums are verified first: tantivy writes one at the end of each file, and a file that fails is not opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from base64 import b32decode
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fieldmouse.search.tantivy_errors import flaw_of
+
+if TYPE_CHECKING:
+    import tantivy
+
+    from fieldmouse.search.versions import Numbers
+
+
+_PARTS = ("term", "idx", "pos", "store", "fast", "fieldnorm")
+_TRIES = 5
+
+
+class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
+    """Request to check one generation of a shard's index and count its documents up to `batch`."""
+
+    path: str
+    batch: int
+    busy: bool  # a crawl is writing to it
+    live: bool  # its present files must be complete, not only those that opening restores
+    hurt: bool = False  # it is damaged: count its readable documents anyway
+    copies: tuple[int, ...] = ()  # valid bytes of each shard's log of replaced pages
+    key_seed: int = 0
+
+
+class DigestsAsked(msgspec.Struct, frozen=True, tag="digests"):
+    """Request to check a digest store against the CDXJ lines that its entries point to."""
+
+    path: str
+    shards: int
+    busy: bool  # a crawl is writing to it
+
+
+class ProbeReport(msgspec.Struct, frozen=True):
+    """Result of a check; `trouble` is a short error text, or ""."""
+
+    count: int = 0  # valid documents, or digests
+    younger: int = 0  # documents newer than the checkpoint
+    stale: int = 0  # digests whose CDXJ line is not where they point
+    strays: list[str] = []  # files that nothing refers to
+    trouble: str = ""
+
+
+def probe(questions: Sequence[IndexAsked | DigestsAsked]) -> list[ProbeReport]:
+    """Run the checks in a child, and in a new one after each death; return a report for each."""
+    reports: list[ProbeReport] = []
+    while len(reports) < len(questions):
+        child = subprocess.run(
+            [sys.executable, "-m", "fieldmouse.doctor.check.probe"],
+            input=msgspec.json.encode(questions[len(reports) :]),
+            capture_output=True,
+            check=False,
+        )
+        reports += [msgspec.json.decode(line, type=ProbeReport) for line in child.stdout.splitlines()]
+        if len(reports) < len(questions):
+            code = child.returncode
+            how = f"signal {-code}" if code < 0 else _last_line(child.stderr)
+            reports.append(ProbeReport(trouble=f"reading it kills the process ({how})"))
+    return reports
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else "without a message"
+
+
+def read_index(asked: IndexAsked) -> ProbeReport:
+    """Check the index state that opening restores: the one kept for the batch, else the present one."""
+    path = Path(asked.path).absolute()  # symbolic links in another directory point to it
+    kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
+    if _is_complete(path / "kept" / "clearing.json"):
+        kept = path / "kept" / "clearing.json"
+    if asked.hurt:
+        counts_found = [_check_files(path, listed, asked).count for listed in (kept, live) if listed.exists()]
+        return ProbeReport(max(counts_found, default=0))
+    report = ProbeReport()
+    for _ in range(_TRIES if asked.busy else 1):  # a running crawl adds and deletes files
+        counts = kept if _is_complete(kept) else live
+        if not counts.exists():
+            return ProbeReport()  # opening replaces it by a new, empty one
+        report = _check_files(path, counts, asked)
+        if not report.trouble:
+            break
+    if report.trouble or asked.busy:
+        return report
+    if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
+        report = _check_files(path, live, asked)
+    if asked.live and not report.trouble:
+        # Opening would restore these files; until then a search does not find their documents.
+        missing = sorted(name for name in _named_files(live) if not (path / name).exists())
+        if missing:
+            report = msgspec.structs.replace(report, trouble=f"`{missing[0]}` is missing")
+    if counts == kept and not report.trouble:
+        report = msgspec.structs.replace(report, trouble=_kept_flaw(path, kept))
+    if not report.trouble:
+        report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
+    return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
+
+
+def _check_files(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
+    """Open the files that `listed` names through a temporary directory; each must match its checksum."""
+    # Threads of the index may create a file while the directory is deleted.
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
+        view = Path(folder)
+        try:
+            for name in _named_files(listed):
+                kept = path / "kept" / name
+                place = path / name if (path / name).exists() or not kept.exists() else kept
+                (view / name).symlink_to(place)
+            trouble = "" if asked.hurt else next(filter(None, map(flaw_of, sorted(view.iterdir()))), "")
+            if trouble:
+                return ProbeReport(trouble=trouble)
+            shutil.copyfile(listed, view / "meta.json")
+            return _count_documents(view, asked)
+        except FileNotFoundError as error:
+            return ProbeReport(trouble=f"`{Path(error.filename).name}` is missing")
+        except (ValueError, KeyError, TypeError) as damage:
+            return ProbeReport(trouble=f"`{listed.name}` cannot be decoded ({damage})")
+
+
+def _is_complete(listed: Path) -> bool:
+    """Tell whether a state was kept with every file."""
+    try:
+        names = _named_files(listed)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return all(listed.with_name(name).exists() or (listed.parent.parent / name).exists() for name in names)
+
+
+def _kept_flaw(path: Path, listed: Path) -> str:
+    """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
+    for name in sorted(_named_files(listed)):
+        first, second = path / name, listed.with_name(name)
+        if first.exists() and second.exists() and not first.samefile(second) and (flaw := flaw_of(second)):
+            return f"in `kept`, {flaw}"
+    return ""
+
+
+def _managed_flaw(path: Path) -> str:
+    """Find damage in the list of managed files: tantivy needs none, but does not open an index with a damaged
+    one."""
+    try:
+        msgspec.json.decode(path.read_bytes(), type=list[str])
+    except FileNotFoundError:
+        return ""
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return f"`{path.name}` cannot be decoded ({error})"
+    return ""
+
+
+def _named_files(listed: Path) -> set[str]:
+    """Return the files in use according to an index's meta file."""
+    files = set()
+    for segment in json.loads(listed.read_bytes())["segments"]:
+        name = segment["segment_id"].replace("-", "")
+        files |= {f"{name}.{part}" for part in _PARTS}
+        if segment["deletes"] is not None:
+            files.add(f"{name}.{segment['deletes']['opstamp']}.del")
+    return files
+
+
+def _strays(path: Path) -> list[str]:
+    """Return files of no state, which a killed writer left behind."""
+    named = {
+        name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)
+    }
+    present = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
+    return sorted(present - named)
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0].isalnum() and name.rpartition(".")[2] in (*_PARTS, "del", "temp")
+
+
+def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
+    import tantivy
+
+    from fieldmouse.search.index import known_schemas
+    from fieldmouse.search.tantivy_errors import panics_as_errors
+
+    try:
+        with panics_as_errors():
+            index = tantivy.Index.open(str(path))
+            index.reload()
+    except ValueError as trouble:
+        return ProbeReport(trouble=f"it cannot be opened ({trouble})")
+    if index.schema not in known_schemas():
+        return ProbeReport(trouble="its schema is not one of fieldmouse")
+    try:
+        with panics_as_errors():
+            searcher = index.searcher()
+            counted = tantivy.Query.range_query(
+                index.schema, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
+            )
+            held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
+            old = _old_copies(index, searcher, counted, asked) if held and any(asked.copies) else 0
+            return ProbeReport(held - old, searcher.num_docs - held)
+    except ValueError as trouble:
+        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+
+
+def _old_copies(
+    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexAsked
+) -> int:
+    """Count the valid documents that are older than the newest version of their page."""
+    from fieldmouse.search.generations import places
+    from fieldmouse.search.index import has_columns
+    from fieldmouse.search.versions import among, stands
+
+    hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
+    shard = int(Path(asked.path).parent.name.partition("-")[2])
+    columns = has_columns(index.schema)
+    addresses = [address for _, address in hits]
+    keys, batches = places(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
+    newest = _newest(Path(asked.path).parent.parent, asked.copies)
+    return int((among(keys, newest) > stands(batches, shard)).sum())
+
+
+@cache
+def _newest(directory: Path, lengths: tuple[int, ...]) -> tuple[Numbers, Numbers]:
+    from fieldmouse.search.versions import read_logs
+
+    return read_logs(directory, lengths)
+
+
+def read_digests(asked: DigestsAsked) -> ProbeReport:
+    import lmdb
+
+    from fieldmouse.archive.dedup import write_flaw
+    from fieldmouse.archive.lmdb_pages import page_flaw
+
+    names = [Path(asked.path).with_name(f"shard-{shard}.cdxj") for shard in range(asked.shards)]
+    logs = [os.open(name, os.O_RDONLY) for name in names if name.exists()]
+    count = stale = 0
+    try:
+        with (
+            lmdb.open(asked.path, subdir=False, readonly=True, lock=asked.busy, map_size=64 << 30) as store,
+            store.begin() as reading,
+        ):
+            wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
+            size = os.stat(asked.path).st_size
+            if size < wanted:  # a resume refuses it: a read past the end of a map kills the process
+                return ProbeReport(trouble=f"{wanted} bytes were written, {size} are there")
+            for digest, value in reading.cursor():
+                count += 1
+                place = int.from_bytes(value, "little")
+                shard, offset = place >> 48, place & (1 << 48) - 1
+                stale += shard >= len(logs) or _digest_at(logs[shard], offset) != digest
+            entries = count if asked.busy else store.stat()["entries"]
+    except lmdb.Error as trouble:
+        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+    if entries != count:
+        return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
+    if not asked.busy and (flaw := page_flaw(Path(asked.path), leaves=True)):
+        return ProbeReport(count, trouble=flaw)
+    tried = not asked.busy and os.access(asked.path, os.W_OK)
+    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock file would change
+    return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
+
+
+def _digest_at(log: int, offset: int) -> bytes:
+    """Return the digest of the CDXJ line at `offset`, or b""."""
+    raw = os.pread(log, 4096, offset)
+    if b"\n" not in raw:
+        raw = os.pread(log, 1 << 17, offset)
+    line, end, _ = raw.partition(b"\n")
+    at = line.rfind(b'"digest":"')
+    try:
+        return b32decode(line[at + 10 : at + 42]) if end and at >= 0 else b""
+    except ValueError:
+        return b""
+
+
+def main() -> None:
+    raw = sys.stdin.buffer.read()
+    for asked in msgspec.json.decode(raw, type=list[IndexAsked | DigestsAsked]):
+        report = read_index(asked) if isinstance(asked, IndexAsked) else read_digests(asked)
+        os.write(1, msgspec.json.encode(report) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

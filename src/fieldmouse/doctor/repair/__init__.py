@@ -1,0 +1,1 @@
+"""Repairs of a crawl directory from the data that is left."""

@@ -1,0 +1,83 @@
+"""Request signer: headers from the user's `sign` plug-in, such as logins and tokens for their own sites.
+
+They are sent only to the host they were made for. A redirect does not get around that: its target is
+another request, for which `sign` is called again, and only if its host (scheme, name and port) is one of
+the signed hosts. In the archive the values are blanked. An exception of `sign` may hold a secret, so only
+its type is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from fieldmouse.errors import UsageError
+from fieldmouse.http.client import Signature
+from fieldmouse.plugins.page import Request
+from fieldmouse.plugins.runner import BadAnswer, Complaint, kind_of
+from fieldmouse.plugins.thread_runner import Gossip, Threads
+from fieldmouse.policy.request_headers import BLANK, OURS, check_header
+from fieldmouse.types.request import Kind, Link
+from fieldmouse.url import Host
+
+LONGEST = 16 << 10  # characters of all headers together
+
+
+class Signer:
+    """Calls `sign` for requests to `hosts`; with `keep` its headers stay readable in the archive."""
+
+    def __init__(
+        self,
+        sign: Callable[[Request], Any],
+        name: str,
+        *,
+        hosts: Collection[Host],
+        patience: float,
+        keep: bool = False,
+        taken: Collection[str] = (),
+    ):
+        """`taken` are names of headers that every request already has."""
+        self._sign, self._hosts, self._keep = sign, frozenset(hosts), keep
+        self._taken = OURS | {name.lower() for name in taken}
+        self._threads, self._gossip = Threads(name, patience), Gossip()
+
+    async def __call__(self, link: Link, host: Host) -> Signature | str | None:
+        """Header lines for this request, None without any, or the reason the request cannot be made."""
+        if host not in self._hosts:
+            return None
+        request = Request(link.url, host)
+        result = await self._threads.call(lambda: self._lines(self._sign(request)))
+        if not isinstance(result, Complaint):
+            return result
+        if link.kind is Kind.EXCLUSION:
+            return None  # robots.txt is requested without the headers rather than not at all
+        what = result.what.partition(":")[0] if result.what.startswith("raised ") else result.what
+        reason = str(Complaint(result.plugin, what))
+        self._gossip.hear(f"{reason}, on {link.url[:200]}")
+        return reason
+
+    def _lines(self, answer: object) -> Signature | None:
+        if answer is None:
+            return None
+        if not isinstance(answer, Mapping):
+            raise BadAnswer(f"gave {kind_of(answer)} and not a mapping of headers")
+        headers: dict[str, str] = {}
+        for name, value in answer.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise BadAnswer("gave a header that is no text")
+            self._check(name, value)
+            headers[name] = value
+        result = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        if len(result.sent) > LONGEST:
+            raise BadAnswer(f"gave headers of more than {LONGEST} characters")
+        return result if headers else None
+
+    def _check(self, name: str, value: str) -> None:
+        shown = name[:50] if name.isprintable() else "?"
+        if name.lower() in self._taken:
+            raise BadAnswer(f"gave the header `{shown}`, which requests have already")
+        try:
+            check_header(name, value)
+            value.encode("latin-1")
+        except (UsageError, UnicodeEncodeError):
+            raise BadAnswer(f"gave the header `{shown}`, which cannot be sent") from None

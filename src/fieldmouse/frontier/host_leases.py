@@ -1,0 +1,193 @@
+"""Host leases of an agent: their epochs, the tickets of each host, and polls that wait for a lease.
+
+A poll (re-crawl of a known page) never leaves the agent that has the page: its copy, its validators
+and its row in the page table are here. Other agents only matter for the host: they must not visit it
+at the same time. So the coordinator is asked for the hosts, and does not see the polls. Nothing here
+outlives the process: the page table lists the polls under way, and they are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.frontier.in_flight import Resting
+from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.types.host import HostState
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Door, Link, Ticket
+from fieldmouse.url import Host, host_of
+
+
+@dataclass(slots=True)
+class Tenancy:
+    """Lease of one host. Epoch 0: the lease is lost, but a fetch worker still has the host."""
+
+    since: float
+    epoch: int
+    state: HostState
+    left: int  # URLs of the host that wait at the coordinator
+    online: int = 0  # tickets on the workbench or resting
+    polls: int = 0  # tickets among these that are polls
+    out: bool = False
+    asked: bool = False  # whether more URLs were requested
+
+    def told(self, left: int) -> None:
+        """Record a reply of the coordinator, which has `left` more URLs."""
+        self.left, self.asked = left, False
+
+    def ask(self) -> None:
+        """Record that more URLs were requested."""
+        self.asked = True
+
+    def lapse(self) -> None:
+        """Mark the lease as lost."""
+        self.epoch = self.left = 0
+
+
+class Tenancies:
+    """Leases by host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
+
+    def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
+        self._workbench, self._polls, self._clock = workbench, polls, clock
+        self._resting = Resting()
+        self._by_host: dict[Host, Tenancy] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_host)
+
+    def __iter__(self) -> Iterator[tuple[Host, Tenancy]]:
+        return iter(self._by_host.items())
+
+    def __getitem__(self, host: Host) -> Tenancy:
+        return self._by_host[host]
+
+    def get(self, host: Host) -> Tenancy | None:
+        return self._by_host.get(host)
+
+    def at_home(self) -> list[Host]:
+        """Hosts that no fetch worker has."""
+        return [host for host, tenancy in self._by_host.items() if not tenancy.out]
+
+    def begin(self, host: Host, epoch: int, state: HostState) -> Tenancy:
+        tenancy = self._by_host[host] = Tenancy(self._clock.now(), epoch, state, 0)
+        return tenancy
+
+    def seat(self, host: Host, tickets: Sequence[tuple[int, Link]]) -> None:
+        """Put tickets online, or let them rest until their time."""
+        tenancy, now, ready = self._by_host[host], self._clock.now(), []
+        for number, link in tickets:
+            tenancy.online += 1
+            tenancy.polls += number in self._polls
+            if link.not_before > now:
+                self._resting.put(link.not_before, number, host)
+            else:
+                ready.append(number)
+        if ready:
+            self._workbench.put(host, tenancy.state, ready)
+
+    def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
+        """Take a host that may be visited now, for a fetch worker."""
+        lease = self._workbench.take(now, most, most_without_asking)
+        if lease is not None:
+            tenancy = self._by_host[lease.host]
+            tenancy.out = True
+            tenancy.online -= len(lease.numbers)
+            tenancy.polls -= sum(number in self._polls for number in lease.numbers)
+        return lease
+
+    def seat_rested(self, now: float) -> None:
+        """Put tickets whose rest is over back online."""
+        for host, number in self._resting.rested(now):
+            self._workbench.put(host, self._by_host[host].state, (number,))
+
+    def give_back(self, host: Host, state: HostState, unused: Sequence[Ticket]) -> Tenancy:
+        """Return a host after a visit."""
+        tenancy = self._by_host[host]
+        tenancy.out, tenancy.state = False, state
+        tenancy.online += len(unused)
+        tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
+        self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        return tenancy
+
+    def end(self, host: Host) -> list[int]:
+        """Remove a host that no fetch worker has; returns its tickets."""
+        numbers = [] if host not in self._workbench else self._workbench.send_off(host)
+        del self._by_host[host]
+        return numbers + self._resting.withdraw(host)
+
+    def ready_at(self) -> float | None:
+        times = [at for at in (self._workbench.ready_at(), self._resting.ready_at()) if at is not None]
+        return min(times, default=None)
+
+
+REMIND = 30.0
+"""Seconds after which a request for a host is repeated: the coordinator may have lost it, or we were fenced.
+"""
+
+
+class LeasedPolls:
+    """Polls by host until the host is leased, then by ticket number."""
+
+    def __init__(self, wish: Callable[[Sequence[Host]], None], clock: Clock):
+        self._wish, self._clock = wish, clock
+        self._waiting: dict[Host, list[Link]] = {}
+        self._tickets: dict[int, Link] = {}
+        self._queued = 0
+        self._remind_at = 0.0
+
+    def __len__(self) -> int:
+        """Number of polls whose outcome is not durable."""
+        return self._queued + len(self._tickets)
+
+    def __contains__(self, number: object) -> bool:
+        """Whether a ticket is a poll."""
+        return number in self._tickets
+
+    def wait(self, host: Host, links: Iterable[Link], *, wished: bool = True) -> None:
+        """Keep polls until we hold the host; with `wished`, request the host."""
+        links_waiting = self._waiting.setdefault(host, [])
+        before = len(links_waiting)
+        links_waiting.extend(links)
+        self._queued += len(links_waiting) - before
+        if not links_waiting:
+            del self._waiting[host]
+        elif wished and not before:
+            self._wish([host])
+
+    def take(self, host: Host) -> list[Link]:
+        """Remove and return the polls that were waiting for a host that we now hold."""
+        links = self._waiting.pop(host, [])
+        self._queued -= len(links)
+        return links
+
+    def remind(self, now: float) -> None:
+        """Repeat the requests for hosts, if it is time."""
+        if now >= self._remind_at:
+            self._remind_at = now + REMIND
+            if self._waiting:
+                self._wish(list(self._waiting))
+
+    def add(self, number: int, link: Link) -> int:
+        """Give a poll a ticket; returns its number."""
+        self._tickets[number] = link
+        return number
+
+    def link(self, number: int) -> Link | None:
+        return self._tickets.get(number)
+
+    def strike(self, number: int) -> Link | None:
+        """Close the ticket; None if it was no poll."""
+        return self._tickets.pop(number, None)
+
+
+def polls_by_host(links: Iterable[Link]) -> dict[Host, list[Link]]:
+    """Group known pages by host, marked as polls."""
+    lines: dict[Host, list[Link]] = {}
+    for link in links:
+        polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)
+        lines.setdefault(host_of(link.url), []).append(polled)
+    return lines

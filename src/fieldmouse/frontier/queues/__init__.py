@@ -1,0 +1,1 @@
+"""Queues of waiting URLs, one for each host, on disk."""

@@ -1,0 +1,314 @@
+"""Index of host queues: the blocks of each queue and its read position, in memory and in a log.
+
+A queue numbers its links from 0. A block holds the links from `first` on; links
+below `head` have been taken. In memory an unused queue is packed into a few bytes. On disk
+the index is a separate log, so that opening a crawl reads this log and not the links. A row
+says that a block was written or that a head moved. When most rows are obsolete, the log is
+rewritten, a slice at each checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from fieldmouse.storage.log import Log, records, understood
+from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.url import Host
+
+
+class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Links of one host in one record of a segment."""
+
+    first: int
+    count: int
+    segment: int
+    offset: int
+    size: int  # bytes of the record
+
+
+class Queue:
+    """Blocks of one host, oldest first, and links that are not yet in a block."""
+
+    __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "host", "tail")
+
+    def __init__(self, host: Host, head: int = 0, blocks: Iterable[Block] = ()) -> None:
+        self.host = host
+        self.head = head
+        self.blocks = deque(blocks)
+        # Number of the next link.
+        self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else head
+        self.gathered: deque[bytes] = deque()
+        self.fresh: list[Block] = []  # blocks that the log does not name yet
+        self.dropped_from = -1  # blocks from this link on, which the log names, were replaced; -1: none
+
+    def follow(self, row: QueueRow) -> None:
+        """Apply a row of the log."""
+        blocks = self.blocks
+        if row.dropped_from >= 0:
+            while blocks and blocks[-1].first >= row.dropped_from:
+                blocks.pop()
+        blocks.extend(row.blocks)
+        self.head = row.head
+        while blocks and blocks[0].first + blocks[0].count <= row.head:
+            blocks.popleft()
+        self.tail = blocks[-1].first + blocks[-1].count if blocks else row.head
+
+    def append(self, link: bytes) -> None:
+        self.gathered.append(link)
+        self.tail += 1
+
+    def advance(self, count: int) -> list[Block]:
+        """Move the head forward by this number of links; returns the blocks that are used up."""
+        self.head += count
+        spent = []
+        while self.blocks and self.blocks[0].first + self.blocks[0].count <= self.head:
+            spent.append(self.blocks.popleft())
+        return spent
+
+    def drop_from(self, first: int) -> None:
+        """Drop the blocks from link `first` on; they will be written again."""
+        while self.blocks and self.blocks[-1].first >= first:
+            self.blocks.pop()
+        self.fresh = [block for block in self.fresh if block.first < first]
+        self.dropped_from = first if self.dropped_from < 0 else min(self.dropped_from, first)
+
+    def name_all_again(self) -> None:
+        """Log all blocks again, because some in the middle have moved."""
+        self.dropped_from, self.fresh = 0, list(self.blocks)
+
+    def take_row(self) -> QueueRow:
+        """Return the changes that the log does not hold yet, and mark them as logged."""
+        row = QueueRow(self.host, self.head, self.dropped_from, tuple(self.fresh))
+        self.fresh, self.dropped_from = [], -1
+        return row
+
+
+class QueueRow(msgspec.Struct, frozen=True, array_like=True):
+    """Change of one queue: its head, the blocks dropped from its end, the blocks added."""
+
+    host: Host
+    head: int
+    dropped_from: int  # blocks that start at this link or later were replaced; -1: none
+    blocks: tuple[Block, ...] = ()
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_REWRITE_AT = 1 << 20
+_SLICE = 10_000  # hosts written into a new log at one checkpoint
+_FEW = 8  # blocks of a queue up to which it is packed
+
+
+_decode = msgspec.msgpack.Decoder(list[QueueRow]).decode
+_unpack = msgspec.msgpack.Decoder(tuple[int, list[Block]]).decode
+
+
+class HostNumbers(Protocol):
+    """Mapping of hosts to small numbers and back; implemented by `HostTable`."""
+
+    def meet_number(self, host: Host) -> int: ...
+
+    def name(self, number: int) -> Host: ...
+
+
+class MemoryNumbers:
+    """Host numbers in memory, in the order of first mention."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Host, int] = {}
+        self._names: list[Host] = []
+
+    def meet_number(self, host: Host) -> int:
+        number = self._numbers.setdefault(host, len(self._names))
+        if number == len(self._names):
+            self._names.append(host)
+        return number
+
+    def name(self, number: int) -> Host:
+        return self._names[number]
+
+
+class Shelf:
+    """Queues by host number. Most have a block or two and wait long: these are packed."""
+
+    def __init__(self) -> None:
+        self._entries: list[bytes | Queue | None] = []
+
+    def __len__(self) -> int:
+        """One more than the highest number used."""
+        return len(self._entries)
+
+    def get(self, number: int, host: Host) -> Queue | None:
+        """Return the host's queue for changes; `put` it back afterwards."""
+        entry = self._entries[number] if number < len(self._entries) else None
+        if isinstance(entry, bytes):
+            entry = self._entries[number] = Queue(host, *_unpack(entry))
+        return entry
+
+    def put(self, number: int, queue: Queue | None, *, pack: bool = True) -> None:
+        entries = self._entries
+        if number >= len(entries):
+            entries.extend([None] * (number + 1 - len(entries)))
+        if queue is not None and pack and len(queue.blocks) <= _FEW:
+            entries[number] = _encode((queue.head, tuple(queue.blocks))) if queue.blocks else None
+        else:
+            entries[number] = queue
+
+    def follow(self, number: int, row: QueueRow) -> None:
+        queue = self.get(number, row.host) or Queue(row.host, row.head)
+        queue.follow(row)
+        self.put(number, queue)
+
+    def look(self, number: int) -> tuple[int, Iterable[Block]] | None:
+        """Return head and blocks of a queue; None if there is none."""
+        entry = self._entries[number]
+        if isinstance(entry, Queue):
+            return (entry.head, entry.blocks) if entry.blocks else None
+        return None if entry is None else _unpack(entry)
+
+    def blocks(self) -> Iterator[tuple[int, Block]]:
+        """Yield every block of every queue, each with the head of its queue."""
+        for number in range(len(self._entries)):
+            if (entry := self.look(number)) is not None:
+                for block in entry[1]:
+                    yield entry[0], block
+
+    def length(self, number: int) -> int:
+        """Number of links in a host's queue."""
+        entry = self._entries[number] if number < len(self._entries) else None
+        if isinstance(entry, bytes):
+            head, blocks = _unpack(entry)
+            return blocks[-1].first + blocks[-1].count - head
+        return entry.tail - entry.head if entry else 0
+
+    def lengths(self) -> Iterator[tuple[int, int]]:
+        """Yield the number of every host with a queue, and the number of its links."""
+        for number in range(len(self._entries)):
+            if length := self.length(number):
+                yield number, length
+
+
+class IndexState(msgspec.Struct, frozen=True, array_like=True):
+    """Number and length of the log."""
+
+    serial: int = 0
+    length: int = 0
+    snapshot: int = 0  # its length when it was last rewritten
+
+
+class QueueIndex:
+    """All host queues in memory, and their log on disk."""
+
+    def __init__(self, directory: Path, state: IndexState | None, numbers: HostNumbers):
+        state = state or IndexState()
+        self._directory, self._numbers = directory, numbers
+        self._leftovers = Leftovers()
+        self.shelf = Shelf()
+        for row in _rows(directory, state):
+            self.shelf.follow(numbers.meet_number(row.host), row)
+        self._log = Log(directory / _file(state.serial), state.length)
+        self._snapshot = state.snapshot
+        self._serial = state.serial
+        self._next: Log | None = None  # the log being rewritten,
+        self._copied = 0  # which has all hosts with numbers below this
+
+    def begin(self) -> None:
+        """Cut and delete everything written after the checkpoint."""
+        sweep(self._directory, "queues-*.log", [_file(self._serial)])
+        self._log.begin()
+
+    def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
+        """Log changes, by host number; the shelf has them already."""
+        numbered = list(rows)
+        _append(self._log, (row for _, row in numbered))
+        if self._next is not None:
+            _append(self._next, (row for number, row in numbered if number < self._copied))
+
+    def seal(self) -> tuple[IndexState, list[Path]]:
+        """Write the log to the operating system, after all rows."""
+        if self._next is None and self._log.length > _REWRITE_AT + 4 * self._snapshot:
+            self._next, self._copied = Log(self._directory / _file(self._serial + 1)), 0
+        if self._next is not None:
+            self._copy(self._next)
+        self._leftovers.seal()
+        return IndexState(self._serial, self._log.flush(), self._snapshot), [self._log.path]
+
+    def _copy(self, target: Log) -> None:
+        """Copy some more hosts into the new log, and switch to it when it has all."""
+        last = min(self._copied + _SLICE, len(self.shelf))
+        _append(
+            target,
+            (
+                QueueRow(self._numbers.name(number), entry[0], -1, tuple(entry[1]))
+                for number in range(self._copied, last)
+                if (entry := self.shelf.look(number)) is not None
+            ),
+        )
+        self._copied = last
+        if last == len(self.shelf):
+            self._leftovers.add([self._log.path])
+            self._log.close()
+            self._log, self._next = target, None
+            self._serial += 1
+            self._snapshot = target.length
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+
+    def close(self) -> None:
+        self._log.close()
+        if self._next is not None:
+            self._next.close()
+
+
+def _rows(directory: Path, state: IndexState) -> Iterator[QueueRow]:
+    path = directory / _file(state.serial)
+    for _, record in records(path, length=state.length):
+        yield from understood(path, _decode, record)
+
+
+def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, int]]:
+    """Yield every host with a queue at that state, and the number of its links; reads only."""
+    shelf, numbers = read_index(directory, state)
+    return ((numbers.name(number), length) for number, length in shelf.lengths())
+
+
+def read_index(directory: Path, state: IndexState) -> tuple[Shelf, MemoryNumbers]:
+    """Read every queue at that state, with fresh host numbers; reads only."""
+    shelf, numbers = Shelf(), MemoryNumbers()
+    for row in _rows(directory, state):
+        shelf.follow(numbers.meet_number(row.host), row)
+    return shelf, numbers
+
+
+def read_queue(directory: Path, state: IndexState, host: Host) -> Queue:
+    """Read one host's queue at that state; reads only."""
+    queue = Queue(host)
+    for row in _rows(directory, state):
+        if row.host == host:
+            queue.follow(row)
+    return queue
+
+
+def _append(log: Log, rows: Iterable[QueueRow]) -> None:
+    for part in _parts(rows):
+        log.append(_encode(part))
+
+
+def _parts(rows: Iterable[QueueRow]) -> Iterable[list[QueueRow]]:
+    part: list[QueueRow] = []
+    for row in rows:
+        part.append(row)
+        if len(part) == 512:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _file(serial: int) -> str:
+    return f"queues-{serial}.log"

@@ -1,0 +1,170 @@
+"""Ready queue: URLs that passed the sieve and have not been drawn yet, in order, on disk.
+
+A young crawl draws faster than it discovers, so the tail is kept in memory and
+written only when it grows long or at a checkpoint. Written items are
+read back a record at a time. Segments are append-only; one that has been read
+to its end is deleted after the next checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.errors import Damaged
+from fieldmouse.storage.log import Log, records, size_of, understood
+from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.url import Host
+
+Item = tuple[Host, bytes]
+"""A host, and an encoded link of it."""
+
+_RECORD = 512  # items
+_IN_MEMORY = 4096  # items
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
+
+
+class ReadyState(msgspec.Struct, frozen=True, array_like=True):
+    """Read position and write position."""
+
+    first: int = 0  # segment being read
+    offset: int = 0  # of the record being read
+    taken: int = 0  # items of that record already drawn
+    last: int = 0  # segment being written
+    length: int = 0
+    count: int = 0
+    lengths: tuple[int, ...] = ()  # of the segments from `first` to before `last`; format 1 has none
+
+
+class ReadyQueue:
+    """First-in, first-out queue of links of all hosts."""
+
+    def __init__(self, directory: Path, state: ReadyState | None = None, *, segment_size: int = 64 << 20):
+        state = state or ReadyState()
+        self._directory = directory
+        self._segment_size = segment_size
+        self._first, self._offset, self._taken = state.first, state.offset, state.taken
+        self._last = state.last
+        self._next_offset = state.offset  # of the record after those read
+        self._head: deque[Item] = deque()  # the rest of the record at `offset`
+        self._tail: deque[Item] = deque()  # not written
+        self._leftovers = Leftovers()
+        self._count = state.count
+        self._lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False))
+        self._writing = Log(directory / _name(state.last), state.length)
+        self._reading = self._writing if state.first == state.last else self._reopen(state.first)
+        for number in range(state.first + 1, state.last):
+            self._reopen(number).close()  # all of them must exist
+        self._written: list[Path] = [self._writing.path]
+        if state.taken:
+            if not self._next_record() or len(self._head) < state.taken:
+                raise Damaged(self._reading.path, f"the record at byte {state.offset} holds too little")
+            for _ in range(state.taken):
+                self._head.popleft()
+            self._taken = state.taken
+
+    def begin(self) -> None:
+        """Cut and delete everything written after the checkpoint."""
+        sweep(self._directory, "ready-*.log", map(_name, range(self._first, self._last + 1)))
+        self._writing.begin()
+
+    def _reopen(self, number: int) -> Log:
+        path = self._directory / _name(number)
+        return Log(path, self._reopened_length(number))
+
+    def _reopened_length(self, number: int) -> int:
+        return self._lengths.get(number) or size_of(self._directory / _name(number))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def push(self, items: Iterable[Item]) -> None:
+        before = len(self._tail)
+        self._tail.extend(items)
+        self._count += len(self._tail) - before
+        if len(self._tail) > _IN_MEMORY:
+            self._spill()
+
+    def pop(self) -> Item | None:
+        """Remove and return the oldest item; None when there is none."""
+        if not self._head and not self._next_record():
+            if not self._tail:
+                return None
+            self._count -= 1
+            return self._tail.popleft()
+        self._count -= 1
+        self._taken += 1
+        return self._head.popleft()
+
+    def _next_record(self) -> bool:
+        """Read the next record into the head; False when all records are read."""
+        while self._next_offset >= self._reading.length:
+            if self._first == self._last:
+                self._offset, self._taken = self._next_offset, 0
+                return False
+            self._reading.close()
+            self._leftovers.add([self._reading.path])
+            self._lengths.pop(self._first, None)
+            self._first += 1
+            self._offset = self._next_offset = self._taken = 0
+            self._reading = self._writing if self._first == self._last else self._reopen(self._first)
+        self._offset, self._taken = self._next_offset, 0
+        record = self._reading.read(self._offset)
+        self._next_offset = self._offset + 8 + len(record)
+        self._head.extend(understood(self._reading.path, _decode, record))
+        return True
+
+    def _spill(self) -> None:
+        while self._tail:
+            some = [self._tail.popleft() for _ in range(min(_RECORD, len(self._tail)))]
+            self._writing.append(_encode(some))
+        if self._writing.length >= self._segment_size:
+            self._lengths[self._last] = self._writing.flush()
+            if self._writing is not self._reading:
+                self._writing.close()
+            self._last += 1
+            self._writing = Log(self._directory / _name(self._last))
+            self._written.append(self._writing.path)
+
+    def seal(self) -> tuple[ReadyState, list[Path]]:
+        self._spill()
+        self._writing.flush()
+        self._leftovers.seal()
+        if self._taken and not self._head:  # so that a state never points at an exhausted record
+            self._offset, self._taken = self._next_offset, 0
+        lengths = tuple(self._reopened_length(number) for number in range(self._first, self._last))
+        state = ReadyState(
+            self._first, self._offset, self._taken, self._last, self._writing.length, self._count, lengths
+        )
+        unsynced, self._written = self._written, [self._writing.path]
+        return state, unsynced
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+
+    def close(self) -> None:
+        self._writing.close()
+        self._reading.close()
+
+
+def _name(number: int) -> str:
+    return f"ready-{number}.log"
+
+
+def waiting_items(directory: Path, state: ReadyState) -> Iterable[Item]:
+    """Yield all items of the queue at that state, oldest first; reads only, for readers beside a crawl."""
+    start, skip = state.offset, state.taken
+    lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {
+        state.last: state.length
+    }
+    for number in range(state.first, state.last + 1):
+        path = directory / _name(number)
+        length = lengths[number] if number in lengths else size_of(path)
+        for _, record in records(path, start=start, length=length):
+            yield from understood(path, _decode, record)[skip:]
+            skip = 0
+        start = 0

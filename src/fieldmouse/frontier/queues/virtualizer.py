@@ -1,0 +1,318 @@
+"""Virtualizer: one queue of links per host that waits offline, on disk, of any length.
+
+Links are collected in memory and written as blocks, each of one host, into
+append-only segments. A queue is read a batch at a time, so neither writing nor
+reading touches the disk for a single URL. Memory holds the index of blocks, not
+the links. Small blocks at a queue's end are joined, segments whose links have
+been taken are deleted, and the few links left in an old segment are moved.
+Links are bytes here: no code on the way looks inside them. `MemoryHostQueues` is the
+reference implementation and is used by the lab.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from fieldmouse.errors import Damaged
+from fieldmouse.frontier.queues.queue_index import (
+    Block,
+    HostNumbers,
+    IndexState,
+    MemoryNumbers,
+    Queue,
+    QueueIndex,
+    read_queue,
+)
+from fieldmouse.storage.log import Log, records, size_of, understood
+from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.url import Host
+
+_BLOCK = 256  # links
+_SMALL = 32  # links; more than `_FEW` blocks below this size are joined
+_FEW = 8
+_GATHERED = 1 << 15  # links in memory
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
+
+
+class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
+    """The index, the segments with links in them, and the length of the last one."""
+
+    index: IndexState = IndexState()
+    segments: tuple[int, ...] = (0,)
+    length: int = 0
+    lengths: tuple[int, ...] = ()  # of the segments before the last; empty in format 1
+
+
+class Virtualizer:
+    """`HostQueues` on disk."""
+
+    def __init__(
+        self,
+        directory: Path,
+        state: VirtualizerState | None = None,
+        numbers: HostNumbers | None = None,
+        *,
+        segment_size: int = 64 << 20,
+    ):
+        """`numbers` are those of the hosts, their only identification in memory."""
+        state = state or VirtualizerState()
+        self._directory = directory
+        self._segment_size = segment_size
+        self._leftovers = Leftovers()
+        self._numbers = MemoryNumbers() if numbers is None else numbers
+        self._index = QueueIndex(directory, state.index, self._numbers)
+        self._shelf = self._index.shelf
+        self._last = state.segments[-1]
+        self._segments: dict[int, Log] = {}
+        for place, number in enumerate(state.segments[:-1]):
+            path = directory / segment_file(number)
+            self._segments[number] = Log(path, state.lengths[place] if state.lengths else size_of(path))
+        self._segments[self._last] = Log(directory / segment_file(self._last), state.length)
+        self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not completely taken, by segment
+        self._count = 0
+        for head, block in self._shelf.blocks():
+            segment = self._segments.get(block.segment)
+            if segment is None or block.offset + block.size > segment.length:
+                raise Damaged(directory / segment_file(block.segment), "it is shorter than a queue says")
+            self._live[block.segment] += block.size
+            self._count += block.count - max(0, head - block.first)
+        self._gathered = 0
+        self._changed: dict[int, Queue] = {}
+        self._written = [self._segments[self._last].path]
+        self.reads = 0
+
+    def begin(self) -> None:
+        """Cut and delete everything written after the checkpoint."""
+        self._index.begin()
+        sweep(self._directory, "links-*.log", map(segment_file, self._segments))
+        for segment in self._segments.values():
+            segment.begin()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, host: Host, link: bytes) -> None:
+        number = self._numbers.meet_number(host)
+        queue = self._changed.get(number) or self._open(number, host)
+        queue.append(link)
+        self._count += 1
+        self._gathered += 1
+        if self._gathered >= _GATHERED:
+            for changed in self._changed.values():
+                self._spill(changed)
+
+    def _open(self, number: int, host: Host) -> Queue:
+        """Return the host's queue for changes."""
+        queue = self._shelf.get(number, host)
+        if queue is None:
+            queue = Queue(host)
+            self._shelf.put(number, queue, pack=False)
+        self._changed[number] = queue
+        return queue
+
+    def take(self, host: Host, most: int) -> list[bytes]:
+        number = self._numbers.meet_number(host)
+        queue = self._changed.get(number) or self._open(number, host)
+        links: list[bytes] = []
+        for block in queue.blocks:  # all are read before anything is taken: a damaged block must lose nothing
+            if len(links) >= most:
+                break
+            start = max(0, queue.head - block.first)
+            links += self._read(block)[start : start + most - len(links)]
+        for block in queue.advance(len(links)):
+            self._live[block.segment] -= block.size
+        gathered = queue.gathered
+        if gathered and len(links) < most:
+            from_memory = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
+            links += from_memory
+            queue.advance(len(from_memory))
+            self._gathered -= len(from_memory)
+        self._count -= len(links)
+        return links
+
+    def count(self, host: Host) -> int:
+        number = self._numbers.meet_number(host)
+        queue = self._changed.get(number)
+        return queue.tail - queue.head if queue else self._shelf.length(number)
+
+    def hosts(self) -> Iterator[tuple[Host, int]]:
+        return ((self._numbers.name(number), length) for number, length in self._shelf.lengths())
+
+    def _read(self, block: Block) -> list[bytes]:
+        self.reads += 1
+        segment = self._segments[block.segment]
+        return understood(segment.path, _decode, segment.read(block.offset))[2]
+
+    def _spill(self, queue: Queue) -> None:
+        """Write the collected links as blocks."""
+        gathered = queue.gathered
+        first = queue.tail - len(gathered)
+        while gathered:
+            batch = [gathered.popleft() for _ in range(min(_BLOCK, len(gathered)))]
+            self._gathered -= len(batch)
+            block = self._write(queue.host, first, batch)
+            queue.blocks.append(block)
+            queue.fresh.append(block)
+            first += len(batch)
+
+    def _write(self, host: Host, first: int, links: list[bytes]) -> Block:
+        segment = self._segments[self._last]
+        if segment.length >= self._segment_size:
+            segment.flush()
+            self._last += 1
+            segment = self._segments[self._last] = Log(self._directory / segment_file(self._last))
+            self._live[self._last] = 0
+            self._written.append(segment.path)
+        offset = segment.append(_encode((host, first, links)))
+        size = segment.length - offset
+        self._live[self._last] += size
+        return Block(first, len(links), self._last, offset, size)
+
+    def _join_small_blocks(self, queue: Queue) -> None:
+        """Take small blocks at the end of a queue back into memory, to write them as one."""
+        tail = len(queue.blocks)
+        while tail and queue.blocks[tail - 1].count < _SMALL and queue.blocks[tail - 1].first >= queue.head:
+            tail -= 1
+        small = list(islice(queue.blocks, tail, None))
+        if len(small) < _FEW:
+            return
+        links = [link for block in small for link in self._read(block)]
+        for block in small:
+            self._live[block.segment] -= block.size
+        queue.drop_from(small[0].first)
+        queue.gathered.extendleft(reversed(links))
+        self._gathered += len(links)
+
+    def _delete_dead_segments(self) -> None:
+        """Delete segments without links; move the last links out of one that is mostly dead."""
+        for number in [n for n, live in self._live.items() if live == 0 and n != self._last]:
+            self._drop(number)
+        for number, live in self._live.items():
+            if number != self._last and live < self._segments[number].length // 4:
+                self._move_links_out(number)
+                return
+
+    def _drop(self, number: int) -> None:
+        segment = self._segments.pop(number)
+        del self._live[number]
+        segment.close()
+        self._leftovers.add([segment.path])
+
+    def _move_links_out(self, number: int) -> None:
+        places: dict[int, dict[int, int]] = {}  # of the blocks still in use, by offset
+        segment = self._segments[number]
+        for offset, record in records(segment.path, length=segment.length):
+            host, first, links = understood(segment.path, _decode, record)
+            owner = self._numbers.meet_number(host)
+            if owner not in places:
+                entry = self._shelf.look(owner) if owner < len(self._shelf) else None
+                blocks = enumerate(entry[1] if entry else ())
+                places[owner] = {block.offset: place for place, block in blocks if block.segment == number}
+            place = places[owner].get(offset)
+            if place is not None:
+                queue = self._changed.get(owner) or self._open(owner, host)
+                queue.blocks[place] = self._write(host, first, links)
+        for owner in [owner for owner, moved in places.items() if moved]:
+            self._changed[owner].name_all_again()
+        self._drop(number)
+
+    def seal(self) -> tuple[VirtualizerState, list[Path]]:
+        for queue in self._changed.values():
+            self._join_small_blocks(queue)
+            self._spill(queue)
+        self._delete_dead_segments()
+        rows = []
+        for number, queue in self._changed.items():
+            rows.append((number, queue.take_row()))
+            self._shelf.put(number, queue if queue.tail > queue.head else None)
+        self._changed.clear()
+        self._index.write(rows)
+        self._segments[self._last].flush()
+        index, unsynced = self._index.seal()
+        self._leftovers.seal()
+        unsynced += self._written
+        self._written = [self._segments[self._last].path]
+        segments = sorted(self._segments)
+        *lengths, length = (self._segments[number].length for number in segments)
+        return VirtualizerState(index, tuple(segments), length, tuple(lengths)), unsynced
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+        self._index.committed()
+
+    def close(self) -> None:
+        self._index.close()
+        for segment in self._segments.values():
+            segment.close()
+
+
+def segment_file(number: int) -> str:
+    return f"links-{number}.log"
+
+
+def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
+    """Yield the links of a host's queue at that state, oldest first; reads only."""
+    queue = read_queue(directory, state.index, host)
+    for block in queue.blocks:
+        path = directory / segment_file(block.segment)
+        end = block.offset + block.size
+        for _, record in records(path, start=block.offset, length=end):
+            yield from understood(path, _decode, record)[2][max(0, queue.head - block.first) :]
+
+
+class HostQueues(Protocol):
+    """Independent first-in, first-out queues, one per host."""
+
+    def __len__(self) -> int:
+        """Number of links in all queues."""
+        ...
+
+    def append(self, host: Host, link: bytes) -> None: ...
+
+    def take(self, host: Host, most: int) -> list[bytes]:
+        """Remove and return the oldest links of the host, at most `most`; at least one if there is any."""
+        ...
+
+    def count(self, host: Host) -> int: ...
+
+    def hosts(self) -> Iterator[tuple[Host, int]]:
+        """Every host with links, and the number of its links."""
+        ...
+
+
+class MemoryHostQueues:
+    """A deque per host."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Host, deque[bytes]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, host: Host, link: bytes) -> None:
+        self._queues.setdefault(host, deque()).append(link)
+        self._count += 1
+
+    def take(self, host: Host, most: int) -> list[bytes]:
+        queue = self._queues.get(host)
+        if queue is None:
+            return []
+        links = [queue.popleft() for _ in range(min(most, len(queue)))]
+        if not queue:
+            del self._queues[host]
+        self._count -= len(links)
+        return links
+
+    def count(self, host: Host) -> int:
+        return len(self._queues.get(host, ()))
+
+    def hosts(self) -> Iterator[tuple[Host, int]]:
+        return ((host, len(queue)) for host, queue in self._queues.items())

@@ -1,0 +1,1 @@
+"""Set of seen URLs on disk."""

@@ -1,0 +1,70 @@
+"""Location of a URL in a frontier, read from outside: no locks, no writes.
+
+It reads the files as the last checkpoint describes them. While a crawl runs, the next
+checkpoint may have deleted one of these files: then `FileNotFoundError` is
+raised, and the caller should read the newer checkpoint and try again.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.frontier.front_log import read_front
+from fieldmouse.frontier.hosts.host_rows import read_hosts
+from fieldmouse.frontier.hosts.sites import site_counts
+from fieldmouse.frontier.queues.ready import waiting_items
+from fieldmouse.frontier.queues.virtualizer import queued_links
+from fieldmouse.frontier.seen.sieve import has_key
+from fieldmouse.frontier.state import FrontierState
+from fieldmouse.types.host import HostState
+from fieldmouse.types.request import Link
+from fieldmouse.url import Url, host_of, key_of
+
+_decode = msgspec.msgpack.Decoder(Link).decode
+
+
+class Place(Enum):
+    """Possible locations of a URL."""
+
+    UNKNOWN = "never seen"
+    READY = "seen, not yet given to its host"
+    QUEUED = "in its host's queue"
+    ONLINE = "its host may be visited, or is being visited"
+    RESTING = "tried, and resting until it may be tried again"
+    DONE = "done"
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Location of one URL at the last checkpoint."""
+
+    place: Place
+    ahead: int = 0  # URLs before it: of all hosts when ready, of its host when queued
+    link: Link | None = None  # its waiting request; None when it does not wait
+    host: HostState | None = None  # None when its host is unknown
+    site: str = ""  # of a URL never seen: the site it counts towards; "" if exempt or not counted
+    site_hosts: int = 0
+    site_urls: int = 0
+
+
+def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
+    """Find `url` at the time when `state` was sealed, and the state of its host."""
+    host = host_of(url)
+    standing = read_hosts(directory, state.hosts, only=host).get(host)
+    if not has_key(directory, state.sieve, key_of(url, key_seed)):
+        site, hosts, urls = site_counts(directory, state.sites, host, key_seed) if state.sites else ("", 0, 0)
+        return Whereabouts(Place.UNKNOWN, host=standing, site=site, site_hosts=hosts, site_urls=urls)
+    wanted = url.encode()
+    for row in read_front(directory, state.front).values():
+        if wanted in row and (link := _decode(row)).url == url:
+            place = Place.RESTING if link.not_before else Place.ONLINE
+            return Whereabouts(place, link=link, host=standing)
+    for ahead, row in enumerate(queued_links(directory, state.queues, host)):
+        if wanted in row and (link := _decode(row)).url == url:
+            return Whereabouts(Place.QUEUED, ahead, link, standing)
+    for ahead, (_, row) in enumerate(waiting_items(directory, state.ready)):
+        if wanted in row and (link := _decode(row)).url == url:
+            return Whereabouts(Place.READY, ahead, link, standing)
+    return Whereabouts(Place.DONE, host=standing)

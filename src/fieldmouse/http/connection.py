@@ -1,0 +1,434 @@
+"""HTTP/1.1 connection: one request at a time, with limits on size and time of the response.
+
+The connection keeps what the archive needs (the head exactly as received, the body without its chunks) and enforces the
+`Limits`. Every byte is counted here first, so no server can cost more than the limits in memory and time. Chunked
+bodies (RFC 9112, 7.1) are decoded tolerantly: lines may end in a bare line feed, a chunk may lack the line end behind
+it, and chunk extensions and trailers are skipped.
+
+A connection has no timer: its owner calls it every `Limits.tick` seconds, which is one timer for a thousand
+connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import select
+import socket
+import struct
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.http import headers
+from fieldmouse.http.decoding import Decoded, decode
+from fieldmouse.types.outcome import Response
+from fieldmouse.types.reason import Reason
+
+LONGEST_LINE = 64 * 1024  # bytes of a size with its extensions, or of a trailer
+
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?\r*", re.DOTALL)
+_PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n").match
+_CR, _LF = b"\r\n"
+
+
+class BadChunk(ValueError):
+    """Invalid chunk; the message says why."""
+
+
+class Chunks:
+    """Decoder of one body; `body` grows, and `done` is true after the last chunk and the trailers."""
+
+    __slots__ = ("_behind", "_left", "_line", "_trailing", "body", "done")
+
+    def __init__(self) -> None:
+        self.body = bytearray()
+        self.done = False
+        self._left = 0  # bytes of the current chunk still to come
+        self._behind = False  # a chunk has just ended: its line end comes next
+        self._trailing = False  # the last chunk was read
+        self._line = b""  # the part of a line received so far
+
+    def feed(self, data: bytes) -> int:
+        r"""Decode more data; return the number of bytes behind the end of the body. Raises `BadChunk`.
+
+        >>> chunks = Chunks()
+        >>> chunks.feed(b"5\r\nmice \r\n4;x=y\nru"), chunks.done
+        (0, False)
+        >>> chunks.feed(b"n.\n0\n\nHTTP"), chunks.done, bytes(chunks.body)
+        (4, True, b'mice run.')
+        """
+        at = 0 if self._left or self._behind or self._trailing or self._line else self._read_whole(data)
+        size = len(data)
+        while at < size and not self.done:
+            if self._left:
+                piece = data[at : at + self._left]
+                self.body += piece
+                at += len(piece)
+                self._left -= len(piece)
+                self._behind = not self._left
+            elif self._behind:
+                # A carriage return may be the last byte received.
+                if data[at] == _CR:
+                    at += 1
+                    continue
+                self._behind = False
+                at += data[at] == _LF
+            else:
+                end = data.find(b"\n", at)
+                line = self._line + data[at : end if end >= 0 else size]
+                if len(line) > LONGEST_LINE:
+                    raise BadChunk(f"a line of more than {LONGEST_LINE} bytes between chunks")
+                if end < 0:
+                    self._line = line
+                    break
+                self._line = b""
+                at = end + 1
+                self._read(line)
+        return size - at if self.done else 0
+
+    def _read_whole(self, data: bytes) -> int:
+        """Decode the chunks that are complete in `data`, as nearly all are; return where the others begin."""
+        at, body = 0, self.body
+        while match := _PLAIN_SIZE(data, at):
+            start = match.end()
+            stop = start + int(match[1], 16)
+            if start == stop or data[stop : stop + 2] != b"\r\n":
+                break
+            body += data[start:stop]
+            at = stop + 2
+        return at
+
+    def _read(self, line: bytes) -> None:
+        if self._trailing:
+            self.done = not line.strip(b"\r")
+            return
+        match = _SIZE.fullmatch(line)
+        if match is None:
+            raise BadChunk(f"no chunk begins with {line[:20]!r}")
+        self._left = int(match[1], 16)
+        self._trailing = not self._left
+
+
+_AT_ONCE = struct.pack("ii", 1, 0)  # linger: on, for zero seconds
+
+
+def drop_unsent(transport: asyncio.Transport) -> None:
+    """Discard unacknowledged data when the transport is aborted.
+
+    Otherwise the system retransmits it for minutes. After a network outage the request could reach a host
+    that another agent has leased since.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Limits on one response. Sizes are bytes on the wire, times are seconds."""
+
+    body: int = 16 * 1024 * 1024  # a longer body is cut: truncated="length"
+    header: int = 64 * 1024  # status line, headers and interim (1xx) responses together
+    connect: float = 10.0  # TCP and TLS handshake together
+    first_byte: float = 20.0  # from the request to the first byte of the response
+    idle: float = 20.0  # silence in the middle of a response
+    total: float = 120.0  # a body that takes longer is cut: truncated="time"
+    min_speed: float = 100.0  # bytes a second, averaged from the first byte; 0 disables the check
+    grace: float = 20.0  # seconds after the first byte before the speed is checked
+    tick: float = 0.25  # interval of the checks
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Reason for an incomplete response; `response` is the part received before."""
+
+    reason: Reason
+    detail: str
+    response: Response | None = None
+    unanswered: bool = False  # the connection was lost before the first byte: a GET may be repeated
+    errno: int = 0  # of the operating system, or 0
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one host at one address.
+
+    After `ask` the owner awaits the future; when it is done, `reusable` tells whether the connection may
+    be used again.
+    """
+
+    def __init__(self, host: str, address: str, limits: Limits, clock: Clock):
+        self.host, self.address = host, address
+        self.asked = 0  # requests sent on this connection
+        self.idle_since = 0.0
+        self._limits, self._clock = limits, clock
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Response | Trouble] | None = None
+        self._request = b""
+        self._body_limit = 0
+        self._asked_at = self._answered_at = self._heard_at = 0.0
+        self._reset()
+        self._received = 0
+        self._done = self._surplus = False
+
+    def _reset(self) -> None:
+        self._raw: bytes | bytearray = b""  # the head so far, until it is complete
+        self._head: bytes | None = None
+        self._body_at = 0  # bytes before the body
+        self._fields = _NONE
+        self._framing = headers.Framing()
+        self._chunks: Chunks | None = None
+        self._body: bytes | bytearray = b""
+
+    # Methods for the owner
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it is connected and has no request in progress."""
+        return self._waiter is None and self._transport is not None and not self._transport.is_closing()
+
+    def is_quiet(self) -> bool:
+        """Tell whether nothing waits to be read, not even in the system's buffer.
+
+        Data that arrived before a request does not answer it, and the event loop may not have seen it yet.
+        """
+        if not self.reusable or self._transport is None:
+            return False
+        sock = self._transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return sock is None
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def ask(self, request: bytes, body_limit: int) -> asyncio.Future[Response | Trouble]:
+        """Send a request head; the future never holds an exception."""
+        assert self._waiter is None, "a connection is asked one thing at a time"
+        self._reset()
+        self._request, self._body_limit = request, body_limit
+        self._received = 0
+        self._answered_at = 0.0
+        self._done = self._surplus = False
+        self._asked_at = self._clock.now()
+        self.asked += 1
+        waiter: asyncio.Future[Response | Trouble] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
+        if self._transport is None or self._transport.is_closing():
+            self._give_up(Reason.CLOSED, "closed before the request was sent")
+        else:
+            self._transport.write(request)
+        return waiter
+
+    def check(self, now: float) -> None:
+        """Enforce the time limits on the current response."""
+        if self._waiter is None:
+            return
+        limits = self._limits
+        if now - self._asked_at > limits.total:
+            if self._body:
+                self._finish(now, truncated="time")
+            else:
+                self._give_up(Reason.TIMEOUT, f"not complete after {limits.total:g} s")
+        elif not self._answered_at:
+            if now - self._asked_at > limits.first_byte:
+                self._give_up(Reason.TIMEOUT, f"no answer within {limits.first_byte:g} s")
+        elif now - self._heard_at > limits.idle:
+            self._give_up(Reason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
+        else:
+            elapsed = now - self._answered_at
+            if elapsed > limits.grace and self._received < limits.min_speed * elapsed:
+                speed = self._received / elapsed
+                self._give_up(Reason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
+
+    def close(self) -> None:
+        """Close an idle connection gracefully."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once, even during a response."""
+        self._give_up(Reason.CLOSED, "stopped by us", cut="unspecified")
+
+    # Methods for the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # always a stream here
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None:  # unrequested data: no later response on this connection can be trusted
+            self.close()
+            return
+        now = self._heard_at = self._clock.now()
+        if not self._answered_at:
+            self._answered_at = now
+        self._received += len(data)
+        try:
+            if self._head is None:
+                data = self._read_head(data)
+                if self._head is None:
+                    return
+            self._read_body(data)
+        except headers.BadHead as error:
+            self._give_up(Reason.BAD_HTTP, f"{error}; the answer begins {bytes(self._raw[:40])!r}")
+        except BadChunk as error:
+            self._give_up(Reason.BAD_HTTP, f"{error}, in the body")
+        else:
+            if self._done and len(self._body) <= self._body_limit:
+                self._finish(now)
+            elif self._done or self._received - self._body_at > self._body_limit:
+                self._finish(now, truncated="length")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if self._waiter is None:
+            return
+        if not self._answered_at:
+            cause = "closed" if error is None else getattr(error, "strerror", None) or str(error)
+            number = getattr(error, "errno", None) or 0
+            self._give_up(Reason.CLOSED, f"{cause.lower()} without an answer", unanswered=True, errno=number)
+        elif self._head is None:
+            self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
+        elif error is None and self._framing.ends_with_connection:
+            self._finish(self._clock.now())
+        else:
+            promised = self._framing.length
+            wanted = "" if promised is None else f" of {promised}"
+            self._give_up(Reason.CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
+
+    # Reading a response
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Read until the head is complete, past interim responses; return the data behind it.
+
+        If `_head` is still None afterwards, more data is needed, or the response was refused.
+        """
+        raw: bytes | bytearray = data
+        seen = len(self._raw)
+        if isinstance(self._raw, bytearray):
+            self._raw += data
+            raw = self._raw
+        before, at = self._received - len(raw), 0
+        while True:
+            at = headers.after_empty_lines(raw, at)
+            end = headers.end_of(raw, max(at, seen - 2))
+            if not end:
+                break
+            if before + end > self._limits.header:
+                self._refuse_head(before + end)
+                return b""
+            self._raw = whole = bytes(raw[at:end])
+            fields = headers.read(whole)
+            if fields.status == 101:
+                raise headers.BadHead("the server switched protocols unasked")
+            if fields.status >= 200:
+                self._framing = headers.framing(fields)
+                self._fields, self._head, self._raw = fields, whole, b""
+                self._body_at = before + end
+                if self._framing.chunked:
+                    self._chunks = Chunks()
+                    self._body = self._chunks.body
+                return bytes(raw[end:])
+            at = end
+        self._raw = raw if isinstance(raw, bytearray) else bytearray(raw)  # it grows in place from now on
+        del self._raw[:at]
+        if headers.is_hopeless(self._raw):
+            raise headers.BadHead("there is no status line")
+        if self._received > self._limits.header:
+            self._refuse_head(self._received)
+        return b""
+
+    def _read_body(self, data: bytes) -> None:
+        """Take the data of the body; anything behind it is surplus."""
+        if self._chunks is not None:
+            self._surplus = self._chunks.feed(data) > 0
+            self._done = self._chunks.done
+            return
+        length = self._framing.length
+        if length is not None:
+            left = length - len(self._body)
+            self._surplus = len(data) > left
+            data = data[:left]
+        if not self._body:
+            self._body = data
+        elif isinstance(self._body, bytearray):
+            self._body += data
+        else:
+            self._body = bytearray(self._body) + data
+        self._done = len(self._body) == length
+
+    # Ending a response
+
+    def _finish(self, now: float, truncated: str = "") -> None:
+        if self._framing.codings:
+            unpacked = self._unpack()
+            if unpacked.reason is Reason.BOMB:
+                truncated = "length"
+            elif unpacked.reason is not None and not truncated:
+                self._give_up(Reason.BAD_HTTP, f"Transfer-Encoding: {unpacked.detail}")
+                return
+        response = self._response(now, truncated)
+        if truncated or self._surplus or not self._framing.keep_alive:
+            self._drop(at_once=bool(truncated))
+        else:
+            self.idle_since = now
+        self._settle(response)
+
+    def _give_up(
+        self, reason: Reason, detail: str, *, unanswered: bool = False, errno: int = 0, cut: str = ""
+    ) -> None:
+        now = self._clock.now()
+        if self._framing.codings:
+            self._unpack()
+        broken = (
+            None if self._head is None else self._response(now, cut or _TRUNCATED.get(reason, "unspecified"))
+        )
+        self._drop(at_once=True)
+        self._settle(Trouble(reason, detail, broken, unanswered, errno))
+
+    def _refuse_head(self, size: int) -> None:
+        self._head = None
+        self._give_up(Reason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}")
+
+    def _response(self, now: float, truncated: str) -> Response:
+        body = self._body
+        if len(body) > self._body_limit:
+            body = body[: self._body_limit]
+        return Response(
+            self._fields.status,
+            self._head or b"",
+            bytes(body),
+            self._request,
+            self.address,
+            self._asked_at,
+            self._answered_at,
+            now,
+            self._fields.headers,
+            truncated,
+        )
+
+    def _unpack(self) -> Decoded:
+        """Undo the transfer codings of the body, up to the limit on bodies."""
+        unpacked = decode(bytes(self._body), ", ".join(self._framing.codings), limit=self._body_limit)
+        self._body = unpacked.body
+        self._framing = msgspec.structs.replace(self._framing, codings=())
+        return unpacked
+
+    def _settle(self, answer: Response | Trouble) -> None:
+        waiter, self._waiter = self._waiter, None
+        self._body = b""
+        if waiter is not None and not waiter.done():
+            waiter.set_result(answer)
+
+    def _drop(self, *, at_once: bool) -> None:
+        if self._transport is None:
+            return
+        if at_once:
+            drop_unsent(self._transport)
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+
+_NONE = headers.Fields(0, ())
+# WARC's names for the cause of an incomplete body.
+_TRUNCATED = {Reason.TIMEOUT: "time", Reason.TOO_SLOW: "time", Reason.CLOSED: "disconnect"}

@@ -1,1 +1,0 @@
-"""Simulation of polling in slots: pages that change at random, and policies that choose which to poll."""

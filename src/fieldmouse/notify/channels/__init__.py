@@ -1,0 +1,1 @@
+"""Channels that deliver notifications."""

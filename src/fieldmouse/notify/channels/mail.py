@@ -1,0 +1,140 @@
+"""Channel that sends mail to a few people by SMTP.
+
+The connection is encrypted (STARTTLS, or TLS from its beginning) unless the settings say otherwise,
+and no password is sent over an unencrypted one. A mail that is sent again after a kill has the same
+Message-ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import smtplib
+import ssl
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate
+
+from fieldmouse.aio import Aside
+from fieldmouse.clock import Clock
+from fieldmouse.http.tls import tls_complaint
+from fieldmouse.notify import format
+from fieldmouse.notify.channel import Manner, Notice, Setback, one_line
+
+log = logging.getLogger(__name__)
+
+LONGEST_LETTER = 1000
+"""Changes in one mail; more of them go into the next one."""
+
+Refused = dict[str, tuple[int, bytes]]
+"""Receivers that the server refused, with its code and message."""
+
+_PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+
+
+class Mail:
+    name = "mail"
+    since = 0
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        sender: str,
+        receivers: Sequence[str],
+        user: str,
+        password: str,
+        every: float,
+        timeout: float,
+        crawl: str,
+        clock: Clock,
+        tls: ssl.SSLContext,
+    ):
+        """`server` has the format of `notify.mail_server`; without `user` there is no login."""
+        self._scheme, _, authority = server.partition("://")
+        name, colon, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
+        self._name = (name if colon else authority).strip("[]")
+        self._port = int(port) if colon else _PORTS[self._scheme]
+        self._sender, self._receivers, self._user, self._password = sender, receivers, user, password
+        self._timeout, self._crawl, self._clock, self._tls = timeout, crawl, clock, tls
+        self.manner = Manner(most=LONGEST_LETTER, every=every)
+        self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
+
+    async def send(self, notice: Notice) -> Setback | None:
+        message = self.written(notice)
+        key, put_off = self._put_off
+        receivers = put_off if key == notice.key else list(self._receivers)
+        sending = asyncio.get_running_loop().run_in_executor(Aside(), self._send, message, receivers)
+        try:
+            async with asyncio.timeout(2 * self._timeout):
+                setback, refused = await sending
+        except TimeoutError:
+            return Setback(f"{self._name} took longer than {2 * self._timeout:g} s")
+        if setback is not None or not refused:
+            return setback
+        # The other receivers have it and must not get it twice. A permanent refusal (5xx) is not tried again.
+        later = [whom for whom, (code, _) in refused.items() if code < 500]
+        self._put_off = (notice.key, later)
+        if later:
+            return Setback(f"{self._name} puts off {_refusals(refused)}")
+        log.warning("mail: %s refuses %s; the others have it", self._name, _refusals(refused))
+        return None
+
+    def close(self) -> None:
+        """Nothing to cancel: a mail in progress is finished."""
+
+    def written(self, notice: Notice) -> EmailMessage:
+        message = EmailMessage(policy=SMTP)
+        message["Subject"] = format.subject(notice.changes, self._crawl)
+        message["From"] = self._sender
+        message["To"] = ", ".join(self._receivers)
+        message["Date"] = formatdate(self._clock.now())
+        message["Message-ID"] = f"<{notice.key}@{self._sender.rpartition('@')[2]}>"
+        message["Auto-Submitted"] = "auto-generated"
+        message.set_content(format.body(notice.changes))
+        return message
+
+    def _send(self, message: EmailMessage, receivers: list[str]) -> tuple[Setback | None, Refused]:
+        """Return the failure, or the receivers refused although others got the mail."""
+        try:
+            with self._connected() as server:
+                if self._user:
+                    server.login(self._user, self._password)
+                return None, server.send_message(message, self._sender, receivers)
+        except smtplib.SMTPAuthenticationError as trouble:
+            # The server's message may repeat the password.
+            why = f"{self._name} does not let `{self._user}` in ({trouble.smtp_code})"
+        except smtplib.SMTPRecipientsRefused as trouble:
+            why = f"{self._name} refuses {_refusals(trouble.recipients)}"
+        except smtplib.SMTPResponseException as trouble:
+            why = f"{self._name} answered {trouble.smtp_code}: {_words(trouble.smtp_error)}"
+        except smtplib.SMTPException as trouble:
+            why = f"{self._name}: {one_line(str(trouble))}"
+        except TimeoutError:
+            why = f"{self._name} did not answer within {self._timeout:g} s"
+        except ssl.SSLError as trouble:
+            why = f"{self._name}: {tls_complaint(trouble)}"
+        except OSError as trouble:
+            why = f"{self._name} cannot be reached: {(trouble.strerror or 'no connection').lower()}"
+        return Setback(why), {}
+
+    def _connected(self) -> smtplib.SMTP:
+        if self._scheme == "smtps":
+            return smtplib.SMTP_SSL(self._name, self._port, timeout=self._timeout, context=self._tls)
+        server = smtplib.SMTP(self._name, self._port, timeout=self._timeout)
+        try:
+            if self._scheme == "smtp":
+                server.starttls(context=self._tls)
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+
+def _refusals(refused: Refused) -> str:
+    return ", ".join(f"{whom} ({code})" for whom, (code, _) in refused.items())
+
+
+def _words(said: bytes | str) -> str:
+    return one_line(said.decode(errors="replace") if isinstance(said, bytes) else said)

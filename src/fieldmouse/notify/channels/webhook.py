@@ -1,0 +1,126 @@
+"""Channel that posts changes as JSON to a URL of the user.
+
+The URL may be on a private network: the guard that keeps a crawl off such addresses is about links
+written by strangers, and this URL is the user's. Redirects are not followed, since the data is meant
+only for this URL. A 2xx response means that the notice has arrived; any other means another try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+from fieldmouse.aio import Aside
+from fieldmouse.clock import Clock
+from fieldmouse.errors import SettingsError
+from fieldmouse.http.connection import Connection, Limits
+from fieldmouse.http.headers import parse_date, parse_seconds
+from fieldmouse.http.tls import tls_complaint
+from fieldmouse.notify.channel import Manner, Notice, Setback
+from fieldmouse.policy.request_headers import check_header
+from fieldmouse.types.outcome import Response
+from fieldmouse.url import Url, host_of, name_of, path_of, port_of
+
+LONGEST_ANSWER = 4 << 10
+_LIMITS = Limits(header=16 << 10)
+
+
+class Webhook:
+    name = "webhook"
+    since = 0
+
+    def __init__(
+        self,
+        url: Url,
+        *,
+        token: str,
+        user_agent: str,
+        batch: int,
+        timeout: float,
+        clock: Clock,
+        tls: ssl.SSLContext | None,
+    ):
+        """`token` is sent as `Authorization: Bearer`, unless it is empty; `tls` is needed for https."""
+        if not token.isascii():
+            raise SettingsError(
+                "what `notify.webhook_token` names is not ASCII", "a token has letters and digits"
+            )
+        check_header("User-Agent", user_agent)
+        self._url, self._host, self._token, self._user_agent = url, host_of(url), token, user_agent
+        self._timeout, self._clock, self._tls = timeout, clock, tls
+        self.manner = Manner(most=batch)
+
+    async def send(self, notice: Notice) -> Setback | None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._post(notice)
+        except TimeoutError:
+            return Setback(f"{self._host} did not answer within {self._timeout:g} s")
+        except ssl.SSLError as trouble:
+            return Setback(f"{self._host}: {tls_complaint(trouble)}")
+        except OSError as trouble:
+            return Setback(f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}")
+        if isinstance(answer, str):
+            return Setback(f"{self._host}: {answer}")
+        if 200 <= answer.status < 300:
+            return None
+        return Setback(f"{self._host} answered {answer.status}", self._asked_wait(answer))
+
+    def close(self) -> None:
+        """Nothing to cancel: a post in progress ends with its task."""
+
+    async def _post(self, notice: Notice) -> Response | str:
+        connection = await self._connect()
+        try:
+            answer = await connection.ask(self._request(notice), LONGEST_ANSWER)
+        finally:
+            connection.abort()
+        return answer if isinstance(answer, Response) else f"{answer.reason} ({answer.detail})"
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        name, port = name_of(self._host), port_of(self._host)
+        # In a daemon thread: a silent nameserver must not delay the end of a run.
+        addresses = await loop.run_in_executor(
+            Aside(), lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        )
+        trouble: OSError | None = None
+        for *_, address in addresses:
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._host, name, _LIMITS, self._clock),
+                    str(address[0]),
+                    port,
+                    ssl=self._tls,
+                    server_hostname=name if self._tls else None,
+                )
+                return connection
+            except ssl.SSLError:
+                raise
+            except OSError as refused:
+                trouble = refused
+        raise trouble or OSError()
+
+    def _request(self, notice: Notice) -> bytes:
+        body = notice.as_json(listed=self.manner.most > 1)
+        lines = [
+            f"POST {path_of(self._url)} HTTP/1.1",
+            f"Host: {self._host.partition('://')[2]}",
+            f"User-Agent: {self._user_agent}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+            f"Idempotency-Key: {notice.key}",
+            "Accept-Encoding: identity",
+            "Connection: close",
+        ]
+        if self._token:
+            lines.append(f"Authorization: Bearer {self._token}")
+        return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body
+
+    def _asked_wait(self, answer: Response) -> float:
+        asked, now = answer.header("retry-after"), self._clock.now()
+        seconds = parse_seconds(asked)
+        if seconds is None:
+            seconds = (parse_date(asked, now) or now) - now
+        return max(0.0, seconds)

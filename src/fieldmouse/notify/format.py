@@ -1,0 +1,62 @@
+"""Plain-text format of changes, for mail and messages to other services.
+
+Titles and URLs come from strangers. Each becomes one line in which nothing is hidden, and none can
+become a header, another line, or markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fieldmouse.formatting import counted, percentage, when
+from fieldmouse.notify.channel import one_line, titled
+from fieldmouse.storage.changes import Change, ChangeKind
+
+_LONGEST_URL = 2000
+_HEADS = {
+    ChangeKind.NEW: "New",
+    ChangeKind.CHANGED: "Changed",
+    ChangeKind.GONE: "Gone",
+    ChangeKind.MOVED: "Moved",
+    ChangeKind.WITHDRAWN: "Not changed after all",
+}
+
+
+def counting(changes: Sequence[Change]) -> list[Change]:
+    """The changes without those that are withdrawn in the same list.
+
+    A withdrawal of a change sent earlier stays.
+    """
+    here = {change.id for change in changes}
+    taken_back = {change.withdraws for change in changes} & here
+    return [
+        change for change in changes if change.id not in taken_back and change.withdraws not in taken_back
+    ]
+
+
+def subject(changes: Sequence[Change], crawl: str) -> str:
+    """Subject line."""
+    counts = counting(changes)
+    if len(counts) == 1:
+        return f"{one_line(crawl)}: {_HEADS[counts[0].kind].lower()}: {titled(counts[0])}"
+    return f"{one_line(crawl)}: {counted(len(counts), 'change')}"
+
+
+def body(changes: Sequence[Change]) -> str:
+    """All changes grouped by kind, in their order within each kind."""
+    counts, lines = counting(changes), list[str]()
+    for kind, head in _HEADS.items():
+        group = [change for change in counts if change.kind is kind]
+        if group:
+            lines += [f"{head} ({len(group)})", ""]
+            for change in group:
+                lines += [*_lines(change), ""]
+    return "\n".join(lines) or "All changes were withdrawn: they were noise.\n"
+
+
+def _lines(change: Change) -> list[str]:
+    lines = [f"  {titled(change)}", f"  {one_line(change.url, _LONGEST_URL)}"]
+    if change.kind is ChangeKind.MOVED:
+        lines.append(f"  to {one_line(change.target, _LONGEST_URL)}")
+    share = f", {percentage(change.difference)} of its words" if change.kind is ChangeKind.CHANGED else ""
+    return [*lines, f"  {when(round(change.at))}{share}"]

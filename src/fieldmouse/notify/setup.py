@@ -1,0 +1,196 @@
+"""Construction of notification channels from the settings, and the secrets they need (`env:NAME`, `file:PATH`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from shutil import which
+from ssl import SSLContext
+
+from fieldmouse.clock import Clock, WallClock
+from fieldmouse.config.notify_section import check_target, is_elsewhere
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.errors import SettingsError, UsageError
+from fieldmouse.http.tls import trust
+from fieldmouse.notify.channel import Channel, Notice, one_line
+from fieldmouse.notify.channels.apprise import MissingApprise as MissingApprise
+from fieldmouse.notify.channels.apprise import Services
+from fieldmouse.notify.channels.command import Command
+from fieldmouse.notify.channels.feed import Feed
+from fieldmouse.notify.channels.mail import Mail
+from fieldmouse.notify.channels.webhook import Webhook
+from fieldmouse.notify.dispatcher import ChannelState, Notifier, Stretch, read, state_of
+from fieldmouse.notify.filter import Wanted
+from fieldmouse.storage.changes import sealed_baseline
+from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.url import parse
+
+LONGEST = 64 << 10
+
+
+def reveal(setting: str, place: str, home: Path) -> str:
+    """Read the secret at `place`, one line; `setting` is for the error. A path is relative to `home`."""
+    where, _, name = place.partition(":")
+    if where == "env":
+        value = os.environ.get(name, "")
+        if not value:
+            raise SettingsError(
+                f"`notify.{setting}` names the variable {name}, which is not set",
+                f"set {name} where you run fieldmouse",
+            )
+    else:
+        path = home / Path(name).expanduser()
+        try:
+            with path.open("rb") as file:
+                value = file.read(LONGEST).decode()
+        except (OSError, UnicodeDecodeError) as trouble:
+            why = trouble.strerror if isinstance(trouble, OSError) else "it is not text"
+            raise SettingsError(
+                f"`notify.{setting}` names `{path}`, which cannot be read: {why}",
+                "check that the file exists and that you may read it",
+            ) from None
+    value = value.strip()
+    if not value or not value.isprintable():
+        raise SettingsError(
+            f"what `notify.{setting}` names ({place}) is not one line of text", "write it on one line"
+        )
+    return value
+
+
+def revealed(setting: str, value: str, home: Path) -> str:
+    """The value of a setting that may be given directly or by its place."""
+    return reveal(setting, value, home) if is_elsewhere(value) else value
+
+
+def without(places: Iterable[str]) -> dict[str, str]:
+    """Our environment for child processes, without the secrets in it."""
+    hidden = {place.partition(":")[2] for place in places if place.startswith("env:")}
+    return {name: value for name, value in os.environ.items() if name not in hidden}
+
+
+def notifier_of(home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock) -> Notifier:
+    """A notifier for all configured channels, at the checkpoint `last`."""
+    channels = [channel_of(name, home, last, settings, clock) for name in settings.notify.channels]
+    return Notifier(home, last, settings.notify, channels, clock)
+
+
+def check(directory: Path, settings: Settings) -> None:
+    """Raise `SettingsError` if something that the channels need is missing; `directory` may not exist yet."""
+    asked = settings.notify
+    if asked.command and not _is_program(asked.command[0], directory):
+        raise SettingsError(
+            f"`notify.command` names `{asked.command[0]}`, which is no program that can be run",
+            "write its path, seen from the crawl's directory, or a name that is found in PATH",
+        )
+    if asked.webhook:
+        _webhook(directory, settings, WallClock())
+    if asked.mail_to and asked.mail_user:
+        reveal("mail_password", asked.mail_password, directory)
+    if asked.apprise:
+        _services(directory, settings)
+
+
+def _is_program(word: str, directory: Path) -> bool:
+    return which(str(directory / word) if "/" in word else word) is not None
+
+
+def channel_of(
+    name: str,
+    home: CrawlDir,
+    last: Checkpoint | None,
+    settings: Settings,
+    clock: Clock,
+    *,
+    suffix: str = ".new",
+) -> Channel:
+    """One channel; `SettingsError` if something it needs is missing. `suffix` marks files being written."""
+    asked, directory = settings.notify, home.path.absolute()
+    match name:
+        case "command":
+            places = (asked.webhook, asked.webhook_token, asked.mail_password, *asked.apprise)
+            return Command(
+                asked.command,
+                home=directory,
+                batch=asked.batch,
+                timeout=asked.timeout,
+                environment=without(places),
+            )
+        case "webhook":
+            return _webhook(directory, settings, clock)
+        case "mail":
+            return Mail(
+                asked.mail_server,
+                sender=asked.mail_from,
+                receivers=asked.mail_to,
+                user=asked.mail_user,
+                password=reveal("mail_password", asked.mail_password, directory) if asked.mail_user else "",
+                every=asked.mail_every,
+                timeout=asked.timeout,
+                crawl=directory.name,
+                clock=clock,
+                tls=_trust(settings, protocol=""),
+            )
+        case "feed":
+            state = state_of("feed", last)
+            return Feed(
+                directory / Path(asked.feed).expanduser(),
+                entries=asked.feed_entries,
+                since=state.since,
+                title=f"What changed in {one_line(directory.name)}",
+                mark=str(home.identity.key_seed),
+                suffix=suffix,
+                recall=lambda: recalled(home, last, settings, state),
+            )
+        case "apprise":
+            return _services(directory, settings)
+        case _:
+            raise AssertionError(name)
+
+
+def recalled(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
+    """Earlier changes of a feed: all between its first entry and its channel's offset."""
+    stretch, wanted, baseline = Stretch(state.since), Wanted.of(settings.notify), sealed_baseline(last)
+    while stretch.end < state.place:
+        stretch += read(
+            home / "outcomes.log",
+            stretch.end,
+            length=state.place,
+            baseline=baseline,
+            wanted=wanted,
+            most=1000,
+        )
+    return Notice(stretch.changes, stretch.offsets)
+
+
+def _webhook(directory: Path, settings: Settings, clock: Clock) -> Webhook:
+    asked = settings.notify
+    given = revealed("webhook", asked.webhook, directory)
+    try:
+        check_target(given)
+    except UsageError as refused:
+        raise SettingsError(f"`notify.webhook`: {refused}", refused.hint) from None
+    url = parse(given)
+    assert url is not None
+    return Webhook(
+        url,
+        token=reveal("webhook_token", asked.webhook_token, directory) if asked.webhook_token else "",
+        user_agent=settings.crawl.product,
+        batch=asked.batch,
+        timeout=asked.timeout,
+        clock=clock,
+        tls=_trust(settings) if url.startswith("https") else None,
+    )
+
+
+def _trust(settings: Settings, protocol: str = "http/1.1") -> SSLContext:
+    network = settings.network
+    ca_file = Path(network.ca_file) if network.ca_file else None
+    return trust(verify=network.tls_verify, ca_file=ca_file, protocol=protocol)
+
+
+def _services(directory: Path, settings: Settings) -> Services:
+    asked = settings.notify
+    urls = [reveal("apprise", place, directory) for place in asked.apprise]
+    return Services(urls, batch=asked.batch, timeout=asked.timeout, crawl=directory.absolute().name)

@@ -1,0 +1,1 @@
+"""Parsing of responses: HTML, links, charset, language, sitemaps."""

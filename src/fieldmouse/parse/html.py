@@ -1,0 +1,305 @@
+"""HTML parser: title, text, language, robots rules and raw hrefs of a page, in one parse.
+
+lexbor builds the tree that a browser would; everything is read from that tree. Scripts are not run, so the
+content of `<noscript>` counts. Robots rules come from `<meta name=robots>`, from a meta with the crawler's
+name, and from X-Robots-Tag; they add up.
+
+Words are split as a reader sees them: an inline tag inside a word does not split it, a block does. So
+inline elements are removed from the tree, which joins the text around them; every remaining boundary
+between two texts becomes a space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+
+from fieldmouse.parse.charset import spelt
+from fieldmouse.parse.parse_cost import bounded
+from fieldmouse.url import Url, resolve
+
+ROBOT = "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise
+TITLE = 300  # characters kept of a title
+TEXT = 1 << 20  # characters kept of a text
+TITLES, DEEP = 100, 64  # title elements examined; ancestors of each that are checked for svg
+
+WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # no handler for changes of the tree
+FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
+_FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
+_SPACE = "\t\n\f\r "
+_delayed = re.compile(
+    rf"[{_SPACE}]*+(?:[0-9]++|(?=\.))[0-9.]*+(?=[;,{_SPACE}])[{_SPACE}]*+[;,]?+[{_SPACE}]*+"
+).match
+_separators = re.compile(r"[\s,;]+").split
+_robot_name = re.compile(r"[a-z_-][a-z0-9_.-]*").fullmatch
+_named = re.compile(rf"[uU][rR][lL][{_SPACE}]*+=[{_SPACE}]*+").match
+# Directives of X-Robots-Tag with a value after a colon; any other name before a colon is a crawler's.
+_DIRECTIVES_WITH_VALUE = frozenset(
+    ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
+)
+
+
+class Rules(msgspec.Struct):
+    """Robots rules of a page."""
+
+    nofollow: bool = False
+    noindex: bool = False
+
+    def add(self, directives: str) -> None:
+        # Google splits at commas only. Pages also use blanks and semicolons with the same meaning.
+        words = set(_separators(directives.lower()))
+        if "none" in words:
+            self.nofollow = self.noindex = True
+        if "nofollow" in words:
+            self.nofollow = True
+        if "noindex" in words:
+            self.noindex = True
+
+
+class Document(msgspec.Struct):
+    """A parsed page."""
+
+    title: str = ""
+    text: str = ""
+    language: str = ""
+    canonical: str = ""
+    base: str = ""  # URL that relative hrefs resolve against
+    hrefs: list[str] = msgspec.field(default_factory=list)  # hrefs to follow, as written
+    feeds: list[str] = msgspec.field(default_factory=list)  # hrefs of the feeds that it declares
+    anchors: int = 0  # links on the page, followed or not
+    rules: Rules = msgspec.field(default_factory=Rules)
+    trouble: str = ""  # why a part of it was not read
+    charset: str = ""  # of its text
+    pages: list[Url] = msgspec.field(default_factory=list)  # URLs that a sitemap or feed lists
+    sitemaps: list[Url] = msgspec.field(default_factory=list)
+    complaint: str = ""  # error of a plug-in that failed to read it
+
+
+def _ids(names: str) -> frozenset[int]:
+    """Return lexbor's numbers of elements."""
+    tree = LexborHTMLParser("")
+    return frozenset(tree.create_node(name).tag_id for name in names.split())
+
+
+def _id(name: str) -> int:
+    return next(iter(_ids(name)))
+
+
+_A, _AREA, _LINK, _BASE, TITLE_TAG, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
+_IFRAME, _HEAD, COMMENT = _id("iframe"), _id("head"), 4
+FRAMES = _ids("iframe frame")
+SILENT = _ids("script style iframe noembed noframes")  # their content is not text of the page
+INLINE = _ids(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q s samp "
+    "small span strike strong sub sup time tt u var wbr"
+)
+# content inside is HTML again
+_INTEGRATION_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())
+_RELEVANT = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
+
+
+def parse(
+    html: bytes | str,
+    url: Url,
+    *,
+    tags: Iterable[str] = (),
+    language: str = "",
+    robot: str = ROBOT,
+    charset: str = "utf-8",
+) -> Document:
+    """Parse an HTML page of `url`.
+
+    `tags` are its X-Robots-Tag headers, `language` its Content-Language, `robot` the crawler's name for
+    robots rules, `charset` its original character encoding.
+
+    >>> html = "<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>"
+    >>> page = parse(html, Url("http://a.b/"))
+    >>> page.title, page.text, page.hrefs
+    ('Mice', 'run home', [])
+    """
+    page = Document(base=url)
+    for tag in tags:
+        read_robots_tag(tag, page.rules, robot)
+    raw = html.encode("utf-8", "replace") if isinstance(html, str) else html
+    raw, page.trouble = bounded(raw)
+    tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
+    root = tree.root
+    if root is None:
+        return page
+    is_based, anchors = False, 0
+    hrefs: list[str] = []
+    silent: list[LexborNode] = []
+    titles: list[LexborNode] = []
+    # From the outside in, so that each removed element moves its content once.
+    for node in [node for node in root.traverse() if node.tag_id in _RELEVANT]:
+        kind = node.tag_id
+        if kind in INLINE:
+            if kind == _A:
+                attributes = node.attributes
+                href = attributes.get("href")
+                if href is None and "xlink:href" in attributes and drawing_around(node) == "svg":
+                    href = attributes["xlink:href"]
+                if href is not None:
+                    anchors += 1
+                    if "rel" not in attributes or not _is_nofollow(attributes["rel"]):
+                        hrefs.append(href)
+            node.unwrap(delete_empty=True)
+        elif kind in SILENT or kind in FRAMES:
+            if kind in FRAMES and (href := node.attrs.get("src")):
+                hrefs.append(href)
+            silent.append(node)
+        elif kind == _META:
+            _read_meta(node, page, hrefs, robot)
+        elif kind == _LINK:
+            _read_link(node, page, hrefs)
+        elif kind == _BASE:
+            attributes = node.attributes
+            if "href" in attributes and not is_based and not is_drawn(node):
+                is_based = True
+                page.base = resolve(attributes["href"] or "", url) or url
+        elif kind == _AREA:
+            attributes = node.attributes
+            href = attributes.get("href")
+            if href is not None:
+                anchors += 1
+                if not _is_nofollow(attributes.get("rel")):
+                    hrefs.append(href)
+        elif kind == COMMENT:
+            silent.append(node)
+        elif len(titles) < TITLES:
+            titles.append(node)
+    if charset != "utf-8":
+        hrefs, page.feeds = ([spelt(href, charset) for href in group] for group in (hrefs, page.feeds))
+    page.hrefs, page.anchors, page.charset = hrefs, anchors, charset
+    if page.canonical:
+        page.canonical = resolve(spelt(page.canonical, charset), page.base) or ""
+    title = next((title for title in titles if not is_drawn(title)), None)
+    if title is not None:
+        page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]
+    # Inner elements before outer ones: a removed element takes its content along.
+    for node in reversed(silent):
+        node.decompose()
+    _read_text(tree, root, page, language)
+    return page
+
+
+def is_drawn(node: LexborNode) -> bool:
+    """Tell whether an element belongs to SVG or MathML, not to HTML."""
+    return bool(drawing_around(node))
+
+
+def drawing_around(node: LexborNode) -> str:
+    """Return `svg` or `math` if an element is in that namespace, "" if it is HTML.
+
+    An element with more than `DEEP` ancestors counts as `svg`.
+    """
+    ancestor = node.parent
+    for _ in range(DEEP):
+        if ancestor is None or ancestor.tag_id == _HEAD:
+            return ""
+        name = (ancestor.tag or "").lower()
+        if name in ("svg", "math"):
+            return name
+        if name in _INTEGRATION_POINTS:
+            return ""
+        ancestor = ancestor.parent
+    return "svg"
+
+
+def _is_nofollow(rel: str | None) -> bool:
+    return rel is not None and "nofollow" in rel.lower().split()
+
+
+def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -> None:
+    attributes = node.attributes
+    name = attributes.get("name")
+    content = attributes.get("content") or ""
+    if name is not None:
+        name = name.strip().lower()
+        if name == "robots" or name == robot:
+            page.rules.add(content)
+        return
+    equiv = attributes.get("http-equiv")
+    if equiv is None:
+        return
+    equiv = equiv.lower()
+    if equiv == "refresh":
+        if target := refresh_target(content):
+            hrefs.append(target)
+    elif equiv == "content-language" and not page.language:
+        page.language = _language(content)
+
+
+def refresh_target(content: str) -> str:
+    """Return the target of a `<meta http-equiv=refresh>` or a `Refresh` header, or "".
+
+    These are the shared declarative refresh steps of the HTML standard.
+
+    >>> [refresh_target(content) for content in ("0; url='next'", "3;next", "3", "next")]
+    ['next', 'next', '', '']
+    """
+    delayed = _delayed(content)
+    if delayed is None:
+        return ""
+    rest = content[delayed.end() :]
+    if named := _named(rest):
+        rest = rest[named.end() :]
+    if rest[:1] in ("'", '"'):
+        rest = rest[1:].partition(rest[0])[0]
+    return rest
+
+
+def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
+    attributes = node.attributes
+    href, rel = attributes.get("href"), attributes.get("rel")
+    if not href or not rel:
+        return
+    words = set(rel.lower().split())
+    if "canonical" in words and not page.canonical:
+        page.canonical = href
+    kind = attributes.get("type") or "text/html"
+    if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words:
+        if "html" in kind.lower():
+            hrefs.append(href)
+        elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEEDS:
+            page.feeds.append(href)
+
+
+def _read_text(tree: LexborHTMLParser, root: LexborNode, page: Document, language: str) -> None:
+    if declared := root.attrs.get("lang"):
+        page.language = _language(declared)
+    page.language = page.language or _language(language)
+    body = tree.body
+    if body is not None:
+        body.merge_text_nodes()
+        text = body.text(separator=" ", skip_empty=True)
+        # A soft hyphen marks where a word may be broken, not a break.
+        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:TEXT]
+
+
+def _language(declared: str) -> str:
+    """Return the first language of a declaration in lower case, or "" if it has none."""
+    first = declared.partition(",")[0].strip().lower().replace("_", "-")
+    return first if re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", first) else ""
+
+
+def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
+    """Add the rules of one X-Robots-Tag header: those for all crawlers, and those for `robot`.
+
+    >>> rules = Rules(); read_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex
+    False
+    """
+    ours = True
+    for part in re.split("[,;]", tag):
+        before, colon, rest = part.partition(":")
+        *words, name = before.lower().split() or [""]
+        if colon and name not in _DIRECTIVES_WITH_VALUE and _robot_name(name):
+            if ours:
+                rules.add(" ".join(words))
+            ours = name == robot
+            part = rest
+        if ours:
+            rules.add(part)

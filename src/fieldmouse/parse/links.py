@@ -1,0 +1,304 @@
+"""Link extraction: hrefs of a page become requests that are in scope and not sent before.
+
+Resolving a hundred hrefs costs more than parsing their page, and most hrefs occur on many pages. So three
+bounded caches are kept: processed hrefs (a relative href means the same on every page of a directory, a
+rooted one on a whole host, an absolute one everywhere), origins with their scope decision, and keys of
+links already sent. A cleared cache only costs time: the sieve of the frontier never forgets.
+
+Plain hrefs are joined by hand, all others by `url.resolve`; a property test proves that both agree.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable
+
+import xxhash
+from msgspec.structs import replace
+
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.plugins.link_filter import Admission
+from fieldmouse.policy.traps import is_plain, trap_of, without_session
+from fieldmouse.types.request import Kind, Link
+from fieldmouse.url import Host, Url, host_of, resolve
+
+SENT = 1 << 18  # keys of sent links that are cached
+DEALT = 100_000  # processed hrefs that are cached
+ORIGINS = 50_000
+MEMORABLE = 200  # longer hrefs (in characters) are not cached
+NESTED = 3  # levels of nested sitemaps; sitemaps.org allows one index level
+FEEDS = 8  # feeds of one host that a worker requests: a blog has one for each post
+LONGEST = 8192  # longer hrefs (in characters) are ignored
+
+# Characters that the URL parser leaves as they are. A dot is accepted only where it cannot make a dot
+# segment, a percent sign only where it cannot hide one.
+_STEPS = r"(?:[A-Za-z0-9_\-~!$&()*+,;:=@/]++|\.(?!\.?(?:[/?#]|\Z)|%)|%(?!2[eE])[0-9A-Fa-f]{2}(?!\.))*+"
+_TAIL = r"(?:\?[A-Za-z0-9_\-.~!$&()*+,;:=@/?%]*+)?+)(?:#[\x20-\x7e]*+)?\Z"
+_absolute = re.compile(rf"(https?://[A-Za-z0-9.\-]+(?::[0-9]+)?)(/{_STEPS}{_TAIL}").match
+_rooted = re.compile(rf"(/(?!/){_STEPS}{_TAIL}").match
+# The first segment of a relative path has no colon: that would be a scheme.
+_FIRST = r"(?![^/?#]*:)[A-Za-z0-9_\-~]"
+_relative = re.compile(rf"((?:\.\./)*+)({_FIRST}{_STEPS}{_TAIL}").match
+
+# An href like this means the same on every page of a directory: it has its own path or scheme. White space
+# inside could hide that it has neither; `http:x` is relative where the scheme is the same.
+lasting = re.compile(r"(?:(?i:https?)://|/|\.|(?!(?i:https?):)[A-Za-z0-9_~\-])[^\t\n\r]*\Z").match
+# Prefixes of hrefs that mean the same on every page.
+_ANYWHERE = ("http://", "https://", "mailto:", "javascript:", "tel:")
+
+_key = xxhash.xxh3_64_intdigest
+
+
+class Ground:
+    """The directory that the relative hrefs of a page resolve against."""
+
+    __slots__ = ("directory", "origin", "scheme")
+
+    def __init__(self, base: Url):
+        self.origin: str = host_of(base)
+        self.scheme = self.origin[: self.origin.index("/")]
+        path = base[len(self.origin) :].partition("?")[0]
+        self.directory = path[: path.rindex("/") + 1]
+
+    def up(self, steps: int) -> str:
+        """Return the directory `steps` levels up, at most the root."""
+        if not steps:
+            return self.directory
+        parts = self.directory.split("/")[:-1]
+        return "/".join(parts[: max(1, len(parts) - steps)]) + "/"
+
+
+def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str | None:
+    """Return the URL of a plain `href`, "" if its host is out of scope, None if it is not plain.
+
+    `admits` returns an origin in normal form if it is in scope, "" if it is not, and None if it is not an
+    origin. Every plain href is also `lasting`.
+    """
+    if href.startswith("/"):
+        if match := _rooted(href):
+            return ground.origin + match[1] if admits(ground.origin) else ""
+        match = _absolute(ground.scheme + href)
+    elif href.startswith("http"):
+        match = _absolute(href)
+    elif match := _relative(href):
+        return ground.origin + ground.up(len(match[1]) // 3) + match[2] if admits(ground.origin) else ""
+    if match is None:
+        return None
+    origin = admits(match[1])
+    return origin and origin + match[2]
+
+
+class Links:
+    """Filter from the hrefs of pages to the requests that a worker sends to the crawler."""
+
+    def __init__(self, config: IndexerConfig, admission: Admission | None = None):
+        self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
+        self._is_open, self._is_shared = config.scope_is_open, config.scope_is_shared
+        self._may_join: set[str] = set()  # origins out of scope that a seed's redirect may still bring in
+        self._held: list[Link] = []
+        self._checks_paths = config.scope.asks_paths
+        self._links_per_page = config.links_per_page
+        self._admission = admission
+        self.left_out = 0  # hrefs of the last page that were ignored because it had enough links
+        self._sent = array("Q", bytes(8 * SENT))
+        self._absolute_hrefs: set[str] = set()  # processed absolute hrefs
+        # processed hrefs: rooted ones by origin, relative ones by directory
+        self._hrefs_by_ground: dict[str, set[str]] = {}
+        self._cached_hrefs = 0
+        self._origins: dict[str, str | None] = {}
+        self._feeds: dict[str, int] = {}  # feeds sent, by origin
+
+    # -- redirects of seeds
+
+    def widen(self, joined: Iterable[Url], is_open: bool) -> None:
+        """Add pages that seeds redirected to; `is_open` if more seeds may still redirect elsewhere."""
+        if not self._is_open or not is_open:  # scope decisions may have changed
+            self._origins.clear()
+            self._may_join.clear()
+        self._scope, self._is_open = self._scope.joined(joined), is_open
+        # Hrefs to these hosts were reported as held links already: they stay in the cache.
+        self._may_join = {host for host in self._may_join if not self._scope.admits_host(Host(host))}
+
+    def take_held(self) -> list[Link]:
+        """Return the links of the last page that are held until the scope is known to include them or not."""
+        held, self._held = self._held, []
+        return held
+
+    def reached(self, page: Link) -> None:
+        """Extend the scope by `page` if a seed redirected to it; call this before `find`.
+
+        With a shared scope any page outside of it counts: another agent was redirected to that host.
+        """
+        may = page.from_seed or self._is_shared
+        if may and not self._scope.admits(page.url) and self._scope.follows(page.url):
+            self.widen([page.url], self._is_open)
+
+    # -- links of a page
+
+    def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
+        """Return the links of a page that are in scope, not traps, and not known to be sent before."""
+        depth = page.depth + 1
+        self.left_out = 0
+        if not self._scope.admits_depth(depth):
+            return []
+        ground = Ground(base)
+        if self._cached_hrefs > DEALT:
+            self._clear_hrefs()
+        everywhere, rooted = self._absolute_hrefs, self._hrefs_of(ground.origin)
+        relative = self._hrefs_of(ground.origin + ground.directory)
+        admits, links = self._admits, []
+        unseen = [
+            href for href in hrefs if href not in rooted and href not in everywhere and href not in relative
+        ]
+        waiting = iter(unseen)
+        for href in waiting:
+            url = join(href, ground, admits)
+            if url is None:
+                if href.startswith("#") or len(href) > LONGEST:
+                    continue
+                url = resolve(href, base)
+                if url is not None and not admits(host_of(url)):
+                    url = None
+                remembered = lasting(href) is not None
+            else:
+                remembered = True
+            if remembered and len(href) <= MEMORABLE:
+                ours = rooted if href.startswith("/") else relative
+                (everywhere if href.startswith(_ANYWHERE) else ours).add(href)
+                self._cached_hrefs += 1
+            if url and (link := self._offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
+                links.append(link)
+                if len(links) == self._links_per_page:
+                    self.left_out = sum(1 for _ in waiting)
+        return links
+
+    def _hrefs_of(self, name: str) -> set[str]:
+        hrefs = self._hrefs_by_ground.get(name)
+        if hrefs is None:
+            hrefs = self._hrefs_by_ground[name] = set()
+            self._cached_hrefs += 2  # an empty set takes as much memory
+        return hrefs
+
+    def _clear_hrefs(self) -> None:
+        self._absolute_hrefs.clear()
+        self._hrefs_by_ground.clear()
+        self._cached_hrefs = 0
+
+    def follow(self, page: Link, target: Url, now: float) -> list[Link]:
+        """Return the target of a redirect, with the depth of the redirecting page."""
+        if page.from_seed:
+            if not self._scope.follows(target):
+                return []
+        elif not self._admits(host_of(target)):
+            return []
+        kind = page.kind if page.kind in (Kind.SITEMAP, Kind.FEED) else Kind.REDIRECT
+        link = self._offer(
+            target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.from_seed
+        )
+        return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
+
+    def listed(self, page: Link, urls: Iterable[Url], kind: Kind, now: float) -> list[Link]:
+        """Return the URLs listed by a sitemap or feed.
+
+        Pages have depth 1 if a sitemap lists them, else the depth of their feed plus 1. The depth of a
+        sitemap counts the sitemaps above it. It is limited: an index of indexes violates the protocol, and
+        one that lists ever new ones would never end.
+        """
+        depth = 1 if page.kind is Kind.SITEMAP and kind is Kind.PAGE else page.depth + 1
+        if depth > NESTED if kind is Kind.SITEMAP else not self._scope.admits_depth(depth):
+            return []
+        links = []
+        for url in urls:
+            if self._admits(host_of(url)):
+                link = self._offer(url, depth, page.url, kind, 0, now)
+                if link is not None:
+                    links.append(link)
+        return links
+
+    def feeds(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
+        """Return the feeds that a page names, the first few of each host."""
+        links: list[Link] = []
+        if not self._scope.admits_depth(page.depth + 1):
+            return links
+        if len(self._feeds) >= ORIGINS:
+            self._feeds.clear()
+        for href in hrefs:
+            url = resolve(href, base) if len(href) <= LONGEST else None
+            if url is None or not self._admits(host_of(url)):
+                continue
+            origin = host_of(url)
+            if self._feeds.get(origin, 0) < FEEDS:
+                link = self._offer(url, page.depth + 1, page.url, Kind.FEED, 0, now)
+                if link is not None:
+                    self._feeds[origin] = self._feeds.get(origin, 0) + 1
+                    links.append(link)
+        return links
+
+    def begin(self, url: str, *, bare: bool = False) -> None:
+        """Start a page: its links come next. Its own URL counts as sent."""
+        if self._admission is not None:
+            self._admission.begin(bare)
+        key = _key(url.encode(), self._seed)
+        self._sent[key & (SENT - 1)] = key
+        self._held = []
+
+    def _offer(
+        self,
+        url: Url,
+        depth: int,
+        via: str,
+        kind: Kind,
+        redirects: int,
+        now: float,
+        *,
+        followed: bool = False,
+    ) -> Link | None:
+        """Return the link if it is to be sent now; `followed` if the scope was checked already."""
+        key = _key(url.encode(), self._seed)
+        place = key & (SENT - 1)
+        if self._sent[place] == key:
+            return None
+        self._sent[place] = key
+        if not followed and self._checks_paths and not self._scope.admits_path(url):
+            return None
+        if not is_plain(url, self._rules):
+            if self._rules.session_ids:
+                url = without_session(url)
+            if trap_of(url, self._rules, now):
+                return None
+        link = Link(url, depth, via, kind, now, redirects)
+        if self._admission is not None and not self._admission.wants(link):
+            return None
+        if self._may_join and not followed and host_of(url) in self._may_join:
+            self._held.append(link)
+            return None
+        return link
+
+    @property
+    def complaint(self) -> str:
+        """Error of the `admit` plug-in for the links of this page, or ""."""
+        return "" if self._admission is None else self._admission.complaint
+
+    def _admits(self, origin: str) -> str | None:
+        """Return the origin in normal form, "" if it is out of scope, None if it is not an origin.
+
+        An origin that may still come into scope is admitted: `_offer` holds its links.
+        """
+        try:
+            return self._origins[origin]
+        except KeyError:
+            pass
+        if len(self._origins) >= ORIGINS:
+            self._origins.clear()
+            self._may_join.clear()
+        root = resolve(origin + "/")
+        verdict = None
+        if root is not None:
+            host = Host(root[:-1])
+            verdict = host if self._scope.admits_host(host) else ""
+            if not verdict and self._is_open and self._scope.may_join(host):
+                self._may_join.add(host)
+                verdict = host
+        self._origins[origin] = verdict
+        return verdict

@@ -1,0 +1,130 @@
+"""Guarded calls of plug-in functions: a faulty plug-in costs at most one result.
+
+A plug-in may raise anything, including `SystemExit`; it may never return; it may catch the exception that should
+end it. In a worker the kernel's timer limits its time: the signal reaches Python code between two bytecode steps. A
+plug-in that does not react (a loop inside a compiled library, a function that catches everything) is stuck, and
+the process that runs it must end. A worker then exits, and the crawler sends the page again, to be stored
+without its plug-ins.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+DEAF = 1.0  # seconds between two signals to a plug-in that does not return
+WARNINGS = 3  # number of signals after which such a plug-in is stuck
+MAX_MESSAGE = 200  # maximum characters of an exception's message
+
+
+class TooLong(BaseException):
+    """Raised inside a plug-in when its time is over."""
+
+
+class BadAnswer(Exception):
+    """Invalid return value of a plug-in; the message completes "`plugin` ..."."""
+
+
+def kind_of(thing: object) -> str:
+    """Type of a value with its article, for that message.
+
+    >>> kind_of(7), kind_of("vole")
+    ('an `int`', 'a `str`')
+    """
+    name = type(thing).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """Error of a plug-in, in place of its result."""
+
+    plugin: str
+    what: str
+    late: bool = False  # it took too long
+
+    def __str__(self) -> str:
+        return f"`{self.plugin}` {self.what}"
+
+
+class Onlooker:
+    """Callbacks before and after each call and for a stuck plug-in; the base class ignores them."""
+
+    def entered(self) -> None: ...
+
+    def left(self) -> None: ...
+
+    def stuck(self) -> None: ...
+
+
+def call(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
+    """Call `act` with a time limit of `patience` seconds; return its result, or the error of `plugin`."""
+    onlooker.entered()
+    try:
+        if threading.current_thread() is threading.main_thread():
+            return _call_timed(plugin, patience, onlooker, act)
+        return tried(plugin, act)  # only the main thread receives signals
+    finally:
+        onlooker.left()
+
+
+def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
+    """The same without a time limit; `TooLong` propagates to the caller."""
+    try:
+        return act()
+    except TooLong:
+        raise
+    except BadAnswer as trouble:
+        return Complaint(plugin, str(trouble))
+    except BaseException as trouble:
+        return Complaint(plugin, f"raised {describe(trouble)}")
+
+
+def _call_timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
+    running, warned = True, 0
+
+    def wake(number: int, frame: FrameType | None) -> None:
+        nonlocal warned
+        if running:
+            warned += 1
+            if warned > WARNINGS:
+                onlooker.stuck()
+            raise TooLong
+
+    # Set for each call: a plug-in may have replaced the signal handler.
+    previous_handler, previous_timer = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
+    try:
+        previous_timer = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
+        result = tried(plugin, act)
+        running = False
+    except TooLong:
+        running = False
+        result = Complaint(plugin, f"took longer than {patience:g} s", late=True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous_handler)
+        if previous_timer[0]:
+            signal.setitimer(signal.ITIMER_REAL, *previous_timer)  # restore a timer that was already set
+    return result
+
+
+def describe(trouble: BaseException) -> str:
+    """An exception in one short line, even if its `__str__` fails.
+
+    >>> describe(KeyError("price")), describe(SystemExit())
+    ("KeyError: 'price'", 'SystemExit')
+    """
+    try:
+        message = " ".join(str(trouble).split())
+    except TooLong:
+        raise
+    except BaseException:
+        message = "without a readable message"
+    message = "".join(letter if letter.isprintable() else "?" for letter in message[:MAX_MESSAGE])
+    return f"{type(trouble).__name__}: {message}" if message else type(trouble).__name__

@@ -1,0 +1,71 @@
+"""Polling policies: division of a limited poll budget among pages.
+
+From the belief about each page (`policy.change`) and its own columns a policy plans a poll rate per page;
+the rates sum to the budget at most. The caller spaces a page's polls evenly: that alone is worth more than
+any choice of rates. Pages may have weights, and hosts may have limits.
+
+- `learned`: the most expected freshness, and a small share for all pages alike. The default.
+- `uniform`: every page the same. Hard to beat.
+- `proportional`: as often as the page changes; the obvious choice, and worse than uniform.
+- `automaton`: the learning automata of Yazidi (2006).
+- `multiplicative`: the interval times a factor up and down, as Nutch and StormCrawler do.
+- `optimal`: the most freshness if the rates were as believed (or are known, in the lab).
+- `harmonic`: like `optimal`, with a penalty that starves no page.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import cast
+
+from fieldmouse.errors import UsageError
+from fieldmouse.import_string import NAME, load
+from fieldmouse.policy.polling.interface import PollingPolicy
+from fieldmouse.policy.polling.learned import Learned
+from fieldmouse.policy.polling.policies import (
+    Automaton,
+    Harmonic,
+    Multiplicative,
+    Optimal,
+    Proportional,
+    Uniform,
+)
+
+POLICIES: dict[str, Callable[[], PollingPolicy]] = {
+    "learned": Learned,
+    "uniform": Uniform,
+    "proportional": Proportional,
+    "automaton": Automaton,
+    "multiplicative": Multiplicative,
+    "optimal": Optimal,
+    "harmonic": Harmonic,
+}
+"""Policies by the name used in settings; each can be created without arguments."""
+
+_ASKED = ("begin", "observe", "plan", "width")
+
+
+def policy(name: str) -> PollingPolicy:
+    """Policy with this name and default parameters.
+
+    >>> policy("uniform").width
+    0
+    """
+    ours = POLICIES.get(name)
+    if ours is not None:
+        return ours()
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"there is no polling policy `{name}`",
+            f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
+        )
+    made: object = load(name, "polling policy")
+    missing = [question for question in _ASKED if not hasattr(made, question)]
+    if not inspect.isclass(made) or missing:
+        lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
+        raise UsageError(
+            f"`{name}` is no polling policy: it {lacks}",
+            "`fieldmouse.policy.polling.registry.PollingPolicy` says what one needs",
+        )
+    return cast(PollingPolicy, made())

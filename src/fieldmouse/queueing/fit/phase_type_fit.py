@@ -1,0 +1,524 @@
+"""Phase-type distributions fitted to service times and lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.fit.map_fit import means_of_phases
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray, IntArray
+
+_NONE: FloatArray = np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class HyperErlang:
+    """
+    >>> law = HyperErlang.of(weights=[0.5, 0.5], steps=[1, 2], rates=[1.0, 4.0])
+    >>> round(law.mean, 3), law.order
+    (0.75, 3)
+    """
+
+    weights: FloatArray
+    steps: IntArray
+    rates: FloatArray
+
+    @classmethod
+    def of(cls, weights: Sequence[float], steps: Sequence[int], rates: Sequence[float]) -> HyperErlang:
+        return cls(np.array(weights, np.float64), np.array(steps, np.int64), np.array(rates, np.float64))
+
+    @property
+    def order(self) -> int:
+        """Phases needed; branches of one rate share theirs."""
+        return sum(int(self.steps[self.rates == rate].max()) for rate in np.unique(self.rates))
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that were free to choose, the numbers of steps beyond one among them."""
+        return 2 * len(self.weights) - 1 + int((self.steps > 1).sum())
+
+    @property
+    def mean(self) -> float:
+        return self.moment(1)
+
+    def moment(self, k: int) -> float:
+        grown = np.ones(len(self.steps))
+        for j in range(k):
+            grown = grown * (self.steps + j)
+        return float(self.weights @ (grown / self.rates**k))
+
+    @property
+    def scv(self) -> float:
+        return self.moment(2) / self.mean**2 - 1
+
+    def survival(self, t: ArrayLike) -> FloatArray:
+        times = np.asarray(t, dtype=np.float64)
+        return _survivals(times, self.steps, self.rates) @ self.weights
+
+    def cdf(self, t: ArrayLike) -> FloatArray:
+        return 1 - self.survival(t)
+
+    def log_likelihood(self, times: FloatArray, counts: FloatArray) -> float:
+        with np.errstate(divide="ignore"):
+            return float(counts @ np.log(_densities(times, self.steps, self.rates) @ self.weights))
+
+    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
+        branch = rng.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())
+        return np.asarray(rng.gamma(self.steps[branch]) / self.rates[branch])
+
+    def phase_type(self) -> PhaseType:
+        alpha = np.zeros(self.order)
+        S = np.zeros((self.order, self.order))
+        start = 0
+        for rate in np.unique(self.rates):
+            mine = self.rates == rate
+            longest = int(self.steps[mine].max())
+            stop = start + longest
+            S[start:stop, start:stop] = rate * (np.eye(longest, k=1) - np.eye(longest))
+            np.add.at(alpha, stop - self.steps[mine], self.weights[mine])
+            start = stop
+        return PhaseType(alpha / alpha.sum(), S)
+
+    @property
+    def name(self) -> str:
+        if len(self.weights) == 1:
+            return "exponential" if self.steps[0] == 1 else f"Erlang of {self.steps[0]} steps"
+        if self.steps.max() == 1:
+            return f"hyperexponential of {len(self.weights)} branches"
+        return f"mixture of Erlang times of {', '.join(map(str, self.steps))} steps"
+
+
+def condensed(times: FloatArray, most: int = 160) -> tuple[FloatArray, FloatArray]:
+    """Replace a sample by at most `most` points with counts: the longest times unchanged,
+    the rest averaged over neighbours."""
+    ordered = np.sort(times)
+    if len(ordered) <= most:
+        return ordered, np.ones(len(ordered))
+    tail = most // 4
+    parts = np.array_split(ordered[:-tail], most - tail)
+    points = np.array([part.mean() for part in parts])
+    return (
+        np.concatenate((points, ordered[-tail:])),
+        np.concatenate((np.array([float(len(part)) for part in parts]), np.ones(tail))),
+    )
+
+
+def climb(
+    steps: Sequence[int],
+    times: FloatArray,
+    counts: FloatArray,
+    outlived: FloatArray = _NONE,
+    outlived_counts: FloatArray = _NONE,
+    rounds: int = 200,
+    start: HyperErlang | None = None,
+) -> tuple[HyperErlang, float]:
+    """The mixture with these steps that a climb of the likelihood ends at, and its log-likelihood.
+
+    Of `outlived` only a lower bound is known: these times were longer.
+    """
+    law = start or _spread(np.asarray(steps, dtype=np.int64), times, counts, outlived, outlived_counts)
+    r = law.steps
+    weights, rates = law.weights, law.rates
+    total = counts.sum() + outlived_counts.sum()
+    best = -np.inf
+    for _ in range(rounds):
+        density = _densities(times, r, rates) * weights
+        whole = np.maximum(density.sum(axis=1), 1e-300)
+        share = density * (counts / whole)[:, None]
+        mass, length = share.sum(axis=0), times @ share
+        found = float(counts @ np.log(whole))
+        if len(outlived):
+            alive = _survivals(outlived, r, rates)
+            left = np.maximum(alive @ weights, 1e-300)
+            later = (alive * weights) * (outlived_counts / left)[:, None]
+            ratio = _survivals(outlived, r + 1, rates) / np.maximum(alive, 1e-300)
+            mass = mass + later.sum(axis=0)
+            length = length + (later * ratio).sum(axis=0) * (r / rates)
+            found += float(outlived_counts @ np.log(left))
+        mass = np.maximum(mass, 1e-12 * total)
+        weights, rates = mass / total, r * mass / np.maximum(length, 1e-300)
+        if found - best < 1e-7 * total:
+            best = found
+            break
+        best = found
+    return HyperErlang(weights / weights.sum(), r, rates), best
+
+
+def _spread(
+    steps: IntArray, times: FloatArray, counts: FloatArray, outlived: FloatArray, outlived_counts: FloatArray
+) -> HyperErlang:
+    """Where a climb begins: the fewer steps the longer the times, each branch half as often as the last."""
+    branches = len(steps)
+    seconds = float(times @ counts + outlived @ outlived_counts)
+    if branches == 1:
+        return HyperErlang(np.ones(1), steps, steps * counts.sum() / max(seconds, 1e-300))
+    order = np.argsort(times)
+    cumulative = np.cumsum(counts[order]) / counts.sum()
+    edges = np.concatenate(([0.0], 1 - 0.5 ** np.arange(1, branches), [1.0]))
+    means, shares = np.empty(branches), np.diff(edges)
+    for place in range(branches):
+        mine = order[(cumulative > edges[place] - 1e-12) & (cumulative <= edges[place + 1] + 1e-12)]
+        if len(mine) == 0:
+            mine = order
+        means[place] = max(float(times[mine] @ counts[mine] / counts[mine].sum()), 1e-12)
+    stretch = seconds / float(times @ counts)
+    by_steps = np.argsort(-steps, kind="stable")
+    weights, rates = np.empty(branches), np.empty(branches)
+    weights[by_steps] = shares
+    rates[by_steps] = steps[by_steps] / (means * stretch)
+    return HyperErlang(weights, steps, rates)
+
+
+def _densities(times: FloatArray, steps: IntArray, rates: FloatArray) -> FloatArray:
+    """Density of each branch at each time; for few steps, so that plain powers do."""
+    passed = times[:, None] * rates
+    density = rates * np.exp(-passed)
+    for j in range(1, int(steps.max())):
+        density = density * np.where(j < steps, passed / j, 1.0)
+    return np.asarray(density)
+
+
+def _survivals(times: FloatArray, steps: IntArray, rates: FloatArray) -> FloatArray:
+    passed = times[..., None] * rates
+    term = np.exp(-passed)
+    total = term.copy()
+    for j in range(1, int(steps.max())):
+        term = term * passed / j
+        total += np.where(j < steps, term, 0.0)
+    return np.asarray(total)
+
+
+_STEP = 8.0  # changes of phase in one stretch, on average: series stay short
+
+
+def most_likely(
+    times: FloatArray,
+    order: int,
+    rng: np.random.Generator,
+    outlived: FloatArray = _NONE,
+    rounds: int = 300,
+    starts: int = 3,
+) -> tuple[PhaseType, float]:
+    """The phase type with `order` phases found by the climbs, and its log-likelihood.
+
+    The likelihood has several maxima, so the best of some random `starts` is kept.
+    """
+    scale = float(times.sum() + outlived.sum()) / len(times)
+    exact, counts = condensed(np.maximum(times, 1e-9 * scale) / scale)
+    bounds, bound_counts = condensed(outlived / scale)
+    at = np.concatenate((exact, bounds))
+    ended = np.concatenate((counts, np.zeros(len(bounds))))
+    lasted = np.concatenate((np.zeros(len(exact)), bound_counts))
+    sort = np.argsort(at, kind="stable")
+    at, ended, lasted = at[sort], ended[sort], lasted[sort]
+    best: tuple[float, FloatArray, FloatArray] | None = None
+    for _ in range(starts):
+        alpha = rng.dirichlet(np.ones(order))
+        S = rng.exponential(1.0, (order, order)) * rng.uniform(0.2, 5.0, (order, 1))
+        leave = rng.exponential(1.0, order) * order
+        before = -np.inf
+        for _ in range(rounds):
+            np.fill_diagonal(S, 0.0)
+            np.fill_diagonal(S, -(S.sum(axis=1) + leave))
+            begun, spent, left, found = _expected(alpha, S, leave, *_stretches(at, ended, lasted, S))
+            if best is None or found > best[0]:
+                best = found, alpha, S
+            seconds = np.maximum(np.diag(spent), 1e-300)
+            alpha = begun / begun.sum()
+            S, leave = S * spent.T / seconds[:, None], left / seconds
+            if found - before < 1e-7 * len(times):
+                break
+            before = found
+    assert best is not None, "at least one start"
+    likelihood, alpha, S = best
+    return PhaseType(alpha, S / scale), likelihood - len(times) * float(np.log(scale))
+
+
+def _stretches(
+    at: FloatArray, ended: FloatArray, lasted: FloatArray, S: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Lengths from time to time, long ones in several parts, and what the times at their ends count."""
+    gaps = np.diff(at, prepend=0.0)
+    parts = np.maximum(np.ceil(gaps * float(-S.diagonal().min()) / _STEP), 1).astype(np.int64)
+    lengths = np.repeat(gaps / parts, parts)
+    ends = np.cumsum(parts) - 1
+    ending, lasting = np.zeros(len(lengths)), np.zeros(len(lengths))
+    ending[ends], lasting[ends] = ended, lasted
+    return lengths, ending, lasting
+
+
+@compiled
+def _expected(
+    alpha: FloatArray,
+    S: FloatArray,
+    leave: FloatArray,
+    lengths: FloatArray,
+    ended: FloatArray,
+    lasted: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """Expected starts by phase, time with i ahead while in j, exits by phase, and the log-likelihood."""
+    n, stretches = len(alpha), len(lengths)
+    fastest = -S[0, 0]
+    for i in range(1, n):
+        fastest = max(fastest, -S[i, i])
+    P = np.zeros((n, n))
+    for i in range(n):
+        for m in range(n):
+            P[i, m] = S[i, m] / fastest
+        P[i, i] = max(P[i, i] + 1.0, 0.0)
+    here, kept = np.zeros((stretches + 1, n)), np.zeros(stretches)
+    spent, left, ahead = np.zeros((n, n)), np.zeros(n), np.zeros(n)
+    term, next_term, back, before = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    product, next_product = np.zeros((n, n)), np.zeros((n, n))
+
+    # Forwards: where the chain is at each end, given that it has not left; `kept` is the chance of that.
+    for i in range(n):
+        here[0, i] = alpha[i]
+    likelihood, gone = 0.0, 0.0
+    for k in range(stretches):
+        passed = fastest * lengths[k]
+        weight = np.exp(-passed)
+        for i in range(n):
+            term[i] = here[k, i]
+            here[k + 1, i] = weight * term[i]
+        j = 0
+        while j < passed or weight > 1e-17:
+            j += 1
+            weight *= passed / j
+            for i in range(n):
+                next_term[i] = 0.0
+                for m in range(n):
+                    next_term[i] += term[m] * P[m, i]
+            for i in range(n):
+                term[i] = next_term[i]
+                here[k + 1, i] += weight * term[i]
+        for i in range(n):
+            kept[k] += here[k + 1, i]
+        density = 0.0
+        for i in range(n):
+            here[k + 1, i] /= kept[k]
+            density += here[k + 1, i] * leave[i]
+        gone += np.log(kept[k])
+        likelihood += lasted[k] * gone
+        if ended[k] > 0.0:
+            likelihood += ended[k] * (gone + np.log(density))
+
+    # Backwards: what lies ahead of each phase, scaled like the way forwards. Over a stretch, terms with j - 1
+    # changes of phase in all, before and behind any moment of it, weigh as much as a Poisson count of j.
+    for k in range(stretches - 1, -1, -1):
+        density = 0.0
+        for i in range(n):
+            density += here[k + 1, i] * leave[i]
+        for i in range(n):
+            ahead[i] += lasted[k]
+            if ended[k] > 0.0:
+                left[i] += ended[k] * here[k + 1, i] * leave[i] / density
+                ahead[i] += ended[k] * leave[i] / density
+        passed = fastest * lengths[k]
+        weight = np.exp(-passed)
+        for i in range(n):
+            term[i] = here[k, i]
+            back[i] = ahead[i]
+            before[i] = weight * ahead[i]
+            for m in range(n):
+                product[i, m] = ahead[i] * here[k, m]
+        j = 0
+        while j < passed or weight > 1e-17:
+            j += 1
+            weight *= passed / j
+            for i in range(n):
+                for m in range(n):
+                    spent[i, m] += weight / fastest / kept[k] * product[i, m]
+            for i in range(n):
+                next_term[i] = 0.0
+                for m in range(n):
+                    next_term[i] += term[m] * P[m, i]
+            for i in range(n):
+                term[i] = next_term[i]
+            for i in range(n):
+                next_term[i] = 0.0
+                for m in range(n):
+                    next_term[i] += P[i, m] * back[m]
+                    next_product[i, m] = ahead[i] * term[m]
+                    for h in range(n):
+                        next_product[i, m] += P[i, h] * product[h, m]
+            for i in range(n):
+                back[i] = next_term[i]
+                before[i] += weight * back[i]
+                for m in range(n):
+                    product[i, m] = next_product[i, m]
+        for i in range(n):
+            ahead[i] = before[i] / kept[k]
+    for i in range(n):
+        ahead[i] *= alpha[i]
+    return ahead, spent, left, likelihood
+
+
+Method: TypeAlias = Literal["auto", "exponential", "moments", "likelihood", "general"]
+
+FEWEST = 10
+"""Times below which only the mean is learned."""
+
+
+class FitError(FieldmouseError):
+    """A sample from which this cannot be learned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law, how it was found, Schwarz's criterion of it, and a sentence for each wish it does not meet."""
+
+    times: PhaseType
+    name: str
+    by: Literal["mean", "moments", "likelihood"]
+    criterion: float
+    misses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """A mixture with given moments, or nearly."""
+
+    times: HyperErlang
+    misses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """A few points with counts in the place of many times, and the same of those known only to be longer."""
+
+    times: FloatArray
+    counts: FloatArray
+    outlived: FloatArray
+    outlived_counts: FloatArray
+
+    def criterion(self, law: HyperErlang) -> float:
+        likelihood = law.log_likelihood(self.times, self.counts)
+        with np.errstate(divide="ignore"):
+            likelihood += float(self.outlived_counts @ np.log(law.survival(self.outlived)))
+        return self.charge(law.parameters) - 2 * likelihood
+
+    def charge(self, parameters: int) -> float:
+        return parameters * float(np.log(self.counts.sum()))
+
+    def climb(self, steps: tuple[int, ...], rounds: int, start: HyperErlang | None = None) -> HyperErlang:
+        law, _ = climb(steps, self.times, self.counts, self.outlived, self.outlived_counts, rounds, start)
+        return law
+
+
+def by_moments(mean: float, scv: float, third: float | None = None, phases: int = 8) -> Matched:
+    """The mixture with these moments; the third may be None, and is used for times that vary much.
+
+    >>> round(by_moments(mean=2.0, scv=0.4).times.scv, 9)
+    0.4
+    """
+    assert mean > 0, "times have a mean"
+    if abs(scv - 1) < 1e-9:
+        return Matched(_exponential(mean))
+    if scv < 1:
+        return _steady(mean, max(scv, 0.0), phases)
+    misses: tuple[str, ...] = ()
+    # Bound and formula as for arrivals: two phases, the slow one drawn with a probability.
+    if third is not None and third > 1.5 * mean**3 * (1 + scv) ** 2 * (1 + 1e-9):
+        slow, fast = means_of_phases(mean, scv, third)
+        share = (mean - fast) / (slow - fast)
+        return Matched(HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]))
+    if third is not None:
+        misses = (
+            f"a third moment of {third:.4g} cannot go with two branches; both take the same time in all",
+        )
+    share = (1 + np.sqrt((scv - 1) / (scv + 1))) / 2
+    rates = [2 * (1 - share) / mean, 2 * share / mean]
+    return Matched(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
+
+
+def _steady(mean: float, scv: float, phases: int) -> Matched:
+    """k or k - 1 equal steps, with 1 / k <= scv < 1 / (k - 1) (Tijms 1994)."""
+    if scv * phases <= 1:
+        low = scv * phases < 1 - 1e-9
+        misses = (f"the times vary less (scv {scv:.3g}) than {phases} phases can",) if low else ()
+        return Matched(HyperErlang.of([1.0], [phases], [phases / mean]), misses)
+    k = int(np.ceil(1 / scv - 1e-12))
+    short = (k * scv - np.sqrt(max(k * (1 + scv) - k * k * scv, 0.0))) / (1 + scv)
+    rate = (k - short) / mean
+    if short < 1e-12 or k == 1:
+        return Matched(HyperErlang.of([1.0], [k], [k / mean]))
+    return Matched(HyperErlang.of([short, 1 - short], [k - 1, k], [rate, rate]))
+
+
+def law_of(
+    times: FloatArray,
+    method: Method = "auto",
+    phases: int = 6,
+    outlived: FloatArray = _NONE,
+    rng: np.random.Generator | None = None,
+) -> Law:
+    """The law of a sample; of the times `outlived` only a lower bound is known.
+
+    "auto" keeps the law that earns its parameters: exponential, by moments, or the most likely
+    mixture. "general" is the most likely phase type of exactly `phases` phases, and needs
+    a random generator to start from. Moments are those of the whole times, so they do not apply to a
+    sample with bounds.
+    """
+    if len(times) == 0:
+        raise FitError("there is no time to learn from", "let the crawl run longer")
+    seconds = float(times.sum() + outlived.sum())
+    if seconds <= 0:
+        raise FitError("all times are zero", "the clock that took them is too coarse")
+    sample = _Sample(*condensed(np.maximum(times, 1e-9 * seconds / len(times))), *condensed(outlived))
+
+    def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> Law:
+        return Law(mixture.phase_type(), mixture.name, by, sample.criterion(mixture), misses)
+
+    plain = law(_exponential(seconds / len(times)), "mean")
+    if method == "exponential":
+        return plain
+    if len(times) < FEWEST:
+        return replace(plain, misses=(f"only {len(times)} times were seen: taken for exponential",))
+    if method == "general":
+        return _general(times, phases, outlived, rng, sample.charge(2 * phases - 1))
+    mean = float(times.mean())
+    matched = by_moments(mean, float(times.var()) / mean**2, float((times**3).mean()), phases)
+    moments = law(matched.times, "moments", *matched.misses)
+    if method == "moments":
+        return moments
+    likely = law(_likeliest(sample, phases), "likelihood")
+    if method == "likelihood":
+        return likely
+    known = [plain, likely] if len(outlived) else [plain, moments, likely]
+    return min(known, key=lambda law: law.criterion)
+
+
+def _general(
+    times: FloatArray, phases: int, outlived: FloatArray, rng: np.random.Generator | None, charge: float
+) -> Law:
+    """However many rates there are, a law of n phases has at most 2 n - 1 free parameters."""
+    found, likelihood = most_likely(times, phases, rng or np.random.default_rng(0), outlived)
+    return Law(found, f"phase type of {phases} phases", "likelihood", charge - 2 * likelihood)
+
+
+def _likeliest(sample: _Sample, phases: int) -> HyperErlang:
+    """A short climb from everywhere, then a long one from the best three."""
+    begun = sorted((sample.climb(steps, 20) for steps in _shapes(phases)), key=sample.criterion)
+    return min((sample.climb((), 300, law) for law in begun[:3]), key=sample.criterion)
+
+
+def _shapes(phases: int) -> Iterator[tuple[int, ...]]:
+    """Numbers of steps of up to three branches, with at most `phases` phases in all."""
+    for one in range(1, phases + 1):
+        yield (one,)
+        for two in range(1, min(one, phases - one) + 1):
+            yield (one, two)
+            for three in range(1, min(two, phases - one - two) + 1):
+                yield (one, two, three)
+
+
+def _exponential(mean: float) -> HyperErlang:
+    return HyperErlang.of([1.0], [1], [1 / mean])

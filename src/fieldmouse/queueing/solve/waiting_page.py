@@ -1,0 +1,190 @@
+"""Outcome and waiting time of one page in the queue: served or obsolete, and after how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmouse.jit import compiled
+from fieldmouse.queueing.model.measures import Stay
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray
+from fieldmouse.queueing.solve.coordinates import (
+    Array,
+    LevelSolver,
+    appended,
+    faded,
+    kinds,
+    powers,
+    summed_out,
+)
+from fieldmouse.queueing.solve.ordered import Ordered
+from fieldmouse.queueing.solve.stationary import passage
+
+
+@dataclass(frozen=True, eq=False)
+class Journey:
+    """By pages ahead and service phase: `[n, m, k]` is E[T^k; it ends so] for k = 0, 1, 2."""
+
+    served: FloatArray
+    obsolete: FloatArray
+
+
+def journey(service: PhaseType, fade: float, longest: int) -> Journey:
+    """Journeys that begin with 0 to `longest` - 1 pages ahead; waiting pages grow obsolete at rate `fade`."""
+    M = service.order
+    ways = Journey(np.zeros((longest, M, 3)), np.zeros((longest, M, 3)))
+    room = np.empty((M, M)), np.empty((M, M + 1))
+    _journey(service.S, service.exit, service.alpha, fade, ways.served, ways.obsolete, *room)
+    return ways
+
+
+def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
+    """What pages let in are worth, in a unit of time, by level, arrival phase, service phase and kind.
+
+    `worth[n, m, kind]` is what a page is worth that finds n ahead and service in phase
+    m; the l-th page of a batch finds the l - 1 before it too.
+    """
+    total = np.zeros((len(up), up.shape[2], len(beta), worth.shape[2]))
+    _welcomed(up, beta, worth, total, np.empty(worth.shape[1:]))
+    return total
+
+
+@compiled
+def _journey(
+    S: FloatArray,
+    leave: FloatArray,
+    beta: FloatArray,
+    fade: float,
+    served: FloatArray,
+    obsolete: FloatArray,
+    rates: FloatArray,
+    stay: FloatArray,
+) -> None:
+    M = len(beta)
+    for ahead in range(len(served)):
+        for m in range(M):
+            for to in range(M):
+                rates[m, to] = S[m, to]
+                stay[m, to + 1] = 1.0 if to == m else 0.0
+            stay[m, 0] = leave[m] + ahead * fade
+        # Column m + 1 becomes the expected time in phase m before this number of pages ahead changes.
+        passage(rates, stay, 1)
+        for k in range(3):
+            for m in range(M):
+                for at in range(M):
+                    time = stay[m, at + 1]
+                    if k:
+                        served[ahead, m, k] += time * k * served[ahead, at, k - 1]
+                        obsolete[ahead, m, k] += time * k * obsolete[ahead, at, k - 1]
+                    elif ahead:
+                        obsolete[ahead, m, 0] += time * fade
+                    else:
+                        served[ahead, m, 0] += time * leave[at]
+                    if not ahead:
+                        continue
+                    others = (ahead - 1) * fade
+                    served[ahead, m, k] += time * others * served[ahead - 1, at, k]
+                    obsolete[ahead, m, k] += time * others * obsolete[ahead - 1, at, k]
+                    for start in range(M):
+                        next_served = leave[at] * beta[start]
+                        served[ahead, m, k] += time * next_served * served[ahead - 1, start, k]
+                        obsolete[ahead, m, k] += time * next_served * obsolete[ahead - 1, start, k]
+
+
+@compiled
+def _welcomed(
+    up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray
+) -> None:
+    levels, jumps, W = up.shape[:3]
+    M, kinds = len(beta), worth.shape[2]
+    for level in range(levels):
+        for m in range(M):
+            for k in range(kinds):
+                sums[m, k] = 0.0
+        for jump in range(1, min(jumps, levels - level)):
+            ahead = level + jump - 1
+            for k in range(kinds):
+                for m in range(M):
+                    if level:
+                        sums[m, k] += worth[ahead, m, k]
+                    else:
+                        sums[0, k] += beta[m] * worth[ahead, m, k]
+            for nu in range(W):
+                rate = 0.0
+                for to in range(W):
+                    rate += up[level, jump, nu, to]
+                for m in range(M if level else 1):
+                    for k in range(kinds):
+                        total[level, nu, m, k] += rate * sums[m, k]
+
+
+def newcomers(ordered: Ordered, x: Sequence[Array]) -> list[Array]:
+    """Pages let in, in a unit of time: for each number ahead, by phases (its own last) and service phase."""
+    chain, at = ordered.chain, ordered.at
+    service, W = chain.model.service, chain.model.phases
+    # place[i, l]: how often, at level i, a batch brings an l-th page that is let in.
+    place = chain.arrivals.up.sum(axis=3)[:, ::-1].cumsum(axis=1)[:, ::-1]
+    found: list[Array] = []
+    for ahead in range(chain.top):
+        total: Array | None = None
+        for level in range(max(0, ahead + 1 - ordered.reach), ahead + 1):
+            nth = ahead - level + 1
+            if level:
+                coming = np.einsum("rwm,w->rm", x[level].reshape(-1, W, service.order), place[level, nth])
+            else:
+                coming = (x[0] @ place[0, nth]) * service.alpha[None]
+            if total is not None:
+                coming = coming + (total if level == 1 else appended(total, at.start))
+            total = coming
+        assert total is not None
+        found.append(appended(total, at.start) if ahead else total)
+    return found
+
+
+def pushed(
+    ordered: Ordered, newcomers: Sequence[Array], u: complex = 0.0, powers_of_time: int = 1
+) -> tuple[Array, Array]:
+    """E[T^k exp(-u T); served] and E[T^k exp(-u T); obsolete], in a unit of time, for k = 0, 1, ...
+
+    u is real or complex, its real part not negative.
+    """
+    at, service = ordered.at, ordered.chain.model.service
+    complex_numbers = np.iscomplexobj(at.rates) or isinstance(u, complex)
+    dtype = np.complex128 if complex_numbers else np.float64
+    block = (service.S - u * np.eye(service.order)).astype(dtype)
+    where = at.astype(dtype)
+    next_served = np.outer(service.exit, service.alpha).astype(dtype)
+    served, obsolete = np.zeros((2, powers_of_time), dtype=dtype)
+    falling: list[Array] = []
+    for ahead in range(len(newcomers) - 1, -1, -1):
+        solve = LevelSolver(block, where, *kinds(at.order, ahead))
+        own_end = np.multiply.outer(powers(where.one, ahead - 1), where.leave).ravel() if ahead else None
+        previous: Array | None = None
+        fallen: list[Array] = []
+        for k in range(powers_of_time):
+            entering = newcomers[ahead].astype(dtype) if k == 0 else 0.0
+            if falling:
+                entering = entering + falling[k]
+            if previous is not None:
+                entering = entering + k * previous
+            time = solve(np.ascontiguousarray(entering))
+            previous = time
+            if own_end is None:
+                served[k] = (time @ service.exit).sum()
+                continue
+            obsolete[k] += (own_end @ time).sum()
+            after = summed_out(time, 0, where.one) @ next_served
+            if ahead > 1:
+                after = after + faded(time, ahead - 1, where.leave)
+            fallen.append(after)
+        falling = fallen
+    return served, obsolete
+
+
+def stays(ordered: Ordered, x: Sequence[Array]) -> tuple[Stay, Stay]:
+    """Of pages served and of pages grown obsolete."""
+    served, obsolete = pushed(ordered, newcomers(ordered, x), powers_of_time=3)
+    return Stay(*(float(s) for s in served.real)), Stay(*(float(s) for s in obsolete.real))

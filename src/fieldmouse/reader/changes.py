@@ -1,0 +1,101 @@
+"""List of page changes from the outcome logs, without withdrawn changes and without noise.
+
+Each log is read twice, because a later row may withdraw an earlier change. Rules in `[noise]` also apply to
+the past: where a rule matches a changed page, its two stored versions are compared again, and the change is
+dropped if they no longer differ.
+
+When several crawls are read as one, two of them may report the same change. A page is new only if no other
+crawl had it, and a change that a second crawl finds again is listed once.
+
+Outcomes that the coordinator rejected, because another agent's came first, are noted in `unbooked.log`.
+Readers still show the newest copy; only an explanation mentions the rejection.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from fieldmouse.policy.noise_rules import NoiseRules
+from fieldmouse.reader.snapshot import Volume
+from fieldmouse.reader.versions import share_that_counts
+from fieldmouse.storage.changes import Change, ChangeKind, changes_in, sealed_baseline
+from fieldmouse.storage.log import records
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
+
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+
+Placed = tuple[OutcomeRow, Volume]
+"""A row and the crawl it is from."""
+
+
+def list_changes(
+    volumes: Sequence[Volume], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
+) -> Iterator[tuple[Change, Volume]]:
+    """Every change that counts, oldest first within each crawl, with the crawl that saw it first."""
+    baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
+
+    def changes_of(row: OutcomeRow, volume: Volume, offset: int) -> list[Change]:
+        if row.at < since or (is_wanted is not None and not is_wanted(row.url)):
+            return []
+        return changes_in(row, offset, baselines[volume])
+
+    withdrawn, followed = set[str](), set[str]()
+    for row, volume, offset in _rows(volumes):
+        for change in changes_of(row, volume, offset):
+            if change.kind is ChangeKind.WITHDRAWN:
+                withdrawn.add(change.withdraws)
+            elif change.kind is not ChangeKind.NEW or len(volumes) > 1:
+                followed.add(change.url)
+    copies: dict[str, Placed] = {}  # previous version of each page that has changes
+    reported: dict[str, Placed] = {}  # last row reported for each page
+    for row, volume, offset in _rows(volumes):
+        for change in changes_of(row, volume, offset):
+            if change.kind is ChangeKind.WITHDRAWN or change.id in withdrawn:
+                continue
+            before = copies.get(change.url)
+            if _is_old((row, volume), before, reported.get(change.url)):
+                continue
+            reported[change.url] = row, volume
+            counted = _counted(change, before, (row, volume), rules)
+            if counted is not None:
+                yield counted, volume
+        if row.kind is OutcomeKind.PAGE and row.url in followed:
+            copies[row.url] = row, volume
+
+
+def _is_old(now: Placed, before: Placed | None, reported: Placed | None) -> bool:
+    """Whether another crawl already had this "new" page, or already reported this change."""
+    row, volume = now
+    if not row.polled:
+        return before is not None and before[1] is not volume
+    return reported is not None and reported[1] is not volume and _state(reported[0]) == _state(row)
+
+
+def _state(row: OutcomeRow) -> tuple[OutcomeKind, str]:
+    """State of a page that makes two reports the same."""
+    return row.kind, row.digest if row.kind is OutcomeKind.PAGE else row.target
+
+
+def _counted(change: Change, before: Placed | None, now: Placed, rules: NoiseRules) -> Change | None:
+    """The change as listed; None if the noise rules leave nothing of it."""
+    if before is None or change.kind is ChangeKind.NEW:
+        return change
+    if change.kind is not ChangeKind.CHANGED:
+        return msgspec.structs.replace(change, title=change.title or before[0].title)
+    old, new = (volume.page(row) for row, volume in (before, now))
+    share = share_that_counts(old, new, rules)
+    return None if share is None else msgspec.structs.replace(change, difference=share)
+
+
+def _rows(volumes: Sequence[Volume]) -> Iterator[tuple[OutcomeRow, Volume, int]]:
+    """The rows of all logs merged by time, with their offsets; rows of one log keep their order."""
+    return heapq.merge(*map(_rows_of, volumes), key=lambda placed: placed[0].at)
+
+
+def _rows_of(volume: Volume) -> Iterator[tuple[OutcomeRow, Volume, int]]:
+    for offset, record in records(volume.home / "outcomes.log", length=volume.length):
+        yield _decode(record), volume, offset

@@ -1,0 +1,378 @@
+"""Freshness report: how current the copies are, what polls find, and what other budgets would achieve.
+
+Two numbers agree if the model is right. `expected` is the probability, averaged over pages, that a copy still
+equals the page on the server. `measured` looks back over a window, gap by gap. In a gap between two looks
+without a change the copy was current all the time; in a gap with a change it was current until the first
+change, whose expected time follows from the page's learned change rate. The curve takes the plan of the polling
+policy for another budget, and its long-run freshness from the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.policy import change
+from fieldmouse.policy.change import BLIND, STILL, UNDATED, blocks
+from fieldmouse.reader.page_tables import LedgerShelf, shelves
+from fieldmouse.reader.polling_plan import Planner
+from fieldmouse.refresh.apply_outcomes import BatchBuilder, Said
+from fieldmouse.refresh.page_table import Ledger, sealed_policy
+from fieldmouse.storage.checkpoint import sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import records
+from fieldmouse.url import Url, host_of
+
+Reals = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+_BATCH = 8192
+_RECENT = 3
+"""Gaps of a page that teach its change rate even if they lie before the window. Pages with no gap in the
+window are not like the others: they are polled seldom because they hardly ever change."""
+
+
+class Gaps(NamedTuple):
+    """Times between two looks at a page, one row each; `page` is its number in the page table."""
+
+    page: Rows
+    start: Reals
+    end: Reals
+    changed: NDArray[np.bool_]
+
+    def where(self, chosen: NDArray[np.bool_]) -> Gaps:
+        """The selected rows."""
+        return Gaps(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
+
+
+class Tenure(NamedTuple):
+    """Page seconds of a window: all of them, those between two looks, and those with a current copy."""
+
+    all: float
+    between: float
+    good: float
+
+
+def read_gaps(home: CrawlDir, ledger: Ledger, length: int) -> Gaps:
+    """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
+    keys, at, changed, offsets, unclear, withdrawn = _looks(home, length)
+    order = np.argsort(keys, kind="stable")  # of one page: in log order
+    keys, at, changed, offsets = keys[order], at[order], changed[order], offsets[order]
+    again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    for look in np.sort(place[unclear]).tolist():
+        changed[look] = _differs(ledger, keys, offsets, look)
+    for row, times in withdrawn.items():
+        look = int(place[row])
+        while times and look > 0 and keys[look - 1] == keys[look]:
+            look -= 1
+            times -= bool(changed[look])
+            changed[look] = False
+    page = _numbers(ledger, keys[again])
+    known = page >= 0
+    again = again[known]
+    return Gaps(page[known], at[again - 1], at[again], changed[again])
+
+
+_Looked = tuple[
+    NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[int, int]
+]
+
+
+def _looks(home: CrawlDir, length: int) -> _Looked:
+    """Every look in the log: page, time, whether a change was found, offset of its row.
+
+    Then the indices of looks whose row does not say whether the page changed, and of looks that withdrew
+    earlier changes, with their number.
+    """
+    builder = BatchBuilder(home.identity.key_seed)
+    parts: list[tuple[NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64]]] = []
+    unclear: list[NDArray[np.int64]] = []
+    withdrawn: dict[int, int] = {}
+    count = 0
+
+    def take() -> None:
+        nonlocal count
+        batch = builder.take()
+        looks = batch.said & Said.LOOK != 0
+        changed = (batch.said & Said.POLL != 0) & (batch.said & Said.CHANGED != 0)
+        parts.append((batch.keys[looks], batch.at[looks], changed[looks], batch.offsets[looks]))
+        unclear.append(count + np.flatnonzero(batch.said[looks] & Said.ASK_DIGEST))
+        taken_back = batch.withdrawn[looks]
+        withdrawn.update({count + int(row): int(taken_back[row]) for row in np.flatnonzero(taken_back)})
+        count += int(np.count_nonzero(looks))
+
+    for offset, record in records(home / "outcomes.log", length=length) if length else ():
+        builder.add(offset, record)
+        if len(builder) >= _BATCH:
+            take()
+    if len(builder):
+        take()
+    if not parts:
+        none = np.empty(0, np.int64)
+        return none.astype(np.uint64), none.astype(float), none.astype(bool), none, none, {}
+    keys, at, changed, offsets = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return keys, at, changed, offsets, np.concatenate(unclear), withdrawn
+
+
+def _differs(ledger: Ledger, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
+    """Whether the bytes of a look differ from those of the newest copy before it."""
+    now = ledger.row_at(int(offsets[look])).digest
+    while look > 0 and keys[look - 1] == keys[look]:
+        look -= 1
+        before = ledger.row_at(int(offsets[look])).digest
+        if before:
+            return before != now
+    return False
+
+
+def _numbers(ledger: Ledger, keys: NDArray[np.uint64]) -> Rows:
+    """Page numbers of these keys in the page table; -1 for unknown keys."""
+    table_keys = ledger.column("key")
+    if not len(table_keys):
+        return np.full(len(keys), -1, np.int64)
+    order = np.argsort(table_keys)
+    place = np.minimum(np.searchsorted(table_keys, keys, sorter=order), len(table_keys) - 1)
+    rows = order[place].astype(np.int64)
+    return np.where(table_keys[rows] == keys, rows, -1)
+
+
+def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
+    """How long copies existed and were current between two times; `looked` are the pages' last looks.
+
+    Pages with `looked` 0 do not count and must have no gap. Change rates are learned anew from these gaps,
+    all with equal weight, because the beliefs in the page table discount old observations.
+    """
+    gaps = gaps.where(gaps.start < end)
+    belief = _beliefs(gaps.where((gaps.end > start) | (_newer(gaps) < _RECENT)), len(looked))
+    law = change.population(belief)
+    gaps = gaps.where(gaps.end > start)
+    length, before = gaps.end - gaps.start, np.maximum(start - gaps.start, 0.0)
+    changed, still = gaps.changed, np.minimum(gaps.end, end) - gaps.start - before
+    good = float(still[~changed].sum())
+    good += _sum(belief[gaps.page[changed]], law, before[changed], length[changed], _until_change)
+    there = np.flatnonzero((looked > 0) & (looked < end))
+    before = np.maximum(start - looked[there], 0.0)
+    since = end - looked[there]
+    good += _sum(belief[there], law, before, since, _while_unseen)
+    between = float(still.sum())
+    return Tenure(between + float((since - before).sum()), between, good)
+
+
+def _newer(gaps: Gaps) -> Rows:
+    """Number of later gaps of the same page, for each gap. Gaps of a page must be adjacent and in order."""
+    last = np.flatnonzero(np.append(gaps.page[1:] != gaps.page[:-1], True)) if len(gaps.page) else gaps.page
+    ends = np.repeat(last, np.diff(last, prepend=-1))
+    return np.asarray(ends - np.arange(len(gaps.page)), np.int64)
+
+
+def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
+    """Beliefs learned from these gaps, per page."""
+    belief = change.begin(pages)
+    length, changed = gaps.end - gaps.start, gaps.changed
+    belief[:, STILL] = np.bincount(gaps.page[~changed], length[~changed], pages)
+    belief[:, UNDATED] = np.bincount(gaps.page[changed], minlength=pages)
+    belief[:, BLIND] = np.bincount(gaps.page[changed], length[changed], pages)
+    return belief
+
+
+_Good = Callable[[Reals, Reals, Reals], Reals]
+
+
+def _sum(
+    belief: NDArray[np.float32], law: change.Population, before: Reals, gap: Reals, good: _Good
+) -> float:
+    total = 0.0
+    for block in blocks(len(belief)):
+        likely = change.posterior(belief[block], law)
+        total += float((likely * good(law.rates, before[block, None], gap[block, None])).sum())
+    return total
+
+
+def _until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
+    """Current time after `before` in a gap with a change: mean of the part of an exponential time beyond it.
+
+    >>> _until_change(np.array([1e-6, 1.0, 1e6]), np.zeros(1), np.full(1, 2.0)).round(3).tolist()
+    [1.0, 0.687, 0.0]
+    >>> _until_change(np.array([1e-6]), np.ones(1), np.full(1, 2.0)).round(3).tolist()
+    [0.25]
+    """
+    rest = gap - before
+    # A negligible rate: the change is uniform over the gap.
+    low = rate * gap < 1e-3
+    rate = np.where(low, 1.0 / gap, rate)
+    part = np.exp(-rate * before) * (-np.expm1(-rate * rest) / rate - rest * np.exp(-rate * rest))
+    return np.asarray(np.where(low, rest * rest / (2 * gap), part / -np.expm1(-rate * gap)))
+
+
+def _while_unseen(rate: Reals, before: Reals, since: Reals) -> Reals:
+    """Current time after `before` of a copy with no later look."""
+    rest = since - before
+    return np.asarray(np.exp(-rate * before) * rest * change.fresh_share(rate * rest))
+
+
+WINDOW = 7 * 86_400.0
+_FEWEST = 5  # polls needed for a report
+_BETWEEN = 0.4  # share of the window's page time that must lie between two looks
+_STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+class BudgetPoint(msgspec.Struct, frozen=True):
+    """Long-run freshness at a budget, by the model."""
+
+    budget: float  # polls an hour
+    fresh: float  # share of time in which a page's copy is current, mean over pages
+
+
+class PolledPage(msgspec.Struct, frozen=True):
+    """A page with its polls and the changes they found."""
+
+    url: str
+    polls: int
+    changes: int  # found by these polls
+    every: float | None  # seconds between two polls in the present plan; None: not polled
+
+
+class PolledHost(msgspec.Struct, frozen=True):
+    host: str
+    pages: int
+    polls: int
+    changes: int
+
+
+class FreshnessReport(msgspec.Struct, frozen=True):
+    """State at the newest checkpoint, at `at`. Shares are between 0 and 1; None where too little is known."""
+
+    at: float
+    pages: int  # with a copy
+    polls: int  # in all
+    changes: int  # found by these polls
+    expected: float | None = None
+    measured: float | None = None
+    useful_ratio: float | None = None  # changes for each poll
+    budget: float | None = None  # polls an hour; None: only politeness bounds them
+    polls_an_hour: float | None = None  # in the window
+    policy: str = ""
+    window: tuple[float, float] | None = None  # measured time; epoch seconds
+    curve: list[BudgetPoint] = []
+    top_hosts: list[PolledHost] = []
+    top_pages: list[PolledPage] = []
+
+
+def read_freshness(
+    home: CrawlDir,
+    now: float,
+    *,
+    others: Sequence[CrawlDir] = (),
+    budgets: Sequence[float] = (),
+    window: float = WINDOW,
+    top: int = 5,
+) -> FreshnessReport:
+    """Freshness of a crawl.
+
+    `budgets` in polls an hour; by default from a quarter to four times the present one.
+
+    With `others`, the pages of all these crawls count as those of one.
+    """
+    with shelves([home, *others]) as opened:
+        return _report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
+
+
+def _report(
+    opened: list[LedgerShelf], now: float, budgets: Sequence[float], window: float, top: int
+) -> FreshnessReport:
+    planner, ledgers = Planner(opened), [shelf.ledger for shelf in opened]
+    belief, pages = planner.belief, len(planner.belief)
+    polls, changes = (
+        sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes")
+    )
+    hourly = planner.budget * 3600 if planner.budget else None
+    useful = changes / polls if polls else None
+    policy = sealed_policy(opened[0].last)
+    report = FreshnessReport(now, pages, polls, changes, None, None, useful, hourly, policy=policy)
+    if polls < _FEWEST or not pages:
+        return report
+    law = change.population(belief)
+    since = np.maximum(now - planner.column("looked", ledgers), 0.0)
+    expected = float(change.current(belief, since, law).mean())
+    measured, span, pace = _measure(opened, planner, window)
+    base = report.budget or pace
+    asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
+    curve = [BudgetPoint(budget, planner.fresh(budget / 3600, law)) for budget in asked]
+    most = _MostPolled(planner, ledgers)
+    tops = {"top_hosts": most.hosts(top), "top_pages": most.pages(top), "curve": curve}
+    rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace}
+    return msgspec.structs.replace(report, **rates, **tops)
+
+
+def _measure(
+    opened: list[LedgerShelf], planner: Planner, window: float
+) -> tuple[float | None, tuple[float, float] | None, float | None]:
+    """The share of current page time, the window, and polls an hour in it."""
+    all_gaps, all_looks, before = [], [], 0
+    for (home, last, ledger), rows in zip(opened, planner.rows, strict=True):
+        looked = np.zeros(len(ledger))
+        looked[rows] = ledger.column("looked")[rows]
+        gaps = read_gaps(home, ledger, sealed_outcomes(last))
+        gaps = gaps.where(looked[gaps.page] > 0)
+        all_gaps.append(gaps._replace(page=gaps.page + before))
+        all_looks.append(looked)
+        before += len(ledger)
+    gaps = Gaps(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
+    looked = np.concatenate(all_looks)
+    if not len(gaps.page):
+        return None, None, None
+    end = float(gaps.end.max())
+    start = max(float(gaps.start.min()), end - window)
+    span = end - start
+    if span <= 0:
+        return None, None, None
+    times = tenure(gaps, looked, start, end)
+    pace = float(np.count_nonzero(gaps.end > start)) / span * 3600
+    enough = times.between >= _BETWEEN * times.all
+    return (times.good / times.all if enough else None), (start, end), pace
+
+
+class _MostPolled:
+    """The hosts and pages with the most polls."""
+
+    def __init__(self, planner: Planner, ledgers: list[Ledger]):
+        self._planner, self._ledgers = planner, ledgers
+        self._polls, self._changes = (planner.column(name, ledgers) for name in ("polls", "changes"))
+        self._ends = np.cumsum([len(rows) for rows in planner.rows])
+
+    def _url(self, place: int) -> str:
+        """URL of a page, by its index among the planned pages."""
+        which = int(np.searchsorted(self._ends, place, side="right"))
+        ledger, rows = self._ledgers[which], self._planner.rows[which]
+        number = rows[place - (self._ends[which] - len(rows))]
+        return ledger.row_at(int(ledger.column("standing")[number])).url
+
+    def pages(self, top: int) -> list[PolledPage]:
+        rates, pages = self._planner.present(), []
+        for place in _largest(self._polls, top):
+            every = float(1 / rates[place]) if rates[place] else None
+            counts = int(self._polls[place]), int(self._changes[place])
+            pages.append(PolledPage(self._url(place), *counts, every))
+        return pages
+
+    def hosts(self, top: int) -> list[PolledHost]:
+        hosts = self._planner.host
+        polls, changes = (
+            np.bincount(hosts, column, self._planner.hosts) for column in (self._polls, self._changes)
+        )
+        pages, polled = np.bincount(hosts, minlength=self._planner.hosts), []
+        for number in _largest(polls, top):
+            name = host_of(Url(self._url(int(np.flatnonzero(hosts == number)[0]))))
+            polled.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
+        return polled
+
+
+def _largest(values: NDArray[np.number], top: int) -> list[int]:
+    order = np.argsort(-values.astype(np.float64), kind="stable")[:top]
+    return [int(place) for place in order if values[place] > 0]

@@ -1,0 +1,154 @@
+"""Proposals of `[noise]` rules for page parts that differ at every look.
+
+The stored versions of frequently polled pages are compared one after the other. Where the same place
+differs each time, the rule selects the smallest element around it that has an id or class; without one, a
+regular expression describes the block. A rule is proposed for a host if it silences such a place; it is
+tested on the pages first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from fieldmouse.archive.record_reader import Library
+from fieldmouse.config.policies import noise_of
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.diff.compare import ORDER, hunks, template
+from fieldmouse.diff.noise import RUNNING
+from fieldmouse.errors import CrawlDirError
+from fieldmouse.policy.noise_rules import NoiseRules, read_rule
+from fieldmouse.reader.page import StoredPage
+from fieldmouse.reader.versions import versions_of
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.url import host_of
+
+_UrlFilter = Callable[[str], bool] | None
+
+PAGES = 50  # examined per host
+ELEMENTS = 5000  # examined per page
+_SELECTABLE = re.compile(r"[A-Za-z][A-Za-z_-]*", re.ASCII)  # names with digits may change
+
+
+class RuleProposal(msgspec.Struct, frozen=True):
+    """A rule in the syntax of `[noise]`, and its evidence."""
+
+    rule: str
+    pages: int  # on which it silences a place that differs at every look
+    looked: int  # pages of the host with enough polls
+    sample: str  # the differing text on one of them
+
+
+def propose(
+    home: CrawlDir, last: Checkpoint, library: Library, settings: Settings, is_wanted: _UrlFilter
+) -> list[RuleProposal]:
+    """Rules for places that differ at every look; those that silence most pages first."""
+    rules = noise_of(settings)
+    samples: dict[str, dict[str, str]] = defaultdict(dict)  # by rule: page and sample
+    looked: dict[str, int] = defaultdict(int)
+    for rows in _polled_often(home, sealed_outcomes(last), is_wanted):
+        host = host_of(rows[-1].url).partition("://")[2]
+        looked[host] += 1
+        try:
+            for what, sample in _noise_of([StoredPage(row, library) for row in rows], rules):
+                samples[f"{host} {what}"][rows[-1].url] = sample
+        except CrawlDirError:
+            continue  # skip pages whose archive is damaged
+    proposals = [
+        RuleProposal(rule, len(pages), looked[rule.split(" ", 1)[0]], next(iter(pages.values())))
+        for rule, pages in samples.items()
+    ]
+    return sorted(proposals, key=lambda proposal: (-proposal.pages, proposal.rule))
+
+
+def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterator[list[OutcomeRow]]:
+    """The newest versions of pages with at least `RUNNING` differences, for at most `PAGES` pages a host."""
+    rows: dict[str, list[OutcomeRow]] = {}
+    hosts: dict[str, int] = defaultdict(int)
+    often = {url for url, times in _times(home, length).items() if times > RUNNING}
+    for row in outcome_log.rows(home, length=length):
+        if row.url not in often or (is_wanted is not None and not is_wanted(row.url)):
+            continue
+        if row.url not in rows:
+            hosts[host_of(row.url)] += 1
+            if hosts[host_of(row.url)] > PAGES:
+                continue
+        rows.setdefault(row.url, []).append(row)
+    for page_rows in rows.values():
+        versions = versions_of(page_rows)[-RUNNING - 1 :]
+        if len(versions) > RUNNING:
+            yield versions
+
+
+def _times(home: CrawlDir, length: int) -> dict[str, int]:
+    times: dict[str, int] = defaultdict(int)
+    for row in outcome_log.rows(home, length=length):
+        if row.warc and row.found_as not in ("sitemap", "feed"):
+            times[row.url] += 1
+    return times
+
+
+def _noise_of(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[str, str]]:
+    """Rules, without host, for places that differ between every two versions, each with the present text."""
+    seen = _differing(versions, rules)
+    if not seen:
+        return
+    for place in sorted(set.intersection(*(set(places) for places in seen)) - {0, ORDER}):
+        sample = seen[-1][place]
+        for what in _rules_for(versions[-1], sample):
+            stricter = msgspec.structs.replace(rules, ignore=(*rules.ignore, read_rule(f"* {what}")))
+            silenced = _differing(versions, stricter)
+            if all(len(after) < len(before) for before, after in zip(seen, silenced, strict=True)):
+                yield what, sample[:200]
+                break
+
+
+def _differing(versions: list[StoredPage], rules: NoiseRules) -> list[dict[int, str]]:
+    """For every two adjacent versions, the places that differ and their text in the newer one."""
+    blocks = [version.blocks(rules) for version in versions]
+    differences = []
+    for old, new in pairwise(blocks):
+        if old is None or new is None:
+            return []
+        differences.append({hunk.place: " ".join(hunk.new) for hunk in hunks(old, new)})
+    return differences
+
+
+def _rules_for(page: StoredPage, sample: str) -> Iterator[str]:
+    """Rules that match a text of a page, the best first."""
+    if sample and page.mime in ("text/html", "application/xhtml+xml", ""):
+        yield from (f"css {selector}" for selector in _selectors(page.body, sample))
+    words = re.split(r"0", template(sample))
+    pattern = r"[\w\s.,:;/+'()-]+".join(re.escape(part).replace(r"\ ", " ") for part in words)
+    if re.search(r"[^\W\d_]{3}", "".join(words)):  # some part must be constant
+        yield f"regex {pattern}"
+
+
+def _selectors(body: bytes, sample: str) -> Iterator[str]:
+    """Selectors of named elements around a text, the smallest first."""
+    wanted = sample.split()
+    around: list[tuple[int, str]] = []
+    for node in LexborHTMLParser(body).css("[id], [class]")[:ELEMENTS]:
+        text = node.text().split()
+        if len(wanted) <= len(text) <= 3 * len(wanted) + 20 and " ".join(wanted) in " ".join(text):
+            around += [(len(text), selector) for selector in _names(node)]
+    for _, selector in sorted(around):
+        yield selector
+
+
+def _names(node: LexborNode) -> Iterator[str]:
+    attributes = node.attributes
+    name = attributes.get("id") or ""
+    if _SELECTABLE.fullmatch(name):
+        yield f"#{name}"
+    classes = [name for name in (attributes.get("class") or "").split() if _SELECTABLE.fullmatch(name)]
+    if classes:
+        yield f"{node.tag}.{'.'.join(classes)}"

@@ -1,0 +1,126 @@
+"""Snapshot of a crawl at its newest checkpoint, read while the crawl runs.
+
+A running crawl deletes a file soon after a checkpoint that no longer names it. A reader that misses a file
+reads the newer checkpoint and tries again; if there is no newer one, the file is missing. Only this module
+does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from fieldmouse.archive.record_reader import Library
+from fieldmouse.errors import CrawlDirError, Missing, typed
+from fieldmouse.formatting import when
+from fieldmouse.reader.page import StoredPage
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.types.outcome import OutcomeRow
+
+T = TypeVar("T")
+
+_LOOKS = 20
+
+
+class TooFast(CrawlDirError):
+    """A newer checkpoint replaced the one being read at every attempt."""
+
+    def __init__(self, home: CrawlDir):
+        super().__init__(f"`{home.path}` is crawled faster than it can be read", "ask again")
+
+
+def look(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
+    """Result of `at` for the newest checkpoint whose files all exist; `before` if there is no checkpoint yet.
+
+    `at` raises `FileNotFoundError` or `Missing` for a missing file. If that happens at the newest
+    checkpoint, the crawl did not delete the file, and the error is raised.
+    """
+
+    def attempt(last: Checkpoint) -> T | _Gone:
+        try:
+            return at(last)
+        except (FileNotFoundError, Missing) as trouble:
+            return _Gone(last, trouble)
+
+    result = look_until(home, attempt, lambda result: not isinstance(result, _Gone))
+    if result is None:
+        return before
+    if isinstance(result, _Gone):
+        raise result.trouble if _is_newest(home, result.last) else TooFast(home) from result.trouble
+    return result
+
+
+def look_until(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]) -> T | None:
+    """Result of `at` for the newest checkpoint, whole or not; None if there is no checkpoint yet.
+
+    Tries again while the result is not whole and a newer checkpoint exists.
+    """
+    last, result = read_checkpoint(home), None
+    for _ in range(_LOOKS):
+        if last is None:
+            break
+        result = at(last)
+        if is_whole(result) or _is_newest(home, last):
+            break
+        last = read_checkpoint(home)
+    return result
+
+
+class _Gone(NamedTuple):
+    last: Checkpoint
+    trouble: FileNotFoundError | Missing
+
+
+def _is_newest(home: CrawlDir, last: Checkpoint) -> bool:
+    newest = read_checkpoint(home)
+    return newest is None or newest.at == last.at
+
+
+class Volume:
+    """Rows, pages and items of one crawl at a fixed checkpoint."""
+
+    def __init__(self, home: CrawlDir, last: Checkpoint | None):
+        """`last` is None before the first checkpoint: the crawl is empty then."""
+        self.home, self.last = home, last
+        self.length = sealed_outcomes(last)
+
+    @cached_property
+    def library(self) -> Library:
+        return Library(self.home / "archive", sealed_shards(self.last))
+
+    def page(self, row: OutcomeRow) -> StoredPage:
+        return StoredPage(row, self.library)
+
+    def rows(self) -> Iterator[OutcomeRow]:
+        """Every row that counts, oldest first."""
+        return outcome_log.rows(self.home, length=self.length)
+
+    def rows_of(self, url: str) -> list[OutcomeRow]:
+        """All rows of one URL, oldest first."""
+        return outcome_log.rows_of(self.home, url, length=self.length)
+
+    def pages(self) -> Iterator[OutcomeRow]:
+        """The newest row of each stored page."""
+        return outcome_log.pages(self.home, length=self.length)
+
+    def items_of(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
+        """The rows extracted from a page, each with the page's URL and fetch time."""
+        from fieldmouse.archive.record_reader import read_items
+
+        for _, item in read_items(self.home / "archive", (row,)):
+            yield {"url": row.url, "fetched_at": when(row.at)} | item
+
+    def see_that_its_index_is_there(self) -> None:
+        """Raise `CrawlDirError` if a part of the index is missing: a search would silently find less."""
+        for shard, state in enumerate(sealed_shards(self.last)):
+            for generation in range(state.generation + bool(state.generation_bytes)):
+                part = self.home / "index" / f"shard-{shard}" / f"{generation:05}"
+                if not part.is_dir():
+                    raise CrawlDirError(
+                        f"a part of the index is missing: `{part}`",
+                        f"`fieldmouse doctor {typed(self.home.path)} --repair` builds it again",
+                    )

@@ -1,0 +1,98 @@
+"""Status of a crawl: its process, counts as of the newest checkpoint, and recorded statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from fieldmouse.formatting import counted, number, size
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.storage.checkpoint import read_checkpoint
+from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import records
+from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.stats import Reading
+
+_decode = msgspec.msgpack.Decoder(Reading).decode
+
+
+class Standing(Enum):
+    """State of a crawl's process. The values are shown to users."""
+
+    CRAWLING = "crawling"
+    DONE = "done"
+    STOPPED = "stopped"  # with work left
+    KILLED = "killed"  # with work left, and nothing lost
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Counts as of the newest checkpoint; all 0 before the first one."""
+
+    directory: str
+    standing: Standing
+    process: int | None  # of the process that crawls now
+    at: float | None  # of the checkpoint
+    stopped_by: StoppedBy = StoppedBy.NOTHING  # what ended the last run
+    pages: int = 0
+    seen: int = 0
+    waiting: int = 0
+    moved: int = 0
+    refused: int = 0
+    failed: int = 0
+    unchanged: int = 0
+    giving_hosts: int = 0  # with at least one page
+    bytes: int = 0
+    seconds: float = 0.0  # of crawling, in all runs
+    reasons: dict[str, int] = {}  # for the lack of a page, with counts
+    polls: int = 0  # of known URLs
+
+    def __str__(self) -> str:
+        pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
+        return (
+            f"`{self.directory}` is {self.standing.value}: {pages} from {hosts}, {size(self.bytes)};"
+            f" {counted(self.seen, 'URL')} seen, {number(self.waiting)} waiting"
+        )
+
+
+def read_status(home: CrawlDir) -> Status:
+    owner = home.owner()
+    last = read_checkpoint(home)
+    if last is None:
+        standing = Standing.STOPPED if owner is None else Standing.CRAWLING
+        return Status(str(home.path), Standing.KILLED if home.killed else standing, owner, None)
+    tally, frontier = sealed_tally(last), sealed_frontier(last)
+    standing = Standing.CRAWLING
+    if owner is None:
+        # The waiting URLs of an agent are on the coordinator.
+        left = frontier.waiting or (home.is_agents and last.stopped_by)
+        standing = Standing.KILLED if not last.clean else Standing.STOPPED if left else Standing.DONE
+    return Status(
+        str(home.path),
+        standing,
+        owner,
+        last.at,
+        last.stopped_by,
+        pages=tally.pages,
+        seen=frontier.seen,
+        waiting=frontier.waiting,
+        moved=tally.moved,
+        refused=tally.refused,
+        failed=tally.failed,
+        unchanged=tally.unchanged,
+        giving_hosts=tally.giving,
+        bytes=tally.bytes,
+        seconds=tally.seconds,
+        reasons=dict(tally.reasons),
+        polls=tally.polled.polls,
+    )
+
+
+def read_readings(home: CrawlDir) -> Iterator[Reading]:
+    """Statistics of all runs, about one for each second of running, oldest first."""
+    path = home / "readings.log"
+    if path.exists():
+        for _, record in records(path):
+            yield _decode(record)

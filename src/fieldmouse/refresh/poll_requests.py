@@ -1,0 +1,74 @@
+"""Conversion of a page in the page table to the request that polls it, with all data of the stored copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from fieldmouse.errors import Damaged
+from fieldmouse.refresh.apply_outcomes import Flag
+from fieldmouse.refresh.columns import Rows
+from fieldmouse.refresh.page_table import Ledger
+from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Door, Kind, Link
+
+ReadHeaders = Callable[[str, int], Mapping[str, str]]
+"""Headers of the response at a WARC file and offset, names in lower case; empty if it cannot be read."""
+
+_COPIES = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED))
+
+
+def _no_headers(warc: str, offset: int) -> Mapping[str, str]:
+    return {}
+
+
+class Polls:
+    """Builder of poll requests; `read_headers` supplies validators of pages stored before rows kept them."""
+
+    def __init__(self, ledger: Ledger, read_headers: ReadHeaders = _no_headers):
+        self._ledger, self._read_headers = ledger, read_headers
+
+    def links(self, rows: Rows) -> list[Link]:
+        """Poll request for each of these pages."""
+        ledger = self._ledger
+        columns = (ledger.take(name, rows).tolist() for name in ("standing", "newest", "flags"))
+        return [
+            self._link(row, standing, newest, flags)
+            for row, standing, newest, flags in zip(rows.tolist(), *columns, strict=True)
+        ]
+
+    def _link(self, number: int, standing: int, newest: int, flags: int) -> Link:
+        row = held = self._ledger.row_at(standing)
+        etag, last_modified, memory = row.etag, row.last_modified, row.memory
+        latest = self._ledger.row_at(newest) if newest != standing else row
+        if row.kind is OutcomeKind.REFUSED:
+            # The page left the search index: a 304 to the old copy's validators would not bring it back.
+            held = latest if latest.kind in _COPIES else row
+            memory = held.memory
+        # a 304 may bring newer validators, and a page silent about noise keeps its memory
+        elif latest is not row:
+            etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
+            memory = latest.memory if latest.news is not News.NONE else memory
+        if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & Flag.BARE:
+            etag, last_modified = self._from_archive(number, row)
+        return Link(
+            row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, etag=etag,
+            last_modified=last_modified, door=Door.POLLED, was=row.kind, digest=held.digest,
+            simhash=held.simhash, warc=held.warc, offset=held.offset, memory=memory,
+            why=row.reason,
+        )  # fmt: skip
+
+    def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
+        """Validators from the archive, for a row without any; if the archive has none, set `BARE`."""
+        headers: Mapping[str, str] = {}
+        if row.warc:
+            try:
+                headers = self._read_headers(row.warc, row.offset)
+            except (OSError, ValueError, KeyError, Damaged):
+                headers = {}  # poll without validators
+        etag, last_modified = headers.get("etag", ""), headers.get("last-modified", "")
+        if not (etag or last_modified):
+            self._ledger.mark(np.array([number]), Flag.BARE)
+        return etag, last_modified

@@ -1,0 +1,134 @@
+"""Change hints from polled sitemaps and feeds, each of which covers many pages with one request.
+
+A sitemap or feed that has changed is read from the archive, where its poll stored it; a kill loses
+nothing, and no extra request is made. An entry for a page counts if it names a time after our last poll:
+the page is then *hinted*, and its next poll comes earlier, the more hints proved right for its host. That
+poll proves the hint right or wrong (`fold`). Times in the future do not count, nor does a day on which we
+have polled the page: sites that list everything as new every day soon lose their weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.errors import Damaged
+from fieldmouse.http.decoding import unpack
+from fieldmouse.http.headers import parse_date
+from fieldmouse.parse.sitemap import read
+from fieldmouse.refresh.apply_outcomes import Flag, is_odd
+from fieldmouse.refresh.page_table import Ledger
+from fieldmouse.types.outcome import OutcomeRow, Response
+from fieldmouse.url import key_of
+
+ReadAnswer = Callable[[str, int], Response]
+"""Reader of the response at a WARC file and offset; its body is still content-encoded."""
+
+_AHEAD = 3600.0  # seconds by which a server's clock may be ahead
+MOST_WEIGHT = 10.0
+
+
+class Hints(NamedTuple):
+    """Hints of one sitemap or feed: keys of pages, and when each last changed."""
+
+    keys: NDArray[np.uint64]
+    changed_at: NDArray[np.float64]
+
+
+class SignalReader:
+    """Reader of one sitemap or feed at a time; in a thread if there is a `pool`."""
+
+    def __init__(self, ledger: Ledger, read_answer: ReadAnswer, pool: Executor | None = None):
+        self._ledger, self._read_answer, self._pool = ledger, read_answer, pool
+        self._seen = -1  # length of the outcome log that was applied when there was nothing to read
+        self._reading: tuple[int, Future[Hints]] | None = None
+
+    def look(self) -> bool:
+        """Apply the finished result and start the next read; return whether pages were hinted."""
+        if self._reading is not None:
+            number, future = self._reading
+            if not future.done():
+                return False
+            self._reading = None
+            return self._take(number, future.result())
+        if self._seen == self._ledger.cursor:
+            return False
+        unread = np.flatnonzero(self._ledger.column("flags") & Flag.UNREAD)
+        if not len(unread):
+            self._seen = self._ledger.cursor
+            return False
+        number = int(unread[0])
+        row = self._ledger.row_at(int(self._ledger.take("standing", unread[:1])[0]))
+        job = partial(hints_of, row, self._read_answer, self._ledger.key_seed)
+        if self._pool is None:
+            return self._take(number, job())
+        self._reading = number, self._pool.submit(job)
+        return False
+
+    def _take(self, number: int, hints: Hints) -> bool:
+        ledger = self._ledger
+        ledger.unmark(np.array([number]), Flag.UNREAD)
+        rows = ledger.rows_of(hints.keys)
+        told = np.zeros(len(ledger))
+        known = rows >= 0
+        np.maximum.at(told, rows[known], hints.changed_at[known])
+        rows = np.unique(rows[known])
+        looked, flags = ledger.take("looked", rows), ledger.take("flags", rows)
+        rows = rows[(looked > 0) & (told[rows] > looked) & ~is_odd(flags)]
+        ledger.mark(rows, Flag.HINTED)
+        return len(rows) > 0
+
+
+def hints_of(row: OutcomeRow, read_answer: ReadAnswer, key_seed: int) -> Hints:
+    """Hints of the sitemap or feed that a row stored; empty if it cannot be read."""
+    try:
+        answer = read_answer(row.warc, row.offset) if row.warc else None
+    except (OSError, ValueError, KeyError, Damaged):
+        answer = None
+    keys, times = list[int](), list[float]()
+    if answer is not None:
+        body = unpack(answer).body
+        for entry in read(body, row.url).urls:
+            at = changed_at(entry.lastmod, row.at) if entry.lastmod else None
+            if at is not None and at <= row.at + _AHEAD:
+                keys.append(key_of(entry.url, key_seed))
+                times.append(at)
+    return Hints(np.array(keys, np.uint64), np.array(times, np.float64))
+
+
+def changed_at(lastmod: str, now: float) -> float | None:
+    """Time of a `lastmod` in W3C or RFC 5322 format; for a day, its beginning; None if it cannot be parsed.
+
+    >>> changed_at("1970-01-02", 0.0), changed_at("1970-01-01T01:00:30+01:00", 0.0)
+    (86400.0, 30.0)
+    >>> changed_at("Thu, 01 Jan 1970 00:00:10 GMT", 0.0), changed_at("yesterday", 0.0)
+    (10.0, None)
+    """
+    try:
+        moment = datetime.fromisoformat(lastmod.strip())
+    except ValueError:
+        return parse_date(lastmod, now)
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def weights(ledger: Ledger) -> NDArray[np.float64]:
+    """Weight of each page's freshness: sitemaps and feeds weigh more, by the number of pages they cover.
+
+    The weight grows with the square root, so that a sitemap or feed is polled more often than a page, but
+    never instead of all pages.
+    """
+    flags, hosts = ledger.column("flags"), ledger.column("host")
+    signal = flags & Flag.SIGNAL != 0
+    listed = np.bincount(hosts[~signal & ~is_odd(flags)], minlength=ledger.hosts)
+    signals = np.maximum(np.bincount(hosts[signal], minlength=ledger.hosts), 1)
+    worth = np.minimum(np.sqrt(1.0 + ledger.trust() * listed / signals), MOST_WEIGHT)
+    return np.where(signal, worth[hosts], 1.0)

@@ -1,0 +1,276 @@
+"""Full-text index of one shard, stored in generations.
+
+tantivy indexes words with their positions and stores the text for snippets. A checkpoint keeps a snapshot of the
+index, and an uncommitted batch is undone by restoring the committed snapshot. Every document also carries its batch
+number: without a snapshot, newer documents are deleted by it. Together with the page key it determines the newer of
+two versions.
+
+tantivy merges its segments into ever larger ones and maps them into memory while it does. To keep memory from
+growing with the crawl, a shard's index is a series of generations: when one holds enough text it is finished, and
+no pages are added to it.
+
+tantivy hardly validates the files that it maps. Its Rust code panics over a damaged file, and pyo3 raises a
+`PanicException`, which is not an `Exception`. Here it becomes a kind of `ValueError`, as tantivy raises for all
+other errors. Files are also checked against the checksum that tantivy writes at their end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import tantivy
+
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.errors import Damaged, StorageError
+from fieldmouse.search.query import authority_of, names
+from fieldmouse.search.snapshot import KEPT, META, Snapshots, read_meta
+from fieldmouse.search.tantivy_errors import flaw_of, panics_as_errors
+from fieldmouse.storage.fsync import sync_directory
+from fieldmouse.storage.shard_state import ShardState
+
+
+def schema(store_text: bool = True, hosts: bool = True, columns: bool = True) -> tantivy.Schema:
+    """Fields of a document. Positions are kept for phrases; `key` finds a page that is fetched again.
+
+    Without `columns`, and then without `hosts`, it is the schema of older crawls, whose generations keep
+    it.
+    """
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("title", stored=True)
+    builder.add_text_field("text", stored=store_text)
+    builder.add_bytes_field("url", stored=True)
+    builder.add_bytes_field("canonical", stored=True)
+    builder.add_unsigned_field("key", indexed=True, fast=columns)
+    builder.add_unsigned_field("batch", indexed=True, fast=columns)
+    if hosts:  # for `host:`, see `query.names`
+        builder.add_text_field("host", tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def known_schemas() -> list[tantivy.Schema]:
+    """Every schema that a generation may have: current and older ones, with and without stored text."""
+    ages = ((True, True), (True, False), (False, False))
+    return [schema(store_text, *age) for age in ages for store_text in (True, False)]
+
+
+def has_columns(shape: tantivy.Schema) -> bool:
+    """Whether key and batch are columns, readable for many documents at once; not so in older crawls."""
+    return shape in (schema(), schema(store_text=False))
+
+
+def verify(directory: Path, shard: int, state: ShardState) -> None:
+    """Raise `Damaged` unless the index of this shard can be restored to `state`; changes nothing."""
+    # A generation without pages is recreated, so none of its files have to exist.
+    for number in range(state.generation + bool(state.generation_bytes)):
+        path = _generation(directory, shard, number)
+        last = number == state.generation
+        listed = Snapshots(path).counting(state.batch if last else None)
+        kept = listed.parent.name == KEPT
+        meta = read_meta(listed)
+        if meta is None:
+            raise Damaged(path / META, "the list of the index's files cannot be read")
+        for name in sorted(meta.names):
+            file = path / name if (path / name).is_file() or not kept else path / KEPT / name
+            if not file.is_file():
+                raise Damaged(file, "the index names it, but it is missing")
+            # tantivy opens any file it can map and fails later, when it adds a page or merges.
+            if flaw := flaw_of(file, through=last):
+                raise Damaged(path, flaw)
+
+
+class TextIndex:
+    """Writer of the index; added documents are durable after `commit`."""
+
+    @panics_as_errors()
+    def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
+        """Open the index as of `state`; newer generations and batches are deleted."""
+        self._directory, self._shard = directory, shard
+        self._config = config
+        self._schema = schema(config.store_text)
+        self.generation, self.bytes = state.generation, state.generation_bytes
+        home = directory / f"shard-{shard}"
+        home.mkdir(parents=True, exist_ok=True)
+        sync_directory(directory)
+        for path in list(home.iterdir()):
+            if path.is_dir() and path.name.isdigit():
+                if int(path.name) < state.generation:
+                    Snapshots(path).recover()
+                elif int(path.name) > state.generation or not state.generation_bytes:
+                    shutil.rmtree(path)
+        snapshots = Snapshots(self._path)
+        restored = snapshots.restore(state.batch)
+        if not restored:
+            snapshots.sweep()
+        self._open()
+        if not restored and self._has_newer_than(state.batch):
+            self._writer.delete_documents_by_query(_newer_than(self._index.schema, state.batch))
+            self._writer.commit()
+        if self._outdated:
+            self.begin_generation()
+        self._committed = state.batch
+        self.keep(state.batch)
+
+    @property
+    def _path(self) -> Path:
+        return _generation(self._directory, self._shard, self.generation)
+
+    def _open(self) -> None:
+        path = self._path
+        path.mkdir(exist_ok=True)
+        self._snapshots = Snapshots(path)
+        self._outdated = False
+        try:
+            self._index = tantivy.Index(self._schema, str(path))
+        except ValueError:
+            if not tantivy.Index.exists(str(path)):
+                raise
+            # An older fieldmouse wrote it, with fewer fields: leave it as it is and begin the next one.
+            self._index = tantivy.Index.open(str(path))
+            self._outdated = True
+        self._writer = self._index.writer(heap_size=self._config.index_heap, num_threads=1)
+        self._unsaved = self._finished = False
+        sync_directory(path.parent)
+
+    def _has_newer_than(self, batch: int) -> bool:
+        self._index.reload()
+        query = _newer_than(self._index.schema, batch)
+        return bool(self._index.searcher().search(query, limit=1, count=False).hits)
+
+    def add(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
+        document = tantivy.Document()
+        document.add_bytes("url", url.encode())
+        if title:
+            document.add_text("title", title)
+        if text:
+            document.add_text("text", text)
+        if canonical:
+            document.add_bytes("canonical", canonical.encode())
+        document.add_unsigned("key", key)
+        document.add_unsigned("batch", batch)
+        for name in names(authority_of(url)):
+            document.add_text("host", name)
+        try:
+            with panics_as_errors():
+                self._writer.add_document(document)
+        except ValueError as trouble:
+            # Any document is accepted; only the writer's disk can fail.
+            raise StorageError(self._path, trouble) from trouble
+        self._unsaved = True
+        self.bytes += len(text) + len(url) + len(title)
+
+    def take_back(self, key: int, batch: int) -> None:
+        """Delete this batch's version of a page. Older versions stay, because the batch may be undone."""
+        try:
+            with panics_as_errors():
+                self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
+        except ValueError as trouble:
+            raise StorageError(self._path, trouble) from trouble
+        self._unsaved = True
+
+    @panics_as_errors()
+    def commit(self) -> None:
+        """Make all added documents durable; begin a new generation if this one is full."""
+        if self._unsaved:
+            self._writer.commit()
+            self._unsaved = False
+        if self.bytes >= self._config.generation:
+            self.begin_generation()
+
+    @panics_as_errors()
+    def begin_generation(self) -> None:
+        """Finish this generation, whose documents are committed, and open the next, empty one."""
+        self._writer.wait_merging_threads()
+        # tantivy does not sync the directory after renaming its newest list.
+        sync_directory(self._path)
+        self.generation += 1
+        self.bytes = 0
+        self._open()
+
+    def keep(self, batch: int) -> None:
+        """Keep the committed documents as the snapshot of `batch`, so that it can be restored."""
+        self._kept_batch: int | None = batch
+        if not self._snapshots.keep(batch):
+            self._kept_batch = None
+            sync_directory(self._path)
+
+    def forget_before(self, batch: int) -> None:
+        """Delete the snapshots older than `batch`, which is committed."""
+        self._committed = batch
+        self._snapshots.forget_before(batch)
+        if self.generation:
+            shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
+
+    @panics_as_errors()
+    def finish(self) -> None:
+        """Wait for the merges. No documents can be added afterwards."""
+        self._writer.wait_merging_threads()
+        self._finished = True
+        if self._kept_batch is not None and not self._unsaved:
+            # The merged files hold the same documents; keep them for the next process that opens the index.
+            self._snapshots.keep(self._kept_batch)
+            self._snapshots.forget_before(self._committed)
+        self._snapshots.sweep()
+        sync_directory(self._path)
+
+    def close(self) -> None:
+        """Close the index: its writer's threads neither merge nor delete afterwards."""
+        if not self._finished:
+            self._finished = True
+            with suppress(ValueError), panics_as_errors():  # documents that failed to commit do not count
+                self._writer.wait_merging_threads()
+
+
+def copy_of(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
+    """Query for the version of a page in a batch."""
+    # Deletion by term would search for a signed number and match nothing.
+    terms = (("key", key), ("batch", batch))
+    return tantivy.Query.boolean_query(
+        [(tantivy.Occur.Must, tantivy.Query.term_query(shape, field, value)) for field, value in terms]
+    )
+
+
+def _generation(directory: Path, shard: int, number: int) -> Path:
+    return directory / f"shard-{shard}" / f"{number:05}"
+
+
+def _newer_than(shape: tantivy.Schema, batch: int) -> tantivy.Query:
+    return tantivy.Query.range_query(
+        shape, "batch", tantivy.FieldType.Unsigned, batch, None, include_lower=False, use_inverted_index=True
+    )
+
+
+_HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
+
+
+class ScratchDocument(NamedTuple):
+    """A searchable text; `name` is its URL or starts with it."""
+
+    name: str
+    title: str
+    text: str
+
+
+@panics_as_errors()
+def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
+    """Write an index that `search_all` can read like a crawl; return the number of documents."""
+    path, count = directory / "index" / "shard-0" / "00000", 0
+    path.mkdir(parents=True)
+    index = tantivy.Index(schema(), str(path))
+    writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+    for count, (name, title, text) in enumerate(documents, 1):
+        document = tantivy.Document()
+        document.add_bytes("url", name.encode())
+        document.add_text("title", title)
+        document.add_text("text", text)
+        document.add_unsigned("key", count)
+        document.add_unsigned("batch", 1)
+        for host in names(authority_of(name)):
+            document.add_text("host", host)
+        writer.add_document(document)
+    writer.commit()
+    writer.wait_merging_threads()
+    return count

@@ -1,0 +1,127 @@
+"""Replaced documents: pages of a shard that were fetched again, and the deletion of their old documents.
+
+Deletion only frees space and removes the influence of old documents on ranks, so it may be late, and a kill in the
+middle does no harm. Each replaced page adds credit to examine a few documents. When the credit covers a whole
+generation, the next one is examined, and it is rewritten only if enough of its documents are old. So the cost per
+page does not depend on the number of generations.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from fieldmouse.search.generations import places
+from fieldmouse.search.index import copy_of, has_columns
+from fieldmouse.search.snapshot import META, Snapshots, read_meta
+from fieldmouse.search.tantivy_errors import panics_as_errors
+from fieldmouse.search.versions import Copies, CopyLog, stand, stands
+from fieldmouse.storage.shard_state import ShardState
+
+LOOK = 12  # documents to examine per replaced page
+REWRITE_ONE_IN = 8  # a generation is rewritten if at least one in this many of its documents is old
+_MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpoint
+_HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
+
+
+class Clearing:
+    """Deletion of old versions from the generations of one shard, which are in `home`."""
+
+    def __init__(self, home: Path, shard: int, copies: Copies):
+        self._home, self._shard, self._copies = home, shard, copies
+        self._credit = 0  # number of documents that may be examined
+        self._next = 0
+
+    def replaced(self, count: int) -> None:
+        """Add credit for `count` pages that were replaced or removed; call after the journal commit."""
+        self._credit += count * LOOK
+
+    def go_on(self, finished: int) -> None:
+        """Examine as many of the `finished` generations as the credit allows."""
+        examined = 0
+        for _ in range(finished if self._credit else 0):
+            path = self._home / f"{self._next % finished:05}"
+            meta = read_meta(path / META)
+            size = meta.documents if meta is not None else 0
+            if size > self._credit or examined >= _MAX_GENERATIONS:
+                break
+            self._next = (self._next + 1) % finished
+            if size:
+                self._credit -= size
+                examined += 1
+                clear(path, self._shard, self._copies)
+
+
+@panics_as_errors()
+def clear(path: Path, shard: int, copies: Copies) -> int:
+    """Delete the old versions from a finished generation if they are enough; return the number deleted."""
+    index = tantivy.Index.open(str(path))
+    if not has_columns(index.schema):
+        return 0
+    index.reload()
+    searcher = index.searcher()
+    hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
+    addresses = [address for _, address in hits]
+    page_keys, batches = places(searcher, addresses, columns=True, key_seed=lambda: 0)
+    keys: list[int] = page_keys.tolist()
+    old = copies.newest(keys) > stands(batches, shard)
+    count = int(np.count_nonzero(old))
+    snapshots = Snapshots(path)
+    if count * REWRITE_ONE_IN < len(keys) or not count or not snapshots.hold():
+        return 0
+    snapshots.sweep()  # files of a killed writer would block ours
+    current = {key for key, gone in zip(keys, old, strict=True) if not gone}
+    replaced = {key for key, gone in zip(keys, old, strict=True) if gone} - current
+    writer = index.writer(heap_size=_HEAP, num_threads=1)
+    if replaced:
+        writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(replaced)))
+    for key, batch, gone in zip(keys, batches, old, strict=True):
+        if gone and key in current:
+            writer.delete_documents_by_query(copy_of(index.schema, key, batch))
+    writer.commit()
+    writer.wait_merging_threads()
+    snapshots.release()
+    return count
+
+
+class Turnover:
+    def __init__(self, directory: Path, shard: int, state: ShardState):
+        """Open at `state`; `directory` has the indexes of all shards."""
+        self._shard = shard
+        self._log = CopyLog(directory, shard, state.copies)
+        self._copies = Copies(directory, shard)
+        # After a kill between journal and table: entries in the journal are valid.
+        self._copies.catch_up(state.copies)
+        self._clearing = Clearing(directory / f"shard-{shard}", shard, self._copies)
+        self._in_batch: set[int] = set()  # pages with a document in the current batch
+        self._lengths: dict[int, int] = {}  # length of the log by batch, for batches not committed yet
+
+    def added(self, key: int) -> None:
+        """Note that the current batch has a document of this page."""
+        self._in_batch.add(key)
+
+    def note(self, key: int, batch: int, *, present: bool) -> bool:
+        """Log that a page was fetched again or is gone; True if this batch has a document to delete."""
+        self._log.note(key, stand(batch, self._shard, present=present))
+        replaced = key in self._in_batch
+        self._in_batch.discard(key)
+        return replaced
+
+    def seal(self, batch: int) -> int:
+        """Make the log durable; return its length as of `batch`."""
+        self._in_batch.clear()
+        self._lengths[batch] = self._log.seal()
+        return self._lengths[batch]
+
+    def committed(self, batch: int, finished: int) -> None:
+        """Delete older versions from generations before `finished`, now that the journal has `batch`."""
+        length = max((length for sealed, length in self._lengths.items() if sealed <= batch), default=0)
+        self._lengths = {sealed: length for sealed, length in self._lengths.items() if sealed > batch}
+        self._clearing.replaced(self._copies.catch_up(length) if length else 0)
+        self._clearing.go_on(finished)
+
+    def close(self) -> None:
+        self._log.close()
+        self._copies.close()

@@ -1,0 +1,306 @@
+"""Checkpoint of a whole crawl, and the durable parts that are sealed into it.
+
+A part is opened at the state of the last checkpoint, and opening changes nothing on the disk.
+Then, in this order:
+
+- `begin`: all parts are open. Data written after that checkpoint may be cut or deleted.
+- `seal`: hand everything to the operating system and return a state from which the
+  part can be opened again, with the files that must reach the disk before that state counts.
+- `committed`: the journal holds the state sealed last. Files that only older states need may be deleted.
+- `close`: close the files. Unsealed data is lost, as after a kill.
+
+The state of each part is kept as raw bytes that only its owner decodes. A part without an owner in
+some run keeps its last state.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from fieldmouse.errors import Damaged
+from fieldmouse.policy.scope import ScopeState
+from fieldmouse.storage.directory import CrawlDir, Identity, evidence
+from fieldmouse.storage.fsync import Syncing
+from fieldmouse.storage.journal import Journal, JournalReport, inspect
+from fieldmouse.storage.log import Log
+from fieldmouse.types.reason import StoppedBy
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class PartNote(msgspec.Struct, frozen=True):
+    """One part at a checkpoint."""
+
+    state: msgspec.Raw  # opens the part again
+    files: dict[str, int] = {}  # paths relative to the crawl directory, and their lengths in bytes
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """Everything that recovery needs. Files not named here do not count."""
+
+    at: float
+    parts: dict[str, PartNote]
+    clean: bool = False  # written at an orderly end
+    stopped_by: StoppedBy = StoppedBy.NOTHING
+    born: Identity | None = None  # copy of `crawl.json`, to detect edits of that file; None in format 1
+
+    def state(self, name: str, kind: type[T]) -> T:
+        """Decode the state of the part `name`; raises `Damaged` if it is missing or unreadable."""
+        try:
+            return msgspec.msgpack.decode(self.parts[name].state, type=kind)
+        except KeyError:
+            raise Damaged(Path("journal"), f"its checkpoint has no `{name}`") from None
+        except msgspec.MsgspecError as trouble:
+            says = f"the part `{name}` of its checkpoint cannot be decoded ({trouble})"
+            raise Damaged(Path("journal"), says) from trouble
+
+    def replaced(self, name: str, state: object, files: Mapping[str, int]) -> Checkpoint:
+        """A copy of the checkpoint in which one part is replaced."""
+        return msgspec.structs.replace(self, parts=self.parts | {name: noted(state, files)})
+
+
+class _CheckpointV2(msgspec.Struct, frozen=True):
+    """A checkpoint of formats 1 and 2, in which the parts were fixed fields."""
+
+    at: float
+    frontier: msgspec.Raw
+    shards: msgspec.Raw
+    outcomes: int
+    tally: msgspec.Raw
+    clean: bool = False
+    stopped_by: StoppedBy = StoppedBy.NOTHING
+    born: Identity | None = None
+
+    def as_table(self) -> Checkpoint:
+        parts = {
+            "shards": PartNote(self.shards),
+            "outcomes": noted(self.outcomes, {"outcomes.log": self.outcomes}),
+            "tally": PartNote(self.tally),
+            "frontier": PartNote(self.frontier),
+        }
+        return Checkpoint(self.at, parts, self.clean, self.stopped_by, self.born)
+
+
+_decoder = msgspec.msgpack.Decoder(Checkpoint)
+_old_decoder = msgspec.msgpack.Decoder(_CheckpointV2)
+
+
+def noted(state: object, files: Mapping[str, int]) -> PartNote:
+    return PartNote(msgspec.Raw(msgspec.msgpack.encode(state)), dict(files))
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    return msgspec.msgpack.encode(checkpoint)
+
+
+def decode(raw: bytes) -> Checkpoint:
+    """Decode a journal record of any known format; raises `MsgspecError`."""
+    try:
+        return _decoder.decode(raw)
+    except msgspec.ValidationError:
+        return _old_decoder.decode(raw).as_table()
+
+
+def is_checkpoint(raw: bytes) -> bool:
+    try:
+        decode(raw)
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
+def sealed_outcomes(last: Checkpoint | None) -> int:
+    """Number of bytes of `outcomes.log` that count."""
+    return last.state("outcomes", int) if last is not None else 0
+
+
+def sealed_scope(last: Checkpoint | None) -> ScopeState:
+    """The state of the scope. Older crawls stored only its mark, or nothing."""
+    if last is None or "scope" not in last.parts:
+        return ScopeState()
+    state: ScopeState | str = last.state("scope", ScopeState | str)  # type: ignore[arg-type]
+    return ScopeState(state) if isinstance(state, str) else state
+
+
+def inspect_journal(home: CrawlDir) -> JournalReport:
+    """Report on the journal, including bad records. Changes nothing."""
+    return inspect(home / "journal", is_checkpoint)
+
+
+def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
+    """Open the journal and return it with its newest checkpoint, or None if there is none.
+
+    The caller must hold the lock.
+    """
+    journal = Journal(home / "journal", is_checkpoint)
+    last = _newest(home, journal.report)
+    for span in journal.report.bad:
+        log.warning("the record at byte %d of the journal %s; it is skipped", span.offset, span.what)
+    if last is not None and journal.report.overtaken:
+        log.warning("a newer checkpoint cannot be read; continuing from the one before it")
+    return journal, last
+
+
+@contextmanager
+def fitting(journal: Journal) -> Iterator[None]:
+    """Context in which files are opened at the newest readable checkpoint.
+
+    If the files only match a newer, unreadable checkpoint, the error says so.
+    """
+    try:
+        yield
+    except Damaged as trouble:
+        if not journal.report.overtaken:
+            raise
+        says = (
+            f"its newest checkpoint cannot be read, and the files no longer match the one before ({trouble})"
+        )
+        raise Damaged(journal.path, says) from trouble
+
+
+def read_checkpoint(home: CrawlDir) -> Checkpoint | None:
+    """The newest checkpoint, without holding the lock; None before the first one."""
+    return _newest(home, inspect_journal(home))
+
+
+def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
+    if report.newest is None and (witness := evidence(home.path)) is not None:
+        # A running crawl may have committed its first checkpoint since the journal was read.
+        report = inspect_journal(home)
+        if report.newest is None:
+            shown = witness.relative_to(home.path)
+            says = f"no checkpoint in it can be read, though `{shown}` shows that there was one"
+            raise Damaged(home / "journal", says)
+    if report.newest is None:
+        return None
+    last = decode(report.newest)
+    check_identity(home, last)
+    return last
+
+
+def check_identity(home: CrawlDir, last: Checkpoint) -> None:
+    """Check that `crawl.json` did not change: with another secret every URL would count as new."""
+    identity = home.identity
+    shards = last.born.shards if last.born is not None else len(last.state("shards", list[msgspec.Raw]))
+    if identity.shards != shards:
+        raise Damaged(home / "crawl.json", f"it says {identity.shards} shards, the journal {shards}")
+    if last.born is not None and identity.key_seed != last.born.key_seed:
+        raise Damaged(home / "crawl.json", "its `key_seed` differs from the one in the journal")
+
+
+def is_changed(told: Identity, known: Identity) -> bool:
+    """Whether `crawl.json` differs from the journal in anything but the format, which may be newer."""
+    return msgspec.structs.replace(told, format=known.format) != known
+
+
+def identity_in_journal(directory: Path) -> Identity | None:
+    """The content of `crawl.json` at the last checkpoint; None if the journal has no copy."""
+    newest = inspect(directory / "journal", is_checkpoint).newest
+    return None if newest is None else decode(newest).born
+
+
+S_co = TypeVar("S_co", covariant=True)
+
+
+class Sealed(NamedTuple, Generic[S_co]):
+    """A part as it was sealed."""
+
+    state: S_co  # any value that MessagePack can hold
+    paths: Sequence[Path] = ()  # files to sync before the state counts; the checkpoint stores their lengths
+
+
+class Part(Protocol):
+    """Component that survives a kill. Single-threaded; its files are synced by others."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the checkpoint; must never change."""
+
+    def begin(self) -> None: ...
+
+    def seal(self) -> Sealed[object]: ...
+
+    def committed(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DurableLog(Log):
+    """Log that is a part of the checkpoint: its state is its length."""
+
+    def __init__(self, name: str, path: Path, last: Checkpoint | None):
+        """Continue `path` after the length stored in `last`."""
+        self.name = name
+        super().__init__(path, last.state(name, int) if last is not None and name in last.parts else 0)
+
+    def seal(self) -> Sealed[int]:
+        return Sealed(self.flush(), (self.path,))
+
+    def committed(self) -> None:
+        """Nothing to delete: a log keeps all its records."""
+
+
+class Moment(NamedTuple):
+    """Sealed states of all parts, not yet durable."""
+
+    checkpoint: bytes
+    paths: list[Path]
+
+
+class Parts:
+    """All durable parts of a crawl and the journal that commits them.
+
+    Every file that a checkpoint names is synced before the journal holds the checkpoint. If a sync
+    fails, nothing counts as durable: the error is raised, and the crawl ends with
+    the checkpoint before.
+    """
+
+    def __init__(self, home: CrawlDir, journal: Journal, parts: Iterable[Part], last: Checkpoint | None):
+        self._home, self._journal, self._parts = home, journal, list(parts)
+        names = [part.name for part in self._parts]
+        assert len(set(names)) == len(names), f"two parts have one name: {sorted(names)}"
+        # Parts without an owner in this run. Their files are left alone, so their last state still holds.
+        stored = last.parts if last is not None else {}
+        self._unowned = {name: note for name, note in stored.items() if name not in names}
+        self._syncing = Syncing()
+
+    def begin(self) -> None:
+        """Begin all parts: only now may files be cut, deleted or made. The journal makes names durable."""
+        for part in self._parts:
+            part.begin()
+        self._home.begin()
+        self._journal.begin()
+
+    def seal(self, at: float, *, clean: bool = False, stopped_by: StoppedBy = StoppedBy.NOTHING) -> Moment:
+        """Seal all parts, in the order in which they were given."""
+        table, unsynced = dict(self._unowned), list[Path]()
+        for part in self._parts:
+            state, paths = part.seal()
+            table[part.name] = self._note(state, paths)
+            unsynced += paths
+        checkpoint = Checkpoint(at, table, clean, stopped_by, self._home.identity)
+        return Moment(encode(checkpoint), unsynced)
+
+    def _note(self, state: object, paths: Sequence[Path]) -> PartNote:
+        home = self._home.path
+        return noted(state, {str(path.relative_to(home)): path.stat().st_size for path in paths})
+
+    def commit(self, moment: Moment) -> None:
+        """Make the sealed states durable: on return they have reached the disk. May run in a thread."""
+        self._syncing.sync(moment.paths)
+        for directory in {path.parent for path in moment.paths}:
+            self._syncing.sync((), directory)
+        self._journal.commit(moment.checkpoint)
+
+    def committed(self) -> None:
+        """Tell all parts that the states sealed last are committed."""
+        for part in self._parts:
+            part.committed()

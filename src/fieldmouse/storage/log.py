@@ -1,0 +1,291 @@
+"""Append-only files of framed records, and a best-effort log whose write errors never stop the crawl.
+
+Every durable file of a crawl that grows is a log: a sequence of length, checksum and
+payload. Nothing in it is changed in place. A checkpoint stores the length of
+each log. After a kill each log is cut back to the stored length, so that all
+logs match the same checkpoint. Invariant: all bytes before a stored length have
+reached the disk before the checkpoint did.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from fieldmouse.errors import Damaged, Missing
+
+T = TypeVar("T")
+
+FRAME = struct.Struct("<II")
+_READ_AHEAD = 1 << 20
+
+
+class Log:
+    """Append-only file of records, written after a known length.
+
+    Opening changes nothing: a file that is missing or too short raises `Missing` or `Damaged`.
+    Bytes after the length are cut, and a new file is created, by `begin` or by
+    the first write.
+    """
+
+    def __init__(self, path: Path, length: int = 0):
+        """Continue `path` after `length` bytes; 0 starts a new log."""
+        self.path = path
+        self._file = -1
+        self._begun = self._closed = False
+        self._trouble: OSError | None = None  # a sync failed: it is unknown how much reached the disk
+        self._parts: list[bytes] = []
+        self._buffered = 0
+        self._written = length
+        try:
+            self._file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            if length:
+                raise Missing(path) from None
+            return
+        size = os.fstat(self._file).st_size
+        if size < length:
+            self.close()
+            raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+
+    def begin(self) -> None:
+        """Cut the file to its length, or create it. From here on the disk changes."""
+        if self._begun:
+            return
+        if self._file < 0:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        if os.fstat(self._file).st_size > self._written:
+            os.ftruncate(self._file, self._written)
+        os.lseek(self._file, self._written, os.SEEK_SET)
+        self._begun = True
+
+    @property
+    def length(self) -> int:
+        """Bytes appended, including those still in memory."""
+        return self._written + self._buffered
+
+    def append(self, record: bytes) -> int:
+        """Add one record and return its offset."""
+        assert record, "an empty record cannot be told from zeros that a crash left"
+        offset = self.length
+        self._parts.append(FRAME.pack(len(record), zlib.crc32(record)))
+        self._parts.append(record)
+        self._buffered += FRAME.size + len(record)
+        if self._buffered >= _READ_AHEAD:
+            self.flush()
+        return offset
+
+    def flush(self) -> int:
+        """Hand everything to the operating system; returns the length.
+
+        If a write fails, all buffered data stays in memory and the file is cut back,
+        so that no record is written after half a record.
+        """
+        if not self._begun:
+            self.begin()
+        if self._parts:
+            whole = memoryview(b"".join(self._parts))
+            self._parts = [whole.obj]  # type: ignore[list-item]
+            try:
+                while whole:
+                    whole = whole[os.write(self._file, whole) :]
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(self._file, self._written)
+                    os.lseek(self._file, self._written, os.SEEK_SET)
+                raise
+            self._parts.clear()
+            self._written += self._buffered
+            self._buffered = 0
+        return self._written
+
+    def sync(self) -> None:
+        """Wait until all flushed data has reached the disk. Safe to call from another thread.
+
+        After a failure every call raises the same error: the system may have dropped the
+        data it could not write, and a second sync would report success.
+        """
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            if self._begun:
+                os.fdatasync(self._file)
+        except OSError as trouble:
+            self._trouble = trouble
+            raise
+
+    def read(self, offset: int) -> bytes:
+        """The record at `offset`, which must have been returned by `append`."""
+        if offset >= self._written:
+            self.flush()
+        if self._file < 0:
+            raise Damaged(self.path, f"there is no record at byte {offset}")
+        return record_at(self._file, self.path, offset, self._written)
+
+    def peek(self, offset: int, size: int) -> bytes:
+        """Some bytes of the file without checks, to decide cheaply whether a full read is worthwhile."""
+        if offset + size > self._written:
+            self.flush()
+        return os.pread(self._file, size, offset)
+
+    def extend(self, framed: bytes) -> int:
+        """Add records framed by another log, and return the offset of the first."""
+        offset = self.length
+        self._parts.append(framed)
+        self._buffered += len(framed)
+        if self._buffered >= _READ_AHEAD:
+            self.flush()
+        return offset
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._parts:
+                self.flush()
+        finally:
+            if self._file >= 0:
+                os.close(self._file)
+
+    def __del__(self) -> None:
+        """Close the file without writing, for an owner that failed to open all of its files."""
+        if not getattr(self, "_closed", True) and self._file >= 0:
+            os.close(self._file)
+
+
+def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
+    """The record at `offset` of an open log of which `length` bytes count."""
+    size = check = 0
+    head = os.pread(handle, FRAME.size, offset)
+    if len(head) == FRAME.size:
+        size, check = FRAME.unpack(head)
+    if 0 < size <= length - offset - FRAME.size:
+        record = os.pread(handle, size, offset + FRAME.size)
+        if zlib.crc32(record) == check:
+            return record
+    raise Damaged(path, f"the record at byte {offset} does not match its checksum")
+
+
+def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield every record from `start` up to `length` with its offset.
+
+    With a length, anything wrong before it raises `Damaged`. Without one the file may
+    be growing or torn, and reading ends at the last whole record.
+    """
+    if length == 0:
+        return
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        if length is None:
+            raise
+        raise Missing(path) from None
+    # Local names: logs have millions of records, and a global lookup takes a tenth of the time per record.
+    unpack, checksum, frame = FRAME.unpack_from, zlib.crc32, FRAME.size
+    with file:
+        file.seek(start)
+        offset, held, position, have = start, b"", 0, 0
+        while length is None or offset < length:
+            # The buffer is cut only when it is used up: slicing it for each record would copy a megabyte.
+            size, check = unpack(held, position) if have - position >= frame else (-1, 0)
+            end = position + frame + size
+            if size > 0 and end <= have and (length is None or offset + end - position <= length):
+                record = held[position + frame : end]
+                if checksum(record) == check:
+                    yield offset, record
+                    offset += end - position
+                    position = end
+                    continue
+                wrong = f"the record at byte {offset} does not match its checksum"
+            elif size == 0 or (length is not None and offset + max(end - position, frame) > length):
+                wrong = f"there is no record at byte {offset}"
+            else:
+                more = file.read(max(_READ_AHEAD, end - have))
+                if more:
+                    held, position = held[position:] + more, 0
+                    have = len(held)
+                    continue
+                wrong = f"it ends at byte {offset + have - position}, {length} were written"
+            if length is not None:
+                raise Damaged(path, wrong)
+            return
+
+
+def size_of(path: Path) -> int:
+    """The length of a file that the journal names; raises `Missing`."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        raise Missing(path) from None
+
+
+def understood(path: Path, decode: Callable[[bytes], T], record: bytes) -> T:
+    """Decode a record. Its checksum is right, so an error means another kind of damage."""
+    try:
+        return decode(record)
+    except msgspec.MsgspecError as trouble:
+        raise Damaged(path, f"a record in it cannot be understood ({trouble})") from trouble
+
+
+def whole_length(path: Path) -> int:
+    """The length of a log up to its last whole record; 0 if there is no file."""
+    length = 0
+    if path.exists():
+        for offset, record in records(path):
+            length = offset + FRAME.size + len(record)
+    return length
+
+
+log = logging.getLogger(__name__)
+
+
+class Diary(Log):
+    """Log that continues the file at `path` after its last whole record."""
+
+    def __init__(self, path: Path) -> None:
+        self._given_up = False
+        try:
+            super().__init__(path, whole_length(path))
+        except OSError as trouble:
+            super().__init__(path)
+            self._give_up(trouble)
+
+    def begin(self) -> None:
+        try:
+            super().begin()
+        except OSError as trouble:
+            self._give_up(trouble)
+
+    def append(self, record: bytes) -> int:
+        return self.length if self._given_up else super().append(record)
+
+    def flush(self) -> int:
+        try:
+            return self._written if self._given_up else super().flush()
+        except OSError as trouble:
+            self._give_up(trouble)
+            return self._written
+
+    def sync(self) -> None:
+        try:
+            if not self._given_up:
+                super().sync()
+        except OSError as trouble:
+            self._give_up(trouble)
+
+    def _give_up(self, trouble: OSError) -> None:
+        self._given_up = True
+        self._parts.clear()
+        self._buffered = 0
+        log.warning(
+            "`%s` is not written any further: %s; the crawl continues without it", self.path, trouble.strerror
+        )

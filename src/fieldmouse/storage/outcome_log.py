@@ -1,0 +1,273 @@
+"""Reader of the outcome log up to the last checkpoint, and the latest outcome time per URL.
+
+Rows after the checkpoint's length may still be undone by a kill, so they are not
+shown. A URL can have several rows, one for each fetch; of its stored pages the
+newest counts. A row that was taken back (`resume --retry-failed`) does not count,
+nor does the row that takes it back.
+"""
+
+from __future__ import annotations
+
+import secrets
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from fieldmouse.storage.directory import CrawlDir, Identity
+from fieldmouse.storage.log import FRAME, records
+from fieldmouse.types.outcome import GONE, News, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.url import Url
+
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+_SEED = secrets.randbits(63)
+_MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.FORGIVEN)
+
+
+def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+    """Yield every row that counts, oldest first. `length` comes from the checkpoint."""
+    yield from _counting(home, length, _taken_back(home, length))
+
+
+def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator[OutcomeRow]:
+    taken_back = taken_back.copy()
+    for _, record in records(home / "outcomes.log", length=length):
+        row = _decode(record)
+        if taken_back and row.kind in _MAY_BE_FORGIVEN:
+            if row.kind is OutcomeKind.FORGIVEN:
+                continue
+            if taken_back[row.url]:
+                taken_back[row.url] -= 1
+                continue
+        yield row
+
+
+def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
+    """The number of early failures of each URL that were taken back."""
+    mark, counts = OutcomeKind.FORGIVEN.encode(), Counter[str]()
+    for _, record in records(home / "outcomes.log", length=length):
+        if mark in record and (row := _decode(record)).kind is OutcomeKind.FORGIVEN:
+            counts[row.url] += 1
+    return counts
+
+
+def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+    """The newest row of each stored page, without pages that a poll found gone, moved or excluded.
+
+    Two passes: the first keeps eight bytes per page instead of its text, so that a crawl
+    of many millions of pages can be read on a small machine.
+    """
+    import numpy as np
+
+    hashes, unlisted = array("Q"), dict[int, int]()
+    taken_back = _taken_back(home, length)
+    for row in _counting(home, length, taken_back):
+        if is_statement(row):
+            hashes.append(hash_of(row.url))
+        elif row.unlisted:
+            unlisted[hash_of(row.url)] = len(hashes)
+    ordered = np.sort(np.frombuffer(hashes, np.uint64)) if hashes else np.empty(0, np.uint64)
+    repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
+    del ordered
+    left = Counter(key for key in hashes if key in repeated) if repeated else Counter[int]()
+    stored = filter(is_statement, _counting(home, length, taken_back))
+    for position, (row, key) in enumerate(zip(stored, hashes, strict=True)):
+        if key in left:
+            left[key] -= 1
+            if left[key]:
+                continue
+        if row.kind is OutcomeKind.PAGE:
+            yield listed_no_more(row) if unlisted.get(key, 0) > position else row
+
+
+def hash_of(url: str) -> int:
+    """Hash of a URL that is valid only in this process, so that no site can construct a collision."""
+    return xxh3_64_intdigest(url.encode(), _SEED)
+
+
+def listed_no_more(row: OutcomeRow) -> OutcomeRow:
+    """The row of an unchanged page whose headers now forbid indexing."""
+    return msgspec.structs.replace(row, indexed=False)
+
+
+def is_statement(row: OutcomeRow) -> bool:
+    """Whether the row decides if the URL is a page: it stores one or takes it away."""
+    return row.kind is OutcomeKind.PAGE or row.gone or (bool(row.polled) and row.stands)
+
+
+def page_of(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
+    """The row that `pages` yields, from all rows of one URL; None if the URL is not a stored page now."""
+    last = max((position for position, row in enumerate(rows) if is_statement(row)), default=None)
+    if last is None or rows[last].kind is not OutcomeKind.PAGE:
+        return None
+    unlisted = any(row.unlisted for row in rows[last:])
+    return listed_no_more(rows[last]) if unlisted else rows[last]
+
+
+def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
+    """Yield every stored page from byte `start` of the log on, with the offset after its row.
+
+    A page that was fetched again is yielded again, unless the poll found it unchanged. The
+    offset is where the next call continues.
+    """
+    if start >= length:
+        return
+    for offset, record in records(home / "outcomes.log", start=start, length=length):
+        row = _decode(record)
+        if row.kind is OutcomeKind.PAGE and row.news not in (News.SAME, News.NOISE):
+            yield row, offset + FRAME.size + len(record)
+
+
+def forgiven(home: CrawlDir, *, length: int) -> set[Url]:
+    """URLs whose last outcome as a new URL was taken back."""
+    mark, taken_back = OutcomeKind.FORGIVEN.encode(), set[Url]()
+    for _, record in records(home / "outcomes.log", length=length):
+        if taken_back or mark in record:  # most logs have none
+            row = _decode(record)
+            if row.kind is OutcomeKind.FORGIVEN:
+                taken_back.add(row.url)
+            elif not row.polled:
+                taken_back.discard(row.url)
+    return taken_back
+
+
+def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
+    """All rows of one URL, oldest first, including rows that were taken back."""
+    if not length:
+        return []
+    name = url.encode()
+    matching = []
+    for _, record in records(home / "outcomes.log", length=length):
+        # Most rows are about other URLs; searching for the bytes is much cheaper than decoding.
+        if name in record:
+            row = _decode(record)
+            if row.url == url:
+                matching.append(row)
+    return matching
+
+
+def moves_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
+    """The pages that moved permanently to a URL, each by its newest such row, oldest first."""
+    moves: dict[str, OutcomeRow] = {}
+    name = url.encode()
+    for _, record in records(home / "outcomes.log", length=length) if length else ():
+        if name in record:
+            row = _decode(record)
+            if row.target == url and row.news is News.MOVED:
+                moves.pop(row.url, None)
+                moves[row.url] = row
+    return list(moves.values())
+
+
+_MIN_BATCH = 1 << 18  # rows that are sorted in at a time, at least
+
+
+class _RowHead(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The first fields of an `OutcomeRow`, enough for most rows."""
+
+    url: str
+    kind: OutcomeKind
+    at: float
+    depth: int = 0
+    via: msgspec.Raw = msgspec.Raw()
+    seen_at: float = 0.0
+    status: int = 0
+
+
+_decode_head = msgspec.msgpack.Decoder(_RowHead).decode
+
+
+class Statements(msgspec.Struct, frozen=True):
+    """The latest outcomes of one log, up to `length`."""
+
+    keys: NDArray[np.uint64]  # sorted, unique
+    at: NDArray[np.float64]  # epoch seconds
+    unlisted: dict[int, float] = {}  # keys of unchanged pages that now forbid indexing, and when
+    length: int = 0
+    crawl: Identity | None = None
+    forgiving: bool = False  # later rows take earlier ones back
+
+    def at_of(self, key: int) -> float | None:
+        """The time of the latest outcome of a URL; None if the log has none."""
+        position = int(np.searchsorted(self.keys, np.uint64(key)))
+        is_known = position < len(self.keys) and int(self.keys[position]) == key
+        return float(self.at[position]) if is_known else None
+
+
+NOTHING = Statements(np.empty(0, np.uint64), np.empty(0, np.float64))
+"""The result for a log that was not read yet."""
+
+
+def read_statements(home: CrawlDir, length: int, known: Statements = NOTHING) -> Statements:
+    """The latest outcomes of a log up to `length`, continuing from the result for a shorter length."""
+    if known.crawl != home.identity or known.length > length or (known.forgiving and known.length < length):
+        known = NOTHING
+    if known.length == length and known.crawl is not None:
+        return known
+    reader = _Collector(known)
+    forgiving = not reader.read_heads(home, length)
+    if forgiving:
+        reader = _Collector(NOTHING)
+        reader.read(home, length)
+    keys, at = reader.finish()
+    return Statements(keys, at, reader.unlisted, length, home.identity, forgiving)
+
+
+class _Collector:
+    """Collector of rows that sorts them in by batches as large as the sorted array."""
+
+    def __init__(self, known: Statements):
+        self._start = known.length
+        self._keys, self._at = known.keys, known.at
+        self._fresh_keys, self._fresh_at = array("Q"), array("d")
+        self._batch = max(_MIN_BATCH, len(self._keys))
+        self.unlisted = dict(known.unlisted)
+
+    def read_heads(self, home: CrawlDir, length: int) -> bool:
+        """Read up to `length`; False if a row takes another back, which requires a full read."""
+        if self._start >= length:
+            return True
+        for _, record in records(home / "outcomes.log", start=self._start, length=length):
+            row = _decode_head(record)
+            kind = row.kind
+            if kind is OutcomeKind.PAGE or (kind is OutcomeKind.FAILED and row.status in GONE):
+                self._fresh_keys.append(hash_of(row.url))
+                self._fresh_at.append(row.at)
+                if len(self._fresh_at) >= self._batch:
+                    self._sort_in()
+            elif kind is OutcomeKind.FORGIVEN:
+                return False
+            elif kind is not OutcomeKind.FAILED:
+                self._take(_decode(record))
+        return True
+
+    def read(self, home: CrawlDir, length: int) -> None:
+        for row in rows(home, length=length):
+            self._take(row)
+
+    def _take(self, row: OutcomeRow) -> None:
+        if is_statement(row):
+            self._fresh_keys.append(hash_of(row.url))
+            self._fresh_at.append(row.at)
+        elif row.unlisted:
+            self.unlisted[hash_of(row.url)] = row.at
+
+    def finish(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        if self._fresh_keys:
+            self._sort_in()
+        return self._keys, self._at
+
+    def _sort_in(self) -> None:
+        keys = np.concatenate((self._keys, np.frombuffer(self._fresh_keys, np.uint64)))
+        at = np.concatenate((self._at, np.frombuffer(self._fresh_at, np.float64)))
+        self._fresh_keys, self._fresh_at = array("Q"), array("d")
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        last = np.append(keys[1:] != keys[:-1], True)
+        self._keys, self._at = keys[last], at[order[last]]
+        self._batch = max(_MIN_BATCH, len(self._keys))

@@ -1,0 +1,1 @@
+"""Test doubles for plug-in authors: virtual time, faults, a coordinator in memory, a synthetic web."""

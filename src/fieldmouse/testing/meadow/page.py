@@ -1,0 +1,420 @@
+"""Rendering of the synthetic web's pages: markup, text and about a hundred links, mostly from precompressed pieces.
+
+Deflate streams that end on a byte boundary can be concatenated, so a page of 30 KB consists of pieces that are
+stored in both forms, and only the page's individual parts are compressed on request. Head, menu and footer are the
+same on all pages of a host. Paragraphs come from a pool by topic. Some links come in blocks that several pages of a
+host share, like side bars; others are individual, in all the forms that people write. The links that keep the meadow
+connected (a page's children, a root's hosts) are always individual. Noise (counters, times of day, tokens) differs
+at every fetch but is not a change.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+import zlib
+from typing import NamedTuple
+
+from isal import isal_zlib
+
+from fieldmouse.testing.meadow.changes import PageVersion
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.paths import Nook, Signs, children, nook_path, path_of
+from fieldmouse.testing.meadow.plan import MeadowPlan, Site
+from fieldmouse.testing.meadow.rng import MASK, MULTIPLIER, below, lognormal, throw, throw_at
+from fieldmouse.testing.meadow.words import FLAT, NAMES, TOPIC_WORDS, paragraphs
+
+
+def noise(options: MeadowOptions, site: Site, page: int, at: float) -> str:
+    """Markup with the page's noise; "" on a page without noise."""
+    if not options.noise:
+        return ""
+    dice = throw(options.seed, "noise", site.number, page)
+    if dice[0] >= below(options.noise):
+        return ""
+    token = throw(options.seed, "token", site.number, page, repr(at))
+    match dice[1] % 4:
+        case 0:
+            return f'<p class="counter">You are visitor number {int(at * 100) - 10**11:,} of this page.</p>\n'
+        case 1:
+            now = time.strftime("%A, %d %B %Y, %H:%M:%S", time.gmtime(at))
+            return f'<p class="clock">It is {now} and {token[0] % 1000} milliseconds.</p>\n'
+        case 2:
+            return f'<p class="served">Made in {token[0] % 900 + 100} us by node {token[1]:08x}.</p>\n'
+        case _:
+            value = "".join(f"{face:08x}" for face in token[:4])
+            return f'<form method="post"><input type="hidden" name="token" value="{value}"></form>\n'
+
+
+_GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_LAST_BLOCK = b"\x03\x00"
+_STORED = struct.Struct("<BHH")
+_TRAILER = struct.Struct("<II")
+
+
+class Piece(NamedTuple):
+    plain: bytes
+    # raw, without a last block, ending on a byte boundary, without references to earlier data
+    deflated: bytes
+
+
+def ready(text: str) -> Piece:
+    """Make a piece for all hosts; compressed well, because it is made once."""
+    plain = text.encode()
+    deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return Piece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
+
+
+def fresh(text: str) -> Piece:
+    """Make a piece for one page or one host; compressed fast, because a client is waiting."""
+    plain = text.encode()
+    deflater = isal_zlib.compressobj(0, isal_zlib.DEFLATED, -15)
+    return Piece(plain, deflater.compress(plain) + deflater.flush(isal_zlib.Z_FULL_FLUSH))
+
+
+def stored(text: str) -> Piece:
+    """Make a piece too short to be worth compressing; at most 64 KB."""
+    plain = text.encode()
+    return Piece(plain, _STORED.pack(0, len(plain), len(plain) ^ 0xFFFF) + plain)
+
+
+def gzipped(pieces: list[Piece]) -> bytes:
+    """Gzip member of all pieces concatenated.
+
+    >>> import gzip
+    >>> gzip.decompress(gzipped([ready("field"), fresh("mou"), stored("se")]))
+    b'fieldmouse'
+    """
+    plain = plain_of(pieces)
+    return b"".join(
+        (
+            _GZIP_HEAD,
+            *[piece[1] for piece in pieces],
+            _LAST_BLOCK,
+            _TRAILER.pack(isal_zlib.crc32(plain), len(plain) & 0xFFFFFFFF),
+        )
+    )
+
+
+def plain_of(pieces: list[Piece]) -> bytes:
+    return b"".join([piece[0] for piece in pieces])
+
+
+_SMALLEST = 512
+_CLASSES = 8  # each twice as large as the previous one
+_VARIANTS = 8
+
+
+class Fillers:
+    """Precompressed fillers in doubling sizes, so that any gap needs few of them."""
+
+    def __init__(self, seed: int):
+        self._classes = [
+            [_filler(seed, _SMALLEST << size, variant) for variant in range(_VARIANTS)]
+            for size in range(_CLASSES)
+        ]
+
+    def take(self, missing: int, choice: int) -> list[Piece]:
+        """Return pieces of about `missing` bytes in total; none if that is less than the smallest piece."""
+        taken = []
+        while missing >= _SMALLEST:
+            size = min((missing // _SMALLEST).bit_length(), _CLASSES) - 1
+            piece = self._classes[size][choice % _VARIANTS]
+            choice >>= 3
+            taken.append(piece)
+            missing -= len(piece.plain)
+        return taken
+
+
+def _filler(seed: int, size: int, variant: int) -> Piece:
+    cells: list[str] = []
+    length = 0
+    while length < size - 60:
+        for face in throw(seed, "filler", size, variant, len(cells)):
+            cells.append(f'"{FLAT[face % len(FLAT)]}":{{"id":{face >> 12},"on":{face & 3}}}')
+            length += len(cells[-1]) + 1
+            if length >= size - 60:
+                break
+    return ready(f'<script type="application/json">{{{",".join(cells)}}}</script>\n')
+
+
+_PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+
+
+class Shell:
+    """Pieces around a page, compressed once per host."""
+
+    def __init__(self, plan: MeadowPlan, site: Site):
+        options = plan.options
+        dice = throw(options.seed, "shell", site.number)
+        language = ("en", "en-GB", "en-US")[dice[0] % 3]
+        name = FLAT[dice[1] % len(FLAT)].capitalize()
+        self.top = fresh(
+            f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<link rel="icon" href="data:,">\n'
+            f"<style>\n{_style(dice[2], int(options.page_kb * 100))}</style>\n"
+            f"<script>\n{_script(dice[3], int(options.page_kb * 60))}</script>\n"
+        )
+        menu = range(min(site.original, max(2, min(20, options.links // 5))))
+        entries = "".join(
+            f'<li class="menu-item depth-1"><a href="{path_of(site, k).replace("&", "&amp;")}">'
+            f"{FLAT[(dice[4] + k) % len(FLAT)]}</a></li>\n"
+            for k in menu
+        )
+        middle = path_of(site, site.original // 2).replace("&", "&amp;")
+        self.nav = fresh(
+            f'<body class="host-{site.number}">\n<a class="skip" href="#content">skip to content</a>\n'
+            f'<header><div class="brand"><img src="{_PIXEL}" alt="{name}"> {name}</div></header>\n'
+            f'<nav aria-label="main"><ul class="menu">\n{entries}</ul></nav>\n'
+            f'<map name="parts"><area shape="rect" coords="0,0,1,1" href="{middle}" alt="middle"></map>\n'
+            '<!-- <a href="/gone/commented-out.html">an old link</a> -->\n<div id="content">\n'
+        )
+        # Every page links to the first host, so a crawl finds all pages from any start.
+        self.footer = fresh(
+            "</article></main></div>\n<footer><p>Made of clover. "
+            '<a href="mailto:mouse@meadow.test">Write to us</a>, '
+            '<a href="javascript:void(0)">share</a>, <a href="tel:+0000">call</a> or '
+            f'<a href="/">start again</a>. A '
+            f'<a href="{plan.sites[0].origin}/">neighbour</a> of many.</p></footer>\n'
+            "</body>\n</html>\n"
+        )
+        self.links = len(menu) + 3
+
+
+def _style(salt: int, size: int) -> str:
+    lines: list[str] = []
+    length = 0
+    while length < size:
+        k = salt + len(lines) * 7919
+        word = FLAT[k % len(FLAT)]
+        lines.append(
+            f".{word}-{len(lines)}>.item{{margin:{k % 13}px {k % 7}px;color:#{k * 40503 & 0xFFFFFF:06x};"
+            f"font:{k % 9 + 9}px/1.{k % 8} sans-serif}}\n"
+        )
+        length += len(lines[-1])
+    return "".join(lines)
+
+
+def _script(salt: int, size: int) -> str:
+    lines: list[str] = []
+    length = 0
+    while length < size:
+        k = salt + len(lines) * 104729
+        word = FLAT[k % len(FLAT)]
+        lines.append(
+            f'window.{word}{len(lines)}=function(a){{return a<{k % 97}?"<b href=/no>"+a:a*{k % 1009}}};\n'
+        )
+        length += len(lines[-1])
+    return "".join(lines)
+
+
+_BLOCK = 16  # links in a shared block
+_SINGLES = 16  # individual links, beside those that keep the meadow connected
+_FOREIGN_BLOCKS = 1024
+_ITEM = '<li class="item"><a class="entry link" href="%s">%s</a></li>\n'
+_BUNDLES = 64  # of paragraphs, for each topic
+
+
+class Press:
+    """Page renderer, one per process. Its caches grow with the number of visited hosts, within bounds."""
+
+    def __init__(self, plan: MeadowPlan):
+        options = plan.options
+        self.plan = plan
+        self.signs = Signs(options)
+        self._links = options.links
+        self._bytes = options.page_kb * 1024
+        self._paragraphs = paragraphs(options.seed)
+        self._text = [_bundles(topic, k) for k, topic in enumerate(self._paragraphs)]
+        self._rewriting = options.rewriting
+        self._fillers = Fillers(options.seed)
+        self._shells: dict[int, Shell] = {}
+        self._blocks: dict[tuple[int, int], Piece] = {}
+        self._hrefs: list[list[str]] = [
+            [] for _ in plan.sites
+        ]  # absolute, by host and page; "" until first used
+        self._sizes = lognormal(0.45)
+        self._counts = lognormal(0.35)
+        self._popular = plan.popular
+        self._anchors = _anchors(options.seed)
+
+    def pieces(
+        self,
+        site: Site,
+        page: int,
+        dice: list[int],
+        version: PageVersion,
+        noise: str,
+        story: bool,
+        moved: bool,
+    ) -> list[Piece]:
+        """Render an original page as pieces. `dice` are the page's random numbers; with `moved` the page is
+        at its new URL."""
+        shell = self._shells.get(site.number)
+        if shell is None:
+            shell = self._shells[site.number] = Shell(self.plan, site)
+        topic = dice[13] % len(NAMES)
+        words = TOPIC_WORDS[topic]
+        first, second = words[dice[14] % len(words)], words[(dice[14] >> 8) % len(words)]
+        title = f"{first.capitalize()} and {second}: {NAMES[topic]} {site.number}-{page}"
+        wanted = int(self._links * self._counts[dice[10] & 1023]) - shell.links
+        own = self._own_links(site, page, dice, wanted)
+        if story:
+            own.append(self._item(nook_path(Nook.STORY, page), page))
+        home = site.origin + nook_path(Nook.HOME, page) if moved else self._href(site, page)
+        pieces = [
+            shell.top,
+            stored(
+                f'<title>{title}</title>\n<meta name="description" content="{first}, {second} and other '
+                f'{NAMES[topic]}: page {page} of {site.authority}">\n<link rel="canonical" '
+                f'href="{home}">\n{self._meta(site, page, dice)}</head>\n'
+            ),
+            shell.nav,
+            fresh(
+                f"<main><article><h1>{title}</h1>\n<p class=lead>All that is known of {first}, {second} and "
+                f"{words[(dice[14] >> 16) % len(words)]}. Revision {version.number}.</p>\n{noise}"
+                f"{self._latest(site, page, topic, version)}"
+                f'<ul class="related">\n{"".join(own)}</ul>\n'
+            ),
+            self._text[topic][dice[15] % _BUNDLES],
+        ]
+        x = dice[15]
+        for k in range((wanted - len(own) + _BLOCK // 2) // _BLOCK):
+            x = (x * MULTIPLIER + 1) & MASK
+            pieces.append(self._block(site, x >> 40, own=k % 3 != 2))
+        missing = int(self._bytes * self._sizes[dice[15] >> 8 & 1023]) - sum(
+            [len(piece[0]) for piece in pieces]
+        )
+        pieces += self._fillers.take(missing - len(shell.footer[0]), x >> 24)
+        pieces.append(shell.footer)
+        return pieces
+
+    def _latest(self, site: Site, page: int, topic: int, version: PageVersion) -> str:
+        """The paragraph that a change rewrites; "" if a change only alters the revision number."""
+        if not self._rewriting:
+            return ""
+        texts, words = self._paragraphs[topic], TOPIC_WORDS[topic]
+        face, *faces = throw(self.plan.options.seed, "latest", site.number, page, version.number)
+        # A text may recur by chance; the words after it make every version different.
+        last = " ".join(words[other % len(words)] for other in faces[:10])
+        return f"<p>{texts[face % len(texts)]} Of late {last}.</p>\n"
+
+    def _own_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
+        """Links that only this page has, as list items."""
+        anchors, popular = self._anchors, self._popular
+        items = [
+            self._item(self._written(site, child, child + page), child) for child in children(site, page)
+        ]
+        if page == 0:
+            sites = self.plan.sites
+            items += [self._item(f"{sites[k].origin}/", k) for k in site.links_to_sites]
+        else:
+            step = len(site.sections)
+            for near in (page - step, page + step):
+                if 0 < near < site.original and near % 97 != 5 and page % 97 != 5:  # in the same directory
+                    items.append(self._item(self._href(site, near).rpartition("/")[2], near))
+        for nook in self.signs.nooks(site, page, dice):
+            items.append(self._nook(site, page, nook, dice))
+        singles = max(0, min(_SINGLES, wanted - len(items)))
+        faces = throw_at(site.salt, -1 - page)
+        own, hrefs = site.linked, self._hrefs
+        half = singles // 2 if own > 4 else 0
+        for face in faces[:half]:
+            href = self._written(site, face % own, face >> 5)
+            items.append(_ITEM % (href, anchors[face >> 9 & 1023]))
+        for face in faces[half:singles]:
+            other = popular[face & 4095]
+            at = (face >> 12) % other.linked
+            made = hrefs[other.number]
+            items.append(_ITEM % ((made and made[at]) or self._href(other, at), anchors[face >> 9 & 1023]))
+        return items
+
+    def _item(self, href: str, number: int) -> str:
+        return _ITEM % (href, self._anchors[number & 1023])
+
+    def _nook(self, site: Site, page: int, nook: Nook, dice: list[int]) -> str:
+        if nook is Nook.SESSION:
+            return self._item(f"{path_of(site, page)}?sid={dice[9]:08x}", page)
+        if nook is Nook.CALENDAR:
+            return self._item(nook_path(nook, 0), page)
+        if nook is Nook.PARTNER:
+            return f'<li><a rel="sponsored nofollow" href="{nook_path(nook, page)}">our partner</a></li>\n'
+        return self._item(nook_path(nook, page), page)
+
+    def _meta(self, site: Site, page: int, dice: list[int]) -> str:
+        # Half of the nofollow pages say so in a header instead; see `desk`.
+        words = ["nofollow"] if self.signs.is_nofollow(site, page, dice) and dice[6] & 1 else []
+        if dice[7] < self.signs.noindex:
+            words.append("noindex")
+        return f'<meta name="robots" content="{",".join(words)}">\n' if words else ""
+
+    def _block(self, site: Site, number: int, own: bool) -> Piece:
+        """One of a limited number of shared link lists: of this host's pages, or of all hosts' pages."""
+        if own and site.linked > 4:
+            key = (site.number, number % (1 + min(63, site.size // _BLOCK)))
+        else:
+            key = (-1, number % _FOREIGN_BLOCKS)
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = self._make_block(*key)
+        return block
+
+    def _make_block(self, host: int, number: int) -> Piece:
+        items = []
+        for face in throw(self.plan.options.seed, "block", host, number)[:_BLOCK]:
+            if host >= 0:
+                site = self.plan.sites[host]
+                items.append(self._item(self._written(site, face % site.linked, face >> 5), face))
+            else:
+                other = self._popular[face & 4095]
+                items.append(self._item(self._href(other, (face >> 12) % other.linked), face >> 3))
+        return fresh('<aside><ul class="side">\n' + "".join(items) + "</ul></aside>\n")
+
+    def _href(self, site: Site, page: int) -> str:
+        """Absolute URL of a page, escaped for an attribute; cached, because many links use it."""
+        hrefs = self._hrefs[site.number]
+        if not hrefs:
+            hrefs += [""] * site.size
+        href = hrefs[page]
+        if not href:
+            href = hrefs[page] = f"http://{site.authority}{path_of(site, page)}".replace("&", "&amp;")
+        return href
+
+    def _written(self, site: Site, page: int, form: int) -> str:
+        """Link to a page of the same host, in one of the forms people write."""
+        href = self._href(site, page)
+        start = site.cut
+        if page & 63 == 9 and form & 8:
+            href = href.replace("%C3%A9%20", "é ")
+        form &= 7
+        if form < 3:
+            return href[start:]
+        if form == 3:
+            return f"..{href[start:]}"
+        if form == 4:
+            return f"{href[start:]}#part-{page % 7}"
+        if form == 5:
+            return href[5:]
+        if form == 6 or page & 31:  # unusual forms are rare
+            return href
+        return f"HTTP{href[4:start]}/./x/..{href[start:]}#top"
+
+
+def _bundles(texts: list[str], topic: int) -> list[Piece]:
+    """Articles for pages of one topic, with two to five of its paragraphs each."""
+    made = []
+    for k in range(_BUNDLES):
+        r = throw("bundle", topic, k)
+        chosen = [texts[face % len(texts)] for face in r[1 : 3 + r[0] % 4]]
+        made.append(ready("".join(f"<p>{text}</p>\n" for text in chosen)))
+    return made
+
+
+def _anchors(seed: int) -> list[str]:
+    made = []
+    for k in range(1024):
+        r = throw(seed, "anchor", k)
+        words = TOPIC_WORDS[r[0] % len(TOPIC_WORDS)]
+        made.append(f"{words[r[1] % len(words)]} {words[r[2] % len(words)]} {words[r[3] % len(words)]}")
+    return made

@@ -1,0 +1,86 @@
+"""Ground truth of the synthetic web: the URLs a compliant crawler finds, with status and permission.
+
+It is derived from the plan without rendering pages: a URL is listed if an allowed page links to it. URLs
+are written as `fieldmouse.url.resolve` writes them. A URL that fails at first is listed with its final
+status; 0 means that no response ever comes. With `open_traps` the meadow is infinite, and the traps are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.testing.meadow.paths import (
+    Nook,
+    Signs,
+    chain,
+    dice_of,
+    nook_path,
+    original_of,
+    path_of,
+)
+from fieldmouse.testing.meadow.plan import MeadowPlan, Site
+from fieldmouse.testing.meadow.responder import redirect_status
+from fieldmouse.testing.meadow.robots_and_sitemaps import sitemap_paths
+from fieldmouse.url import Url
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One line of the ground truth. `allowed` considers robots.txt and nofollow, for fieldmouse."""
+
+    url: Url
+    status: int
+    allowed: bool
+
+
+_STATUS = {Nook.GONE: 404, Nook.BROKEN: 500}
+_FORBIDDEN = {
+    Nook.PRIVATE,
+    Nook.FILE,
+    Nook.NOMICE,
+    Nook.PARTNER,
+    Nook.MEMBERS,
+    Nook.CALENDAR,
+    Nook.SESSION,
+}
+
+
+def truth(plan: MeadowPlan) -> Iterator[Fact]:
+    signs = Signs(plan.options)
+    for site in plan.sites:
+        yield from _site(site, signs, plan.options.open_traps)
+
+
+def _site(site: Site, signs: Signs, open_traps: bool) -> Iterator[Fact]:
+    origin = site.origin
+    for path in sitemap_paths(site):
+        yield Fact(Url(origin + path), 200, True)
+    for page in range(site.size):
+        dice = dice_of(site, page)
+        path = path_of(site, page)
+        yield Fact(Url(origin + path), 0 if signs.stalls(site, page, dice) else 200, True)
+        if original_of(site, page) != page or signs.stalls(site, page, dice):
+            continue
+        for nook in signs.nooks(site, page, dice):
+            if nook is Nook.SESSION:
+                if not open_traps:
+                    yield Fact(Url(f"{origin}{path}?sid={dice[9]:08x}"), 200, False)
+            elif nook is Nook.CALENDAR:
+                if not open_traps:
+                    yield Fact(Url(origin + nook_path(nook, 0)), 200, False)
+            elif nook is Nook.GO:
+                yield Fact(Url(origin + nook_path(nook, page)), redirect_status(dice), True)
+                if chain(dice):
+                    yield Fact(Url(origin + nook_path(Nook.ONWARD, page)), 301, True)
+            else:
+                url = Url(origin + nook_path(nook, page))
+                yield Fact(url, _STATUS.get(nook, 200), nook not in _FORBIDDEN)
+
+
+def write_truth(plan: MeadowPlan, path: Path) -> None:
+    encoder = msgspec.json.Encoder()
+    with path.open("wb") as file:
+        file.writelines(encoder.encode(fact) + b"\n" for fact in truth(plan))

@@ -1,0 +1,1 @@
+"""Records that pass between the stages of a crawl."""

@@ -1,0 +1,127 @@
+"""Messages between crawler and worker, and their framing.
+
+A frame is four bytes of length and one msgpack message, sent over a socket pair. Frames are written in
+batches, so a page costs a fraction of a system call in either direction.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.types.outcome import Failed, Moved, Page, Parsed, Unchanged
+from fieldmouse.url import Url
+
+HEADER = struct.Struct("<I")
+
+
+class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
+    """Lock and check the shard; nothing of it may be changed yet."""
+
+    directory: str
+    shard: int
+    config: IndexerConfig
+    state: ShardState
+    batch: int  # first batch: all shards count batches together, also those that missed a checkpoint
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
+    """Everything else is open, too: cut the shard back to its state, and accept pages."""
+
+
+class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
+    number: int
+    outcome: Page | Unchanged | Moved | Failed
+    bare: bool = False  # skip plug-ins: they killed a worker on this page
+
+
+class Widen(msgspec.Struct, frozen=True, tag="widen", array_like=True):
+    """Redirects of seeds add these pages to the scope."""
+
+    joined: tuple[Url, ...]
+    is_open: bool  # more may follow
+
+
+class Prepare(msgspec.Struct, frozen=True, tag="prepare", array_like=True):
+    """Make everything received before this durable."""
+
+
+class Committed(msgspec.Struct, frozen=True, tag="committed", array_like=True):
+    """The journal has everything prepared up to this batch."""
+
+    batch: int
+
+
+class Finish(msgspec.Struct, frozen=True, tag="finish", array_like=True):
+    """The crawl ends: finish the merges of the index."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
+    """The shard can be restored to the given state."""
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+    """The worker is at the given state."""
+
+
+class Answers(msgspec.Struct, frozen=True, tag="answers", array_like=True):
+    parsed: tuple[Parsed, ...]
+
+
+class Prepared(msgspec.Struct, frozen=True, tag="prepared", array_like=True):
+    state: ShardState
+    peak_rss: int  # bytes
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
+    peak_rss: int
+
+
+class Broken(msgspec.Struct, frozen=True, tag="broken", array_like=True):
+    """The worker must stop for a reason that the user can fix."""
+
+    message: str
+    hint: str
+
+
+Down = Start | Begin | Job | Widen | Prepare | Committed | Finish
+Up = Opened | Ready | Answers | Prepared | Finished | Broken
+
+encode = msgspec.msgpack.Encoder().encode
+decode_down = msgspec.msgpack.Decoder(Down).decode
+decode_up = msgspec.msgpack.Decoder(Up).decode
+
+
+def frame(message: Down | Up) -> bytes:
+    payload = encode(message)
+    return HEADER.pack(len(payload)) + payload
+
+
+class Frames:
+    """Splits a stream of bytes into payloads."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, piece: bytes) -> list[memoryview]:
+        """Return the payloads that are complete now; valid until the next call."""
+        held = self._held
+        # A piece with whole frames only, the usual case, is split without copying.
+        source: bytes | bytearray = piece
+        if held:
+            held += piece
+            source = held
+        whole: list[memoryview] = []
+        view = memoryview(source)
+        at, end = 0, len(source)
+        while end - at >= 4:
+            (size,) = HEADER.unpack_from(source, at)
+            if end - at - 4 < size:
+                break
+            whole.append(view[at + 4 : at + 4 + size])
+            at += 4 + size
+        self._held = bytearray(view[at:])
+        return whole

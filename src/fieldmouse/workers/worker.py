@@ -1,0 +1,167 @@
+"""Worker process of one shard: pages in, links and outcome rows out.
+
+Started as `python -m fieldmouse.indexer.worker SOCKET MEMORY PARENT`: the descriptor of a socket to the
+crawler, that of a shared memory in which it notes its current page, so that a page that kills its worker
+can be named, and the crawler's process id. The worker ends when the crawler does. Everything is
+synchronous and on one thread: messages are processed in order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.plugins.runner import DEAF, WARNINGS, Onlooker
+from fieldmouse.types.outcome import Parsed
+from fieldmouse.workers.process import LEFT_TO_THE_AGENT, NOTHING, peak_rss, with_plugin
+from fieldmouse.workers.protocol import (
+    Answers,
+    Begin,
+    Broken,
+    Committed,
+    Finish,
+    Finished,
+    Frames,
+    Job,
+    Opened,
+    Prepare,
+    Prepared,
+    Ready,
+    Start,
+    Up,
+    Widen,
+    decode_down,
+    frame,
+)
+from fieldmouse.workers.shard import OpenShard, Shard
+
+PATIENCE = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
+MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
+BATCH = 16  # responses collected while more pages wait
+_PIECE = 1 << 18
+_IN_HAND = struct.Struct("<q")
+
+
+class Worker(Onlooker):
+    def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
+        self._agent, self._in_hand = agent, in_hand
+        self._frames = Frames()
+        self._answers: list[Parsed] = []
+        self._opened: OpenShard | None = None
+        self._shard: Shard | None = None
+        self._number = NOTHING  # number of the current page
+        # seconds of CPU: for a plug-in, and left for ourselves afterwards
+        self._plugin_seconds = self._seconds_left = PATIENCE
+
+    def run(self) -> None:
+        """Serve until the crawler closes the connection."""
+        while piece := self._agent.recv(_PIECE):
+            for payload in self._frames.feed(piece):
+                self._handle(payload)
+            self._flush()
+
+    def _handle(self, payload: memoryview) -> None:
+        message = decode_down(payload)
+        match message:
+            case Job(number, outcome, bare):
+                assert self._shard is not None
+                self._number = number
+                _IN_HAND.pack_into(self._in_hand, 0, number)
+                signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+                self._answers.append(self._shard.take(number, outcome, bare=bare))
+                _IN_HAND.pack_into(self._in_hand, 0, NOTHING)
+                if len(self._answers) >= BATCH:
+                    self._flush()
+            case Widen(joined, is_open):
+                assert self._shard is not None
+                self._shard.widen(joined, is_open)
+            case Prepare():
+                assert self._shard is not None
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                self._flush()
+                self._send(Prepared(self._shard.prepare(), peak_rss()))
+            case Committed(batch):
+                assert self._shard is not None
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                self._shard.committed(batch)
+            case Start(directory, shard, config, state, batch):
+                self._plugin_seconds = config.plugins.patience + DEAF * (WARNINGS + 1)
+                self._opened = OpenShard(Path(directory), shard, config, state, self, batch)
+                self._send(Opened())
+            case Begin():
+                assert self._opened is not None
+                self._shard = self._opened.begin()
+                gc.freeze()
+                self._send(Ready())
+            case Finish():
+                assert self._shard is not None
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                self._flush()
+                self._shard.finish()
+                self._send(Finished(peak_rss()))
+
+    # -- watchdog around plug-in code
+
+    def entered(self) -> None:
+        _IN_HAND.pack_into(self._in_hand, 0, with_plugin(self._number))
+        self._seconds_left = signal.setitimer(signal.ITIMER_PROF, self._plugin_seconds)[0]
+
+    def left(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self._seconds_left)
+        _IN_HAND.pack_into(self._in_hand, 0, self._number)
+
+    def stuck(self) -> None:
+        """Kill this process: a stuck plug-in cannot be stopped alone. The crawler sees that it was the
+        plug-in."""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    def _flush(self) -> None:
+        if self._answers:
+            self._send(Answers(tuple(self._answers)))
+            self._answers.clear()
+
+    def _send(self, message: Up) -> None:
+        self._agent.sendall(frame(message))
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill us when the crawler ends, however it ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def main() -> int:
+    parent = int(sys.argv[3])
+    die_with_parent()
+    if os.getppid() != parent:  # it ended before the request
+        return 1
+    # Ctrl-C, `timeout` and a closed terminal signal the whole group; the crawler decides.
+    for number in LEFT_TO_THE_AGENT:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_THE_AGENT)
+    os.dup2(2, 1)  # output of plug-ins goes to stderr: stdout is for the user's data
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    gc.set_threshold(50_000, 20, 100)
+    agent = socket.socket(fileno=int(sys.argv[1]))
+    in_hand = mmap.mmap(int(sys.argv[2]), 8)
+    try:
+        Worker(agent, in_hand).run()
+    except FieldmouseError as error:
+        agent.sendall(frame(Broken(str(error), error.hint)))
+        return 1
+    except (BrokenPipeError, ConnectionResetError):
+        return 1  # the crawler is gone
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

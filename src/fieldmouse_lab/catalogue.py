@@ -1,0 +1,164 @@
+"""Catalogue of the lab's experiments, with the types of their results: rows, figures and verdicts.
+
+An experiment is a value with a function. It holds the number a paper printed, computes our own, and judges
+whether the two agree. It never prints: the command line and the report show its result. The modules of
+`fieldmouse.lab.papers` each have a tuple `EXPERIMENTS`; a module is imported only when the catalogue is
+read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from fieldmouse.errors import UsageError
+from fieldmouse_lab.extras import extras
+
+PAPERS: tuple[str, ...] = (
+    "bubing.tables",
+    "bubing.text_numbers",
+    "bubing.figures",
+    "bubing.beyond",
+    "bubing.live",
+    "thresholds.tables",
+    "thresholds.figures",
+    "thresholds.policy",
+    "thresholds.live",
+    "polling.tests",
+    "polling.measures",
+    "polling.zipf",
+    "polling.packing",
+    "polling.policies",
+    "polling.live",
+    "network.tables",
+    "network.live",
+)
+"""Modules with experiments, in the order of listing."""
+
+
+class Verdict(StrEnum):
+    """Judgement of a printed number."""
+
+    SAME = "same"  # within the stated tolerance or the spread over seeds
+    MISPRINT = "misprint"  # the paper contradicts itself; the note gives the correct value
+    OUTLIER = "outlier"  # one random run, too far out to come from the model as described
+    OPEN = "open"  # the paper omits a parameter; the number lies between our readings, which the note names
+    DIFFERENT = "different"  # we cannot reproduce it, for unknown reasons
+    NEW = "new"  # nothing was printed; only ours exists
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number: as printed (None if it was not), ours, and the spread of ours over seeds."""
+
+    label: str
+    printed: float | None
+    ours: float | None
+    spread: float | None
+    verdict: Verdict
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Curve; without a label it is drawn in grey and left out of the legend."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: Literal["line", "points", "steps", "dashes", "bars"] = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes."""
+
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    title: str = ""
+    x_log: bool = False
+    y_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Panels side by side; `name` is a file name without its extension."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    rows: tuple[Row, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    remarks: tuple[str, ...] = ()  # sentences for the reader: conventions and findings
+
+
+Progress = Callable[[float, str], None]
+"""Callback with the completed share of an experiment, from 0 to 1, and the current step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment. `lab run` takes its `id`, or its `group` to run the whole group.
+
+    `run` is called in a separate process, which ends with it. An experiment that measures time is `alone`:
+    no other experiment runs at the same time. Experiments with the same non-empty `shares` run one after
+    another in one process, so that cached work is computed once for all of them.
+    """
+
+    id: str
+    group: str
+    title: str
+    about: str
+    run: Callable[[Progress], Result]
+    alone: bool = False
+    shares: str = ""
+
+
+class NoSuchExperiment(UsageError):
+    """The experiment is not in the catalogue."""
+
+
+def experiments() -> dict[str, Experiment]:
+    """All experiments by id."""
+    found: dict[str, Experiment] = {}
+    for name in PAPERS:
+        with extras():
+            module = importlib.import_module(f"fieldmouse_lab.papers.{name}")
+        for experiment in module.EXPERIMENTS:
+            assert experiment.id not in found, f"two experiments are called {experiment.id}"
+            found[experiment.id] = experiment
+    if not found:
+        raise NoSuchExperiment(
+            "the lab has no experiments", "`PAPERS` in fieldmouse_lab/catalogue.py should name some"
+        )
+    return found
+
+
+def chosen(*names: str) -> list[Experiment]:
+    """Experiments with these ids and groups, each once and in the order of the catalogue.
+
+    No name, or `all`, selects all experiments. A name that is both an id and a group means the id.
+    """
+    known = experiments()
+    groups = {experiment.group for experiment in known.values()} - set(known)
+    for name in names:
+        if name not in {"all", *known, *groups}:
+            near = difflib.get_close_matches(name, [*groups, *known], n=1)
+            raise NoSuchExperiment(
+                f"there is no experiment or group `{name}`",
+                f"did you mean `{near[0]}`?" if near else "`fieldmouse lab list` shows them all",
+            )
+    if not names or "all" in names:
+        return list(known.values())
+    wanted = set(names)
+    return [one for one in known.values() if one.id in wanted or one.group in wanted & groups]

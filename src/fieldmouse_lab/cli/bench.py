@@ -1,0 +1,122 @@
+"""Running experiments from the command line: progress, interruption, and files of results."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import ParamSpec, TypeVar
+
+import click
+
+from fieldmouse.cli import console, output_file
+from fieldmouse.errors import FieldmouseError
+from fieldmouse_lab import engine, plot
+from fieldmouse_lab.catalogue import Experiment, Verdict
+from fieldmouse_lab.findings import LabFinding, tally, told
+
+jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=lambda: len(os.sched_getaffinity(0)),
+    show_default="the number of cores",
+    help="Run N experiments at the same time.",
+)
+plots = click.option(
+    "--plots",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write each figure there as .svg and .png.",
+)
+
+
+def findings(
+    experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] = lambda _: None
+) -> list[LabFinding]:
+    """Run experiments with progress output, and show each finding when it is done."""
+    bars = console.Bars(len(experiments)) if console.on_terminal() else None
+    done: list[LabFinding] = []
+    try:
+        with closing(engine.findings(experiments, jobs=jobs, watch=bars.show if bars else _nobody)) as found:
+            for finding in found:
+                done.append(finding)
+                if bars is None:
+                    show(finding)
+                    console.say(_line(finding))
+                else:
+                    bars.end(finding.id)
+                    with bars.aside():
+                        show(finding)
+                        console.finish()
+    except KeyboardInterrupt:
+        if bars:
+            bars.close()
+        console.say(f"stopped by you after {len(done)} of {len(experiments)} experiments")
+        raise click.exceptions.Exit(130) from None
+    finally:
+        if bars:
+            bars.close()
+    return done
+
+
+def _nobody(name: str, share: float, doing: str) -> None:
+    pass
+
+
+def _line(finding: LabFinding) -> str:
+    return f"{finding.id}: {told(tally([finding]))}, in {console.duration(finding.seconds)}"
+
+
+def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
+    """Check before minutes of work that the files can be written and the figures drawn."""
+    for path in files:
+        place = next((above for above in path.absolute().parents if above.exists()), None) if path else None
+        if place and not (place.is_dir() and os.access(place, os.W_OK)):
+            raise FieldmouseError(f"cannot write in `{place}`", "choose another place")
+    if draws:
+        plot.prepare()
+
+
+def draw(found: Sequence[LabFinding], directory: Path) -> None:
+    """Write each figure of the findings as .svg and .png."""
+    figures = [figure for finding in found for figure in finding.result.figures]
+    for figure in figures:
+        output_file.write(directory / f"{figure.name}.svg", plot.svg(figure), parents=True)
+        output_file.write(directory / f"{figure.name}.png", plot.png(figure))
+    console.say(f"drew {len(figures)} figure{'s' if len(figures) != 1 else ''} in `{directory}`")
+
+
+def judged(counts: Counter[Verdict]) -> int:
+    """Exit code: 1 if a number differs for an unknown reason, else 0."""
+    different = counts[Verdict.DIFFERENT]
+    if different:
+        console.say(f"{different} number{' differs' if different == 1 else 's differ'} for an unknown reason")
+        console.hint("look for `different` above; in a paper it may be a misprint, in our code a mistake")
+    return 1 if different else 0
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def interruptible(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `work` in a daemon thread and return or raise its result.
+
+    >>> interruptible(divmod, 7, 3)
+    (2, 1)
+    """
+    future: Future[T] = Future()
+
+    def compute() -> None:
+        try:
+            future.set_result(work(*args, **kwargs))
+        except BaseException as trouble:  # raised in the waiting thread
+            future.set_exception(trouble)
+
+    Thread(target=compute, daemon=True).start()
+    return future.result()

@@ -1,0 +1,132 @@
+"""Model files of the command line, and tables of the measures of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fieldmouse.cli import console
+from fieldmouse.errors import UsageError
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing.model.measures import Measures, cost
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model_file import AskedModel, read_model
+from fieldmouse.queueing.simulate import Simulated
+
+SHOWN = {
+    "lambda": ("rate", "pages brought in a unit of time"),
+    "P_loss": ("loss", "of them find no room"),
+    "P_obs": ("obs", "of them grow obsolete while they wait"),
+    "P_success": ("success", "of them are served"),
+    "P_star": ("star", "of the time the indexer starves"),
+    "N_act": ("robots", "robots at work, on average"),
+    "V1": ("sojourn_served", "time in the system of a page that is served"),
+    "V2": ("sojourn_obsolete", "time in the buffer of a page that grows obsolete"),
+}
+"""The paper's symbol, our name, and what it means."""
+
+
+def read(source: Path) -> AskedModel:
+    """Read the model from a file, or from stdin for `-`."""
+    try:
+        written = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+    except OSError as trouble:
+        raise UsageError(f"cannot read `{source}`: {trouble.strerror}", "check the name") from None
+    if not written.strip():
+        raise UsageError(f"`{source}` is empty", "docs/model.md shows what a model looks like")
+    try:
+        decoded = msgspec.json.decode(written)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise UsageError(
+            f"`{source}` is no JSON: {trouble}", "docs/model.md shows what a model looks like"
+        ) from None
+    return read_model(decoded)
+
+
+def rule_of(asked: AskedModel) -> Thresholds:
+    """Rule of the file; a model with one mode needs none."""
+    if asked.rule is not None:
+        return Thresholds(*asked.rule)
+    if len(asked.model.modes) == 1:
+        return Thresholds(tuple(asked.model.modes))
+    raise UsageError(
+        "the model has several modes and no `rule` that says which works when",
+        'add `"rule": {"robots": [3, 1], "limits": [2]}`, or let `fieldmouse model optimise` find the best',
+    )
+
+
+def in_miniature(model: Model) -> Model:
+    """Same model with room for two pages: solved first, so that loading the kernels is not timed."""
+    return dataclasses.replace(model, capacity=min(2, model.capacity))
+
+
+def row(found: Measures, weights: Cost) -> dict[str, Any]:
+    """Measures by the paper's symbols; a simulation adds 95 % intervals."""
+    told: dict[str, Any] = {symbol: getattr(found, name) for symbol, (name, _) in SHOWN.items()}
+    told |= {"J": cost(found, weights), "method": found.method}
+    if isinstance(found, Simulated):
+        widths = {symbol: found.half_width(name) for symbol, (name, _) in SHOWN.items()}
+        widths["J"] = found.cost_half_width(weights)
+        told["intervals"] = {
+            symbol: None if told[symbol] is None else [told[symbol] - width, told[symbol] + width]
+            for symbol, width in widths.items()
+        }
+    return told
+
+
+def distributions(found: Measures) -> dict[str, Any]:
+    """Shares of time by buffer level and by number of fetch workers."""
+    return {
+        "levels": found.levels.tolist(),
+        "robots_distribution": {str(robots): share for robots, share in found.robots_distribution.items()},
+    }
+
+
+def in_words(rule: Thresholds) -> str:
+    """
+    >>> in_words(Thresholds((4, 2, 1), (0, 3)))
+    '4 robots up to level 0, 2 up to level 3, then 1'
+    >>> in_words(Thresholds((1,)))
+    '1 robot at every level'
+    """
+    first = f"{rule.robots[0]} {'robot' if rule.robots[0] == 1 else 'robots'}"
+    if not rule.limits:
+        return f"{first} at every level"
+    parts = [first, *map(str, rule.robots[1:])]
+    told = [f"{robots} up to level {limit}" for robots, limit in zip(parts, rule.limits, strict=False)]
+    return f"{', '.join(told)}, then {parts[-1]}"
+
+
+def show(model: Model, rule: Thresholds, found: Measures, weights: Cost) -> None:
+    """Print the measures: value, interval, meaning."""
+    modes = ", ".join(map(str, model.modes))
+    console.say(f"room for {model.capacity} pages, modes {modes}; {in_words(rule)}; method {found.method}")
+    told = row(found, weights)
+    told_intervals = told.get("intervals", {})
+    meanings = {symbol: text for symbol, (_, text) in SHOWN.items()} | {"J": "cost in a unit of time"}
+    table = [
+        (symbol, digits(told[symbol]), _spread(told_intervals.get(symbol)), text)
+        for symbol, text in meanings.items()
+    ]
+    for line in console.columns(table):
+        console.data(line)
+
+
+def digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def bars(shares: Sequence[float]) -> Iterator[tuple[str, str, str]]:
+    """Bar chart of the shares of time by level, up to the last share of at least 0.0001."""
+    last = max(i for i, share in enumerate(shares) if share >= 1e-4)
+    for level, share in enumerate(shares[: last + 1]):
+        yield f"level {level}", f"{share:.4f}", "#" * round(60 * share)
+
+
+def _spread(interval: Sequence[float] | None) -> str:
+    return f"± {(interval[1] - interval[0]) / 2:.2g}" if interval else ""

@@ -1,0 +1,141 @@
+"""`fieldmouse model fit`: a model fitted to the recorded buffer of a crawl, with its goodness of fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from fieldmouse.cli import console, options, output_file
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.queueing.fit.phase_type_fit import Method
+
+if TYPE_CHECKING:
+    from fieldmouse.queueing.fit.goodness import Goodness
+
+
+METHODS = click.Choice(get_args(Method))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse model fit atlas
+  fieldmouse model fit atlas --modes 1,4,16 --to atlas.json --plot atlas.svg"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout."
+)
+@click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
+@options.modes("Fit only these numbers of fetch workers; default: all observed.")
+@click.option(
+    "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
+)
+@click.option("--gap", metavar="SECONDS", type=click.FloatRange(0), help="Pages this close are one batch.")
+@click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Longer intervals are left out.")
+@click.option(
+    "--service", type=METHODS, default="auto", show_default=True, help="How service times are fitted."
+)
+@click.option("--lifetime", type=METHODS, default="auto", show_default=True, help="How lifetimes are fitted.")
+@click.option(
+    "--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a time."
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(0),
+    default=99,
+    show_default=True,
+    help="Samples drawn to judge a distance.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draws.")
+@options.as_json
+def command(
+    directory: Path, target: str | None, plot: str | None, modes: tuple[int, ...] | None,
+    capacity: int | None, gap: float | None, pause: float | None, service: Method, lifetime: Method,
+    phases: int, draws: int, seed: int, as_json: bool,
+) -> int:  # fmt: skip
+    """Fit a model to the pages that entered the buffer of the crawl in DIRECTORY.
+
+    Arrivals are fitted for each number of fetch workers, then service times and
+    lifetimes. For each part the report has the distance between fit and data, and the
+    probability of such a distance by chance. The command may run while the crawl runs.
+    """
+    from fieldmouse.reader.crawl_reader import ReadingRoom
+
+    room = ReadingRoom(directory)
+    asked = room.settings()
+    _check_plot(plot)
+    for name, seconds in (("gap", gap), ("pause", pause)):
+        if seconds is not None and math.isnan(seconds):
+            raise UsageError(f"`--{name} nan` is no time", "give seconds, 0 or more")
+
+    import numpy as np
+
+    from fieldmouse.control.governor import cost_of
+    from fieldmouse.control.rule_choice import trace_of
+    from fieldmouse.queueing.fit.fit import fit
+    from fieldmouse.queueing.model.model_file import AskedModel, write_model
+
+    rows = room.trace()
+    if not len(rows):
+        raise FieldmouseError(
+            f"`{directory}` has no trace of its pages", "crawl with `control.trace` above 0, then fit"
+        )
+    fitted = fit(
+        trace_of(rows), capacity or asked.buffer.pages, modes=modes, gap=gap, pause=pause, service=service,
+        lifetime=lifetime, phases=phases, draws=draws, rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    model = write_model(AskedModel(fitted.model, cost_of(asked), None, "auto"))
+    if target and target != "-":
+        output_file.write(Path(target), json.dumps(model, indent=1).encode() + b"\n")
+    if plot:
+        _draw(fitted.report, Path(plot), str(directory))
+    if as_json:
+        console.json({"model": model, "report": fitted.report.to_row()})
+    elif target == "-":
+        console.json(model)
+    else:
+        _show(fitted.report)
+    if target and target != "-":
+        console.say(f"wrote the model to `{target}`")
+        console.hint(f"find its best limits with `fieldmouse model optimise {target}`")
+    return 0
+
+
+def _show(report: Goodness) -> None:
+    table: list[tuple[str, ...]] = [
+        ("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law"),
+    ]
+    for part in report.parts:
+        mark = "" if part.played else "<= "
+        table.append(
+            (
+                part.name, console.number(part.sample), f"{part.data.mean:.4g}", f"{part.fit.mean:.4g}",
+                f"{part.data.scv:.3g}", f"{part.fit.scv:.3g}", f"{part.distance:.3f}",
+                "-" if part.chance is None else f"{mark}{part.chance:.2g}", part.law,
+            )
+        )  # fmt: skip
+    for line in console.columns(table, right=range(1, 8)):
+        console.data(line)
+    for sentence in report.sentences():
+        console.say(sentence)
+
+
+def _check_plot(plot: str | None) -> None:
+    if plot and not plot.endswith((".svg", ".png")):
+        raise UsageError(f"`--plot {plot}` is neither .svg nor .png", "name it atlas.svg, for example")
+
+
+def _draw(report: Goodness, path: Path, name: str) -> None:
+    from fieldmouse_lab import plot
+    from fieldmouse_lab.extras import extras
+    from fieldmouse_lab.plot import fit_figure
+
+    with extras():
+        figure = fit_figure(report, path.stem, f"`{name}` and its model")
+        output_file.write(path, plot.png(figure) if path.suffix == ".png" else plot.svg(figure))
+    console.say(f"drew data and fit into `{path}`")

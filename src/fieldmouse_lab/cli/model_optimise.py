@@ -1,0 +1,167 @@
+"""`fieldmouse model optimise`: the rule with the lowest cost, or the best within bounds."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fieldmouse.cli import console, options
+from fieldmouse.errors import UsageError
+from fieldmouse_lab.cli.bench import interruptible
+
+if TYPE_CHECKING:
+    from fieldmouse.queueing.model.model import Cost, Model
+    from fieldmouse.queueing.model.model_file import AskedModel
+    from fieldmouse.queueing.optimise.optimum import Optimum
+
+
+EVENTS = 300_000
+"""Events of each simulation of a search."""
+
+SYMBOLS = {
+    "P_loss": "loss",
+    "P_obs": "obs",
+    "P_star": "star",
+    "N_act": "robots",
+    "V": "sojourn",
+    "V1": "sojourn_served",
+}
+"""Measures that can be minimised or bounded, by the paper's symbols."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse model optimise examples/thresholds.json
+  fieldmouse model optimise examples/inria.json --modes 1,4 --json
+  fieldmouse model optimise examples/thresholds.json --least P_star --at-most P_loss=0.2"""
+)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@options.modes("Consider only these numbers of fetch workers.")
+@click.option("--least", type=click.Choice(list(SYMBOLS)), help="Make this least, instead of the cost.")
+@click.option(
+    "--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound."
+)
+@click.option(
+    "--events",
+    type=click.IntRange(1000, 10**9),
+    default=EVENTS,
+    show_default=True,
+    help="Length of each simulation.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the simulations.")
+@options.as_json
+def command(
+    file: Path,
+    modes: tuple[int, ...] | None,
+    least: str | None,
+    at_most: tuple[str, ...],
+    events: int,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Find the rule with the lowest cost for the model in FILE; `-` reads from stdin.
+
+    Every subset of the modes and all limits are tried, and the best rule of each subset
+    is printed. For a model with the method "simulate", local search by simulations is
+    used instead. With --least one measure is minimised instead of the cost, within the
+    bounds of --at-most, and the price of each bound is printed.
+    """
+    from fieldmouse.policy.thresholds import Thresholds
+    from fieldmouse_lab.cli import model_files
+
+    asked = model_files.read(file)
+    chosen = list(modes) if modes is not None else None
+    if at_most and least is None:
+        raise UsageError(
+            "`--at-most` is a bound for `--least`, which is not given", "add `--least P_star`, say"
+        )
+    if least is not None:
+        return _within_bounds(asked, least, _bounds(at_most), chosen, as_json)
+    if not any((asked.cost.loss, asked.cost.obs, asked.cost.sojourn, asked.cost.robots, asked.cost.star)):
+        raise UsageError(
+            "the model has no `cost`, so that every rule is as good as any other",
+            'add `"cost": {"loss": 5, "obs": 10, "sojourn": 2, "robots": 20, "star": 300}`, say',
+        )
+
+    def answer(model: Model, cost: Cost, length: int) -> Optimum:
+        from fieldmouse.queueing.optimise.optimum import descend, optimise
+
+        if asked.method == "simulate":
+            return interruptible(descend, model, cost, length, seed, chosen)
+        return interruptible(optimise, model, cost, chosen)
+
+    answer(model_files.in_miniature(asked.model), asked.cost, 1000)
+    began = time.perf_counter()
+    best = answer(asked.model, asked.cost, events)
+    seconds = time.perf_counter() - began
+    if as_json:
+        console.json(
+            {
+                **model_files.row(best.measures, asked.cost),
+                "robots": best.robots,
+                "limits": best.limits,
+                "J": best.J,
+                "subsets": [{"robots": one.robots, "limits": one.limits, "J": one.J} for one in best.subsets],
+                "exhaustive": best.exhaustive,
+                "seconds": seconds,
+            }
+        )
+        return 0
+    rule = Thresholds(best.robots, best.limits)
+    model_files.show(asked.model, rule, best.measures, asked.cost)
+    console.data()
+    table = [
+        (f"{one.J:.6g}", model_files.in_words(Thresholds(one.robots, one.limits))) for one in best.subsets
+    ]
+    for line in console.columns([("J", "best rule of each subset of modes"), *table]):
+        console.data(line)
+    tried = "" if best.exhaustive else ", too few to be sure"
+    console.say(f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.in_words(rule)}")
+    return 0
+
+
+def _within_bounds(
+    asked: AskedModel, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
+) -> int:
+    from fieldmouse.policy.thresholds import Thresholds
+    from fieldmouse.queueing.optimise import optimum
+    from fieldmouse.queueing.optimise.landscape import landscape
+    from fieldmouse_lab.cli import model_files
+
+    began = time.perf_counter()
+    ground = interruptible(landscape, asked.model, modes)
+    found = optimum.least(ground, SYMBOLS[least], {SYMBOLS[name]: bound for name, bound in at_most.items()})
+    seconds = time.perf_counter() - began
+    multipliers = {name: found.multipliers[SYMBOLS[name]] for name in at_most}
+    if as_json:
+        told: dict[str, Any] = model_files.row(found.measures, asked.cost)
+        told |= {"robots": found.robots, "limits": found.limits, "least": least, "value": found.value}
+        console.json({**told, "floor": found.floor, "multipliers": multipliers, "seconds": seconds})
+        return 0
+    rule = Thresholds(found.robots, found.limits)
+    model_files.show(asked.model, rule, found.measures, asked.cost)
+    console.data()
+    console.data(f"the rule with least {least}: {model_files.in_words(rule)}")
+    for name, price in multipliers.items():
+        console.say(f"{least} falls by {price:.4g} for each 1 that the bound on {name} is loosened")
+    return 0
+
+
+def _bounds(words: tuple[str, ...]) -> dict[str, float]:
+    bounds = {}
+    for word in words:
+        name, _, bound = word.partition("=")
+        try:
+            bounds[name] = float(bound)
+            if math.isnan(bounds[name]):
+                raise ValueError
+        except ValueError:
+            raise UsageError(f"`--at-most {word}` has no bound", "write it as --at-most P_loss=0.2") from None
+        if name not in SYMBOLS:
+            raise UsageError(f"`--at-most {word}` names no measure", f"there are {', '.join(SYMBOLS)}")
+    return bounds

@@ -1,0 +1,75 @@
+"""`fieldmouse model solve`: measures of a model under its rule."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from fieldmouse.cli import console, options
+from fieldmouse_lab.cli.bench import interruptible
+
+EVENTS = 3_000_000
+"""Default length of a simulation; it takes a second or less."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse model solve examples/thresholds.json
+  fieldmouse model solve examples/inria.json --method simulate --events 10000000 --json"""
+)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "ordered", "banded", "simulate"]),
+    help="Instead of the method that the file names.",
+)
+@click.option(
+    "--events",
+    type=click.IntRange(1000, 10**9),
+    default=EVENTS,
+    show_default=True,
+    help="Length of a simulation.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of a simulation.")
+@click.option("--levels", is_flag=True, help="Also show the share of time at each buffer level.")
+@options.as_json
+def command(file: Path, method: str | None, events: int, seed: int, levels: bool, as_json: bool) -> int:
+    """Compute the measures of the model in FILE under its rule; `-` reads from stdin.
+
+    The measures are those of the paper: pages fetched, dropped, obsolete and served,
+    starvation, active fetch workers, time in the system, and the cost J. The method is
+    exact where possible; `--method simulate` simulates, with 95 % intervals.
+    """
+    import numpy as np
+
+    from fieldmouse.queueing.model.measures import Measures
+    from fieldmouse.queueing.model.model import Method, Model
+    from fieldmouse.queueing.simulate import STRETCHES, simulate
+    from fieldmouse.queueing.solve.solve import solve
+    from fieldmouse_lab.cli import model_files
+
+    asked = model_files.read(file)
+    rule = model_files.rule_of(asked)
+    how: Method = method or asked.method  # type: ignore[assignment]
+
+    def answer(model: Model, length: int) -> Measures:
+        if how == "simulate":
+            return interruptible(simulate, model, rule, length, np.random.default_rng(seed))
+        return interruptible(solve, model, rule, how)
+
+    answer(model_files.in_miniature(asked.model), STRETCHES)
+    began = time.perf_counter()
+    found = answer(asked.model, events)
+    seconds = time.perf_counter() - began
+    if as_json:
+        more = model_files.distributions(found) if levels else {}
+        console.json({**model_files.row(found, asked.cost), "seconds": seconds, **more})
+        return 0
+    model_files.show(asked.model, rule, found, asked.cost)
+    if levels:
+        for line in console.columns(model_files.bars(found.levels.tolist())):
+            console.data(line)
+    return 0

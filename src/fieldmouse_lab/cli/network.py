@@ -1,0 +1,174 @@
+"""`fieldmouse lab network`: one simulated network of agents, compared with the best possible."""
+
+from __future__ import annotations
+
+import time
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fieldmouse.cli import console, options
+from fieldmouse.errors import UsageError
+from fieldmouse_lab.cli.bench import interruptible
+
+if TYPE_CHECKING:
+    from fieldmouse_lab.network.play import NetworkFigures, NetworkSetting
+
+
+_POLICIES = ("kalman", "hash", "ipmicra", "shortest-delay", "two-choices", "priced")
+_MOST_PAIRS = 20_000_000  # hosts times agents: 80 bytes of memory each
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
+_SHOCKS = ("none", "slow", "die", "join", "drift")
+_SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0, "drift": 100.0}
+"""Seconds below which there is nothing to measure: shocks come at 20,000."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab network --policy priced
+  fieldmouse lab network --environment large --policy kalman --sigma-tr 1 --sigma-ob 20
+  fieldmouse lab network --policy hash --shock die --json
+  fieldmouse lab network --hosts 10000 --agents 100"""
+)
+@click.option(
+    "--environment", type=click.Choice(["small", "large"]), default="small", show_default=True,
+    help="The thesis's 100 hosts, or 1,000.",
+)  # fmt: skip
+@click.option("--hosts", type=int, metavar="N", help="Use N hosts instead, a multiple of 100.")
+@click.option(
+    "--policy", type=click.Choice(_POLICIES), default="priced", show_default=True,
+    help="Who decides which agent visits a host next.",
+)  # fmt: skip
+@click.option(
+    "--reading", type=click.Choice(["literal", "calibrated"]), default="literal", show_default=True,
+    help="Round trips as printed, or as the printed figures need them.",
+)  # fmt: skip
+@click.option(
+    "--sigma-tr", type=float, default=0.1, show_default=True, metavar="S", help="kalman: transition noise."
+)
+@click.option(
+    "--sigma-ob", type=float, default=2.0, show_default=True, metavar="S", help="kalman: observation noise."
+)
+@click.option("--seconds", type=float, default=150_000.0, show_default=True, help="Simulated time.")
+@click.option("--agents", type=int, default=4, show_default=True, metavar="N", help="Agents of the network.")
+@click.option(
+    "--shock", type=click.Choice(_SHOCKS), default="none", show_default=True,
+    help="Agent 4 becomes slow or dies, a fifth joins, or round trips drift.",
+)  # fmt: skip
+@click.option(
+    "--transfer", type=float, default=0.0, metavar="S", help="Seconds that a host is on its way to another."
+)
+@click.option("--delay", type=float, default=0.0, metavar="S", help="Seconds between two visits of a host.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
+@options.as_json
+def command(as_json: bool, seed: int, **given: Any) -> int:
+    """Simulate a network of agents on the thesis's web, in virtual time.
+
+    An agent visits one host at a time and then chooses the agent of the next visit. The
+    results are means over the last half of the time; under a shock, over its duration.
+    The limit is the throughput of the best division of equal visits over the agents.
+    The harmonic throughput is the number of hosts over the mean time between two visits
+    of a host: visiting fast hosts more often does not raise it.
+    """
+    setting = _setting(given)
+    if seed < 0:
+        raise UsageError(f"`--seed {seed}` is negative", "give 0 or more")
+
+    from fieldmouse_lab.extras import extras
+    from fieldmouse_lab.network.play import run
+
+    with extras():
+        _compile(setting)
+        started = time.perf_counter()
+        figures = interruptible(run, setting, seed)
+        seconds = time.perf_counter() - started
+    if as_json:
+        console.json(_found(figures) | {"seconds": round(seconds, 4)})
+        return 0
+    for line in console.columns(_lines(figures)):
+        console.data(line)
+    console.say(f"{setting.seconds:,.0f} simulated seconds in {console.duration(seconds)}")
+    return 0
+
+
+def _compile(setting: NetworkSetting) -> None:
+    """Compile the simulation before it is timed; the first time takes half a minute."""
+    from fieldmouse_lab.network.play import NetworkGame, ground_of
+
+    notice = Timer(_PATIENCE, console.say, ["loading the simulation; the first time it is compiled (once)"])
+    notice.daemon = True
+    notice.start()
+    try:
+        game = interruptible(NetworkGame, setting, ground_of(setting, 0), 0)
+        interruptible(game.advance, 1.0, measuring=True)
+    finally:
+        notice.cancel()
+
+
+def _setting(given: dict[str, Any]) -> NetworkSetting:
+    from fieldmouse_lab.network.environment import TripReading
+    from fieldmouse_lab.network.play import NetworkSetting, Shock
+
+    shortest = _SHORTEST[given["shock"]]
+    if not given["seconds"] >= shortest:
+        raise UsageError(
+            f"`--seconds {given['seconds']:g}` is too short to measure anything",
+            f"give {shortest:,.0f} or more",
+        )
+    fewest = 4 if given["shock"] in ("slow", "die") else 1
+    if not fewest <= given["agents"] <= 1000:
+        raise UsageError(
+            f"`--agents {given['agents']}` cannot be played"
+            + (f" with `--shock {given['shock']}`, which strikes agent 4" if fewest > 1 else ""),
+            f"give {fewest} to 1000",
+        )
+    hosts = given["hosts"]
+    if hosts is not None and (hosts < 100 or hosts % 100 or hosts * given["agents"] > _MOST_PAIRS):
+        most = _MOST_PAIRS // given["agents"] // 100 * 100
+        raise UsageError(
+            f"`--hosts {hosts}` cannot be played by {given['agents']} agents",
+            f"give a number of whole hundreds, {most:,} at most",
+        )
+    for name in ("sigma_ob", "sigma_tr", "transfer", "delay"):
+        least = 1e-6 if name == "sigma_ob" else 0.0
+        if not least <= given[name] < 1e6:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"`{option} {given[name]:g}` makes no sense", "give a number from 0 on")
+    return NetworkSetting(
+        policy=given["policy"],
+        times=hosts // 100 if hosts is not None else 10 if given["environment"] == "large" else 1,
+        agents=given["agents"],
+        reading=TripReading(given["reading"]),
+        seconds=given["seconds"],
+        shock=Shock(given["shock"]),
+        sigma_tr=given["sigma_tr"],
+        sigma_ob=given["sigma_ob"],
+        transfer=given["transfer"],
+        delay=given["delay"],
+    )
+
+
+def _found(figures: NetworkFigures) -> dict[str, Any]:
+    return {
+        "throughput": figures.throughput,
+        "harmonic_throughput": figures.harmonic_throughput,
+        "limit": figures.limit,
+        "fraction_of_limit": figures.fraction_of_limit,
+        "fairness": figures.fairness,
+        "jain": figures.jain,
+        "exchanges": figures.exchanges,
+        "moves_per_task": figures.moves_per_task,
+    }
+
+
+def _lines(figures: NetworkFigures) -> list[tuple[str, str]]:
+    return [
+        ("visits a second", f"{figures.throughput:.3f}"),
+        ("... when all hosts count alike", f"{figures.harmonic_throughput:.3f}"),
+        ("the best there could be", f"{figures.limit:.3f}, of which {figures.fraction_of_limit:.1%}"),
+        ("fairness (0 is equal)", f"{figures.fairness:,.2f} s"),
+        ("Jain's index (1 is equal)", f"{figures.jain:.3f}"),
+        ("hosts that changed agents", f"{figures.exchanges:,}, {figures.moves_per_task:.3f} a visit"),
+    ]

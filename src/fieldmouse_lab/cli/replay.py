@@ -1,0 +1,118 @@
+"""`fieldmouse lab replay`: a recorded crawl replayed with another policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import console, options, output_file
+from fieldmouse.config.toml_format import from_word
+from fieldmouse.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmouse_lab.replay import Played, Replay
+
+
+_ENDS = {
+    "full": "the record is full: it shows how the crawl began",
+    "": "the crawl was killed, or still runs: the record ends early",
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab replay atlas --plot atlas.svg
+  fieldmouse lab replay atlas --policy mice-and-elephants --set delta=2 --set own_queues=true"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--policy", "names", metavar="NAME", multiple=True, help="Policy to replay; default: all built-in ones."
+)
+@click.option(
+    "--set", "changes", metavar="KEY=VALUE", multiple=True, help="A parameter of the policy, such as delta=3."
+)
+@click.option(
+    "--run", "number", type=int, metavar="N", help="Which run of the crawl; the longest if not given."
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw hosts online and backlog over time, as .svg or .png.",
+)
+@options.as_json
+def command(
+    directory: Path,
+    names: tuple[str, ...],
+    changes: tuple[str, ...],
+    number: int | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Replay the record of the crawl in DIRECTORY with another policy, and compare.
+
+    URLs and fetch workers arrive as they were recorded. A worker visits the recorded
+    host if it is online, else the online host that has rested longest. So a replay
+    shows how a policy uses the front and the disk, not how many pages it would fetch.
+    """
+    parameters = {key: from_word(word) for key, word in options.changes(changes).items()}
+    if parameters and not names:
+        raise UsageError("`--set` needs to know whose parameters are meant", "name a policy with `--policy`")
+
+    if plot is not None and plot.suffix not in (".svg", ".png"):
+        raise UsageError(f"`{plot}` is neither .svg nor .png", "give the file one of these endings")
+
+    from fieldmouse_lab.replay import replay
+
+    found = replay(directory, names, parameters, number=number)
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        console.json(found)
+        return 0
+    _tell(directory, found)
+    return 0
+
+
+def _draw(found: Replay, path: Path) -> None:
+    from fieldmouse_lab import plot
+    from fieldmouse_lab.replay import figure
+
+    picture = figure(found)
+    output_file.write(path, plot.svg(picture) if path.suffix == ".svg" else plot.png(picture), parents=True)
+
+
+def _tell(directory: Path, found: Replay) -> None:
+    fare = found.recorded.fare
+    seconds = fare.course[-1].seconds if fare.course else 0.0
+    which = f", run {found.run} of {found.runs}" if found.runs > 1 else ""
+    console.say(
+        f"`{directory}`{which}: {console.number(fare.visits)} visits in {console.duration(seconds)},"
+        f" from {console.when(found.started_at)}"
+    )
+    if found.ended in _ENDS:
+        console.say(_ENDS[found.ended])
+    heads = ("policy", "hosts online", "of the front", "draws", "appends", "reads", "backlog", "elsewhere")
+    rows = [heads, _row(found.recorded, "as recorded"), *(_row(one) for one in found.played)]
+    for line in console.columns(rows, right=range(1, len(heads))):
+        console.data(line)
+
+
+def _row(one: Played, note: str = "") -> tuple[str, ...]:
+    fare = one.fare
+    said = ", ".join(f"{key} {value}" for key, value in one.parameters.items())
+    note = note or ("the same decisions" if one.same else "")
+    elsewhere = f"{one.elsewhere / max(1, fare.visits):.0%}" if one.elsewhere else "-"
+    return (
+        one.policy + (f" ({said})" if said else "") + (f": {note}" if note else ""),
+        f"{fare.hosts_online:,.1f}",
+        f"{fare.filled:.0%}",
+        console.number(fare.draws),
+        console.number(fare.appends),
+        console.number(fare.reads),
+        console.number(fare.backlog),
+        elsewhere,
+    )

@@ -1,0 +1,73 @@
+"""`fieldmouse lab report`: all findings on one HTML page."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from fieldmouse.cli import console, options, output_file
+from fieldmouse.errors import UsageError
+from fieldmouse_lab import catalogue, report
+from fieldmouse_lab import findings as book
+from fieldmouse_lab.cli import bench
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab report --to report.html
+  fieldmouse lab report urn --plots figures
+  fieldmouse lab run urn --keep urn.json
+  fieldmouse lab report --from urn.json"""
+)
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    default="lab-report.html",
+    show_default=True,
+    help="Where the page goes.",
+)
+@click.option(
+    "--from",
+    "kept",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="Run nothing, show the findings kept in FILE; may be given again.",
+)
+@bench.jobs
+@bench.plots
+@options.as_json
+def command(
+    names: tuple[str, ...], to: Path, kept: tuple[Path, ...], jobs: int, plots: Path | None, as_json: bool
+) -> int:
+    """Run experiments by NAME (default: all) and write one HTML page with their findings.
+
+    The page needs no other files. The exit code is 1 if a number differs for an unknown
+    reason.
+    """
+    if kept and names:
+        raise UsageError(
+            f"both `{names[0]}` and `--from {kept[0]}` say what to show",
+            "run experiments by name, or give only `--from`",
+        )
+    bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
+    found = [finding for path in kept for finding in book.read(path)]
+    if not kept:
+        found = bench.findings(catalogue.chosen(*names), jobs=jobs)
+    made = time.strftime("on %-d %B %Y at %H:%M UTC", time.gmtime())
+    output_file.write(to, report.page(found, made=made).encode(), parents=True)
+    console.say(f"wrote {len(found)} experiments to `{to}`")
+    if plots is not None:
+        bench.draw(found, plots)
+    counts = book.tally(found)
+    if as_json:
+        verdicts = {verdict.value: counts[verdict] for verdict in catalogue.Verdict}
+        console.json({"to": str(to), "experiments": [finding.id for finding in found], "verdicts": verdicts})
+    else:
+        console.say(book.told(counts))
+    return bench.judged(counts)

@@ -1,0 +1,148 @@
+"""`fieldmouse lab run` and `lab list`: experiments, each number beside the printed one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+
+import click
+
+from fieldmouse.cli import console, options, output_file
+from fieldmouse_lab import catalogue, grid
+from fieldmouse_lab import findings as book
+from fieldmouse_lab import grid as digits
+from fieldmouse_lab.catalogue import Row, Verdict
+from fieldmouse_lab.cli import bench
+from fieldmouse_lab.findings import LabFinding
+
+WIDTH = 100
+"""Columns that sentences are folded to."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab run urn
+  fieldmouse lab run all --keep findings.json --plots figures"""
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@bench.jobs
+@bench.plots
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep all findings for `fieldmouse lab report --from FILE`.",
+)
+@options.as_json
+def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
+    """Run experiments by NAME: an id, a group, or `all`.
+
+    Each number is shown as printed, as computed by us, and with a verdict: same,
+    misprint (the paper contradicts itself), outlier (one run of chance), open (it lies
+    between readings of what the paper leaves out), different, or new (nothing was
+    printed). A spread is the standard deviation over seeds.
+
+    The exit code is 1 if a number differs for an unknown reason.
+    """
+    bench.prepare(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
+    chosen = catalogue.chosen(*names)
+    found = bench.findings(chosen, jobs=jobs) if as_json else bench.findings(chosen, jobs=jobs, show=_show)
+    if keep is not None:
+        output_file.write(keep, book.write(found), parents=True)
+        console.say(f"kept the findings in `{keep}`")
+    if plots is not None:
+        bench.draw(found, plots)
+    counts = book.tally(found)
+    if as_json:
+        alone = len(found) == 1 and names == (found[0].id,)
+        console.json(book.plain(found[0]) if alone else book.plain_together(" ".join(names), found))
+    elif len(found) > 1:
+        console.data(book.told(counts))
+    return bench.judged(counts)
+
+
+def _show(finding: LabFinding) -> None:
+    """Print the tables of one experiment, its notes and its remarks."""
+    console.data(f"{finding.id}: {finding.title}")
+    for block in grid.blocks(finding.result.rows):
+        console.data()
+        for line in _table(block):
+            console.data(f"  {line}".rstrip())
+    noted = [f"{row.label}: {row.note}" for row in finding.result.rows if row.note]
+    for said in (noted, finding.result.remarks):
+        if said:
+            console.data()
+        for sentence in said:
+            for line in wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    "):
+                console.data(line)
+    figures = ", ".join(figure.name for figure in finding.result.figures)
+    if figures:
+        console.data()
+        console.data(f"  drawn by --plots: {figures}")
+    if finding.result.rows:
+        console.data()
+        console.data(f"  {book.told(book.tally([finding]))}")
+    console.data()
+
+
+def _table(block: grid.Block) -> list[str]:
+    """A grid that the terminal would fold is easier to read as a list."""
+    if isinstance(block, grid.Grid):
+        laid = _grid(block)
+        return laid if max(map(len, laid)) + 2 <= console.width() else _list(tuple(block.cells.values()))
+    return _list(block)
+
+
+def _list(rows: tuple[Row, ...]) -> list[str]:
+    table = [("", "printed", "ours", "spread", "verdict")]
+    table += [
+        (row.label, digits.printed(row), digits.ours(row), digits.spread(row), row.verdict.value)
+        for row in rows
+    ]
+    return console.columns(table, right={1, 2, 3})
+
+
+def _grid(laid: grid.Grid) -> list[str]:
+    """Ours, the spread, the printed number in brackets, and the verdict where it is not "same"."""
+    table = [
+        (laid.down, *laid.columns),
+        *((key, *(_cell(laid.cells.get((key, column))) for column in laid.columns)) for key in laid.rows),
+    ]
+    title = [text for text in (laid.common, laid.across and f"across: {laid.across}") if text]
+    return [*title, *console.columns(table, right=set(range(len(table[0]))))]
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    spread = digits.spread(row)
+    printed = "" if row.printed is None else f" ({digits.printed(row)})"
+    word = "" if row.verdict in (Verdict.SAME, Verdict.NEW) else f"{row.verdict.value} "
+    return word + digits.ours(row) + (f"±{spread}" if spread else "") + printed
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab list
+  fieldmouse lab list --json
+
+Run one, or a whole group, with `fieldmouse lab run NAME`."""
+)
+@options.as_json
+def list_experiments(as_json: bool) -> int:
+    """List the experiments, by group."""
+    from fieldmouse_lab import catalogue
+
+    known = catalogue.chosen()
+    if as_json:
+        console.json([{"id": one.id, "group": one.group, "title": one.title} for one in known])
+        return 0
+    width = max(len(one.id) for one in known)
+    for group in dict.fromkeys(one.group for one in known):
+        console.data(group)
+        for one in known:
+            if one.group == group:
+                console.data(f"  {one.id:<{width}}  {one.title}")
+    return 0

@@ -1,0 +1,329 @@
+"""`fieldmouse lab urn` and `lab exact`: urn games, played and computed, and the options of their source."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fieldmouse.cli import console, options
+from fieldmouse.errors import UsageError
+from fieldmouse_lab.cli.bench import interruptible
+
+if TYPE_CHECKING:
+    from fieldmouse_lab.urn.game import Game, Outcome
+    from fieldmouse_lab.urn.sources import Source
+    from fieldmouse_lab.urn.strategies import Strategy
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NAMES = ("uniform", "exponential", "normal", "poisson", "power", "empirical")
+
+
+def source_options(command: F) -> F:
+    """Add the options for the number of hosts and their probabilities."""
+    for option in reversed(
+        [
+            click.option(
+                "--source", type=click.Choice(NAMES), default="power", show_default=True,
+                help="How probable each host is.",
+            ),
+            click.option(
+                "--hosts", type=int, default=100_000, show_default=True, metavar="C", help="How many hosts."
+            ),
+            click.option(
+                "--gamma", type=float, default=0.9, show_default=True, metavar="G",
+                help="power: host i in proportion to i^-G.",
+            ),
+            click.option(
+                "--mean", type=float, metavar="M",
+                help="exponential, normal, poisson: the mean; a tenth of C if not given.",
+            ),
+            click.option(
+                "--deviation", type=float, metavar="S", help="normal: a tenth of the mean if not given."
+            ),
+            click.option(
+                "--crawl", type=click.Path(path_type=Path), metavar="DIR",
+                help="empirical: the URLs of each host of the crawl in DIR.",
+            ),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> Source:
+    """Source that the options describe."""
+    from fieldmouse_lab import urn
+
+    hosts, name = given["hosts"], given["source"]
+    mean = hosts / 10 if given["mean"] is None else given["mean"]
+    if (name == "empirical") != (given["crawl"] is not None):
+        raise UsageError(
+            "`--source empirical` and `--crawl DIR` need each other",
+            "write `--source empirical --crawl DIR`, or leave both out",
+        )
+    match name:
+        case "uniform":
+            found = urn.uniform(hosts)
+        case "exponential":
+            found = urn.exponential(hosts, mean)
+        case "normal":
+            deviation = given["deviation"]
+            if deviation is None and not mean > 0.0:
+                raise UsageError(
+                    f"a mean of {mean:g} leaves no deviation to choose",
+                    "give a mean above 0, or `--deviation`",
+                )
+            found = urn.normal(hosts, mean, mean / 10 if deviation is None else deviation)
+        case "poisson":
+            found = urn.poisson(hosts, mean)
+        case "power":
+            found = urn.power(hosts, given["gamma"])
+        case _:
+            from fieldmouse_lab.urn.sources import counts
+
+            found = urn.empirical(list(counts(given["crawl"]).values()))
+    found = urn.ending(found, balls) if balls else found
+    return replace(found, permute_every=permute_every) if permute_every else found
+
+
+MAY_NOT_APPLY = ("delta", "trigger", "stop_search", "queues")
+"""Options that some strategies do not have; the command then prints a note and ignores them."""
+
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab urn --gamma 1.3 --strategy alg12 --delta 2
+  fieldmouse lab urn --gamma 0.9 --strategy index --permute-every 20000 --json
+  fieldmouse lab urn --source empirical --crawl atlas --capacity 50 --set draws=8"""
+)
+@source_options
+@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
+@click.option("--steps", type=int, default=200_000, show_default=True, metavar="T", help="Steps to play.")
+@click.option(
+    "--strategy", "name", default="index", show_default=True, metavar="NAME",
+    help="none, alg1 to alg12, alg12-adapted, or any policy of the crawler.",
+)  # fmt: skip
+@click.option("--delta", type=int, metavar="N", help="alg11, alg12: more of a host make it an elephant. [5]")
+@click.option(
+    "--trigger", type=click.Choice(["exceeds", "reaches"]),
+    help="alg11, alg12: whether delta must be passed or reached. [exceeds]",
+)  # fmt: skip
+@click.option(
+    "--stop-search",
+    type=click.IntRange(0),
+    metavar="T",
+    help="alg11, alg12: name no elephant after step T.",
+)
+@click.option(
+    "--queues", type=click.Choice(["per-host", "one"]),
+    help="alg11, alg12: queues offline. [alg11: per-host, alg12: one]",
+)  # fmt: skip
+@click.option(
+    "--permute-every", type=int, default=0, metavar="N",
+    help="Deal the probabilities anew to the hosts every N steps.",
+)  # fmt: skip
+@click.option("--balls", type=int, default=0, metavar="N", help="The hosts end: N balls in all.")
+@click.option(
+    "--initial", type=click.Choice(["strategy", "neutral"]),
+    help="How the first K balls are placed. [alg1 to alg10: neutral]",
+)  # fmt: skip
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
+@options.as_json
+def command(as_json: bool, **given: Any) -> int:
+    """Play the urn game: K places online, T steps, one strategy.
+
+    URLs are balls and hosts are colours. Each step takes a ball of one of the hosts
+    online, each host with the same chance; the strategy brings another, from the
+    source or from offline. The more different hosts are online, the better.
+
+    Hosts online are a mean over the last half of the game, rates over all of it.
+    """
+    if given["seed"] < 0:
+        raise UsageError(f"`--seed {given['seed']}` is negative", "give 0 or more")
+    if given["balls"] < 0:
+        raise UsageError(
+            f"a source of {given['balls']} balls has nothing to give", "give `--balls` 1 or more"
+        )
+    drawn = source(given, given["permute_every"], given["balls"])
+
+    from fieldmouse_lab import urn
+    from fieldmouse_lab.urn import exact
+
+    chosen = _strategy(given)
+    game = urn.Game(drawn, given["capacity"], given["steps"], chosen, initial=given["initial"])
+    _compile(game)
+    started = time.perf_counter()
+    outcome = interruptible(urn.play, game, given["seed"])
+    seconds = time.perf_counter() - started
+    # The bound is about a source that stays as it is.
+    steady = not (drawn.permute_every or drawn.finite)
+    fewest = exact.fewest_draws(drawn.p, game.capacity) if steady else math.inf
+    found = _found(game, outcome)
+    found["fewest_draws_per_step"] = fewest if math.isfinite(fewest) else None
+    found["seconds"] = round(seconds, 4)
+    if as_json:
+        console.json(found)
+        return 0
+    _show(game, outcome, found)
+    return 0
+
+
+def _strategy(given: Mapping[str, Any]) -> Strategy:
+    from fieldmouse_lab import urn
+    from fieldmouse_lab.urn.strategies import options_of
+
+    name = given["name"]
+    known = options_of(name)
+    wishes: dict[str, Any] = {}
+    for option in MAY_NOT_APPLY:
+        if given[option] is None:
+            continue
+        if option in known:
+            wishes[option] = given[option]
+        else:
+            console.say(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
+    for key, word in options.changes(given["changes"]).items():
+        wishes[key] = _value(key, word, known)
+    return urn.strategy(name, **wishes)
+
+
+def _value(key: str, value: str, known: Mapping[str, Any]) -> Any:
+    """Parse `value` as the type of its default; a parameter without a default is a number."""
+    usual = known.get(key)
+    if isinstance(usual, bool):
+        if value not in ("true", "false"):
+            raise UsageError(f"`--set {key}={value}` is neither true nor false", f"write `--set {key}=true`")
+        return value == "true"
+    if isinstance(usual, str):
+        return value
+    kind = int if isinstance(usual, int) else float
+    try:
+        return kind(value)
+    except ValueError:
+        wanted = "whole number" if kind is int else "number"
+        raise UsageError(f"`--set {key}={value}` is no {wanted}", f"write it as `--set {key}=2`") from None
+
+
+def _compile(game: Game) -> None:
+    """Load or compile the game before it is timed; print a note if that takes long."""
+    from fieldmouse.jit import COMPILED
+    from fieldmouse_lab.urn.play import play
+
+    if not COMPILED:
+        console.say("numba is not installed, so the game is played a hundred times as slowly")
+        console.hint("`pip install 'fieldmouse[lab]'`")
+        return
+    notice = Timer(_PATIENCE, console.say, ["loading the game; the first time it is compiled (once)"])
+    notice.daemon = True
+    notice.start()
+    try:
+        play(game.first_step(), 0)
+    finally:
+        notice.cancel()
+
+
+def _found(game: Game, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "source": game.source.name,
+        "hosts": game.source.hosts,
+        "capacity": game.capacity,
+        "strategy": game.strategy.name,
+        "steps": outcome.steps,
+        "end": outcome.end.value,
+        "distinct_mean": outcome.distinct_mean,
+        "distinct_fraction": outcome.distinct_mean / game.capacity,
+        "elephants": int(outcome.elephants[-1]),
+        "draws_per_step": outcome.per_step_in_all(outcome.draws),
+        "appends_per_step": outcome.per_step_in_all(outcome.appends),
+        "reads_per_step": outcome.per_step_in_all(outcome.reads),
+        "head_moves_per_step": outcome.per_step_in_all(outcome.moves),
+        "backlog": int(outcome.backlog[-1]),
+        "hosts_waiting": int(outcome.waiting[-1]),
+    }
+
+
+def _show(game: Game, outcome: Outcome, found: Mapping[str, Any]) -> None:
+    from fieldmouse_lab.urn.game import End
+
+    fewest = found["fewest_draws_per_step"]
+    bound = f"  (in the long run {game.capacity:,} different hosts need {fewest:.4g})" if fewest else ""
+    for line in console.columns(
+        [
+            ("different hosts online", f"{outcome.distinct_mean:,.2f} of {game.capacity:,}"),
+            ("draws per step", f"{found['draws_per_step']:.4g}{bound}"),
+            ("written offline per step", f"{found['appends_per_step']:.4g}"),
+            ("read from there per step", f"{found['reads_per_step']:.4g}"),
+            ("waiting offline", f"{found['backlog']:,} of {found['hosts_waiting']:,} hosts"),
+            ("elephants", f"{found['elephants']:,}"),
+        ]
+    ):
+        console.data(line)
+    console.say(f"{outcome.steps:,} steps in {console.duration(found['seconds'])}")
+    if outcome.end is not End.STEPS:
+        console.say(f"the game ended early: {outcome.end.value}")
+    if game.source.hosts < game.capacity:
+        console.hint(f"{game.source.hosts:,} hosts cannot take {game.capacity:,} different places")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab exact --source power --gamma 0.9 --hosts 100000 --capacity 1000
+  fieldmouse lab exact --source uniform --hosts 1000 --capacity 100 --json"""
+)
+@source_options
+@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
+@options.as_json
+def exact(capacity: int, as_json: bool, **given: Any) -> int:
+    """Compute how many different hosts are online on average, without playing the game.
+
+    Without an offline side the game is a closed network of queues, solved for any
+    source: after the first K balls, and in the long run, where time passes and where
+    steps are counted. Last comes what no strategy can beat: the draws per step that
+    K different hosts need.
+    """
+    if capacity < 1:
+        raise UsageError(f"a game with {capacity} places is none", "give `--capacity` 1 or more")
+    drawn = source(given)
+
+    from fieldmouse_lab.urn import exact
+
+    means = exact.stationary(drawn.p, capacity)
+    fewest = exact.fewest_draws(drawn.p, capacity)
+    found = {
+        "hosts": drawn.hosts,
+        "capacity": capacity,
+        "initial_mean": exact.initial_mean(drawn.p, capacity),
+        "stationary_mean_time": means.per_time,
+        "stationary_mean_step": means.per_step,
+        "fewest_draws_per_step": fewest if math.isfinite(fewest) else None,
+    }
+    if as_json:
+        console.json(found)
+        return 0
+    needs = f"{fewest:.4f} draws per step" if math.isfinite(fewest) else "more hosts than there are"
+    for line in console.columns(
+        [
+            ("hosts online after the first balls", f"{found['initial_mean']:.4f}"),
+            ("in the long run, over time", f"{means.per_time:.4f}"),
+            ("in the long run, over steps", f"{means.per_step:.4f}"),
+            (f"to have all {capacity:,} different, any strategy needs", needs),
+        ]
+    ):
+        console.data(line)
+    return 0

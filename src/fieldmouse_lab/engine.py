@@ -1,0 +1,240 @@
+"""Runner of experiments in separate processes.
+
+A compiled kernel does not react to Ctrl-C, and an experiment may take minutes, but a process can be killed
+at any time. Processes also use both cores and free their memory. They are forked: the libraries are loaded
+once, and an experiment need not be picklable. Experiments that share work form a lot, which one process
+runs in sequence. Nothing is cached between runs: every result shown is newly computed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import FrameType
+from typing import assert_never
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse_lab.catalogue import Experiment, Result
+from fieldmouse_lab.extras import extras
+from fieldmouse_lab.findings import LabFinding
+
+TICK = 0.2
+"""Seconds between two calls of the watcher for each experiment, even without progress."""
+
+GRACE = 3.0
+"""Seconds for an interrupted experiment to clean up, for example to stop its servers."""
+
+Watch = Callable[[str, float, str], None]
+"""Callback with an experiment's id, its completed share from 0 to 1, and the current step."""
+
+
+class ExperimentFailed(FieldmouseError):
+    """An experiment ended without a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    share: float
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    result: Result
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    message: str
+    hint: str
+
+
+Lot = tuple[Experiment, ...]
+
+
+@dataclass(slots=True)
+class _Running:
+    """A process, and the unfinished experiments of its lot, the current one first."""
+
+    ahead: deque[Experiment]
+    process: ForkProcess
+    inlet: Connection
+    alone: bool
+    note: _Note = field(default_factory=lambda: _Note(0.0, ""))
+
+
+def findings(
+    experiments: Sequence[Experiment], *, jobs: int = 1, watch: Watch = lambda *_: None
+) -> Generator[LabFinding, None, None]:
+    """Run the experiments, at most `jobs` at a time, and yield their findings in the given order.
+
+    No process is left once the generator is exhausted or closed.
+    """
+    waiting, running = deque(lots(experiments)), list[_Running]()
+    done: dict[str, LabFinding] = {}
+    asked_for = deque(one.id for one in experiments)
+    try:
+        with _terminated_like_interrupted():
+            while asked_for:
+                while waiting and _there_is_room(waiting[0], running, jobs):
+                    running.append(_start(waiting.popleft(), running))
+                for one in _heard_from(running):
+                    finding = _listen(one)
+                    if finding is not None:
+                        done[finding.id] = finding
+                    if not one.ahead:
+                        _end([one])
+                        running.remove(one)
+                for one in running:
+                    watch(one.ahead[0].id, one.note.share, one.note.doing)
+                while asked_for and asked_for[0] in done:
+                    yield done.pop(asked_for.popleft())
+    finally:
+        _end(running)
+
+
+def lots(experiments: Sequence[Experiment]) -> list[Lot]:
+    """Group experiments that share work, in the given order."""
+    found: dict[str, Lot] = {}
+    for one in experiments:
+        key = f"shares {one.shares}" if one.shares else f"is {one.id}"
+        found[key] = (*found.get(key, ()), one)
+    return list(found.values())
+
+
+def _there_is_room(lot: Lot, running: list[_Running], jobs: int) -> bool:
+    if any(one.alone for one in lot) or any(one.alone for one in running):
+        return not running
+    return len(running) < max(1, jobs)
+
+
+def _start(lot: Lot, others: list[_Running]) -> _Running:
+    inlet, outlet = multiprocessing.Pipe(duplex=False)
+    inherited = [inlet, *(one.inlet for one in others)]
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=_perform, args=(lot, outlet, inherited), name=lot[0].id)
+    process.start()
+    outlet.close()
+    return _Running(deque(lot), process, inlet, any(one.alone for one in lot))
+
+
+def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
+    """Main function of the new process."""
+    os.setsid()  # the terminal's Ctrl-C goes to the parent, which passes it on once
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for inlet in inherited:
+        inlet.close()  # otherwise the pipe of a killed parent would seem open
+    told_at = 0.0
+
+    def tell(message: _Note | _Done | _Trouble) -> None:
+        try:
+            outlet.send(message)
+        except BrokenPipeError:
+            raise KeyboardInterrupt from None  # the parent is gone, so the work is pointless
+
+    def progress(share: float, doing: str) -> None:
+        nonlocal told_at
+        now = time.monotonic()
+        if now - told_at >= TICK / 2:
+            told_at = now
+            tell(_Note(float(share), doing))
+
+    with suppress(KeyboardInterrupt):
+        try:
+            for experiment in lot:
+                began = time.monotonic()
+                with extras():
+                    result = experiment.run(progress)
+                tell(_Done(result, time.monotonic() - began))
+        except FieldmouseError as trouble:
+            tell(_Trouble(str(trouble), trouble.hint))
+
+
+def _heard_from(running: list[_Running]) -> list[_Running]:
+    """Processes with a message; waits up to a tick for the first."""
+    ready = wait([one.inlet for one in running], TICK)
+    return [one for one in running if one.inlet in ready]
+
+
+def _listen(one: _Running) -> LabFinding | None:
+    """Receive one message; return a finding if it was an experiment's last."""
+    try:
+        message: _Note | _Done | _Trouble = one.inlet.recv()
+    except EOFError:
+        one.process.join()
+        code, name = one.process.exitcode, one.ahead[0].id
+        if code is not None and code < 0:
+            raise ExperimentFailed(
+                f"experiment `{name}` was killed by {signal.Signals(-code).name}",
+                "if memory was short, run fewer at a time with `--jobs 1`",
+            ) from None
+        raise ExperimentFailed(
+            f"experiment `{name}` broke off without a result", "that is a mistake of ours: please report it"
+        ) from None
+    match message:
+        case _Note():
+            one.note = message
+            return None
+        case _Done():
+            one.note = _Note(0.0, "")
+            return LabFinding.of(one.ahead.popleft(), message.result, message.seconds)
+        case _Trouble():
+            raise FieldmouseError(message.message, message.hint)
+        case _:
+            assert_never(message)
+
+
+def _end(running: list[_Running]) -> None:
+    """Interrupt the unfinished processes, wait for a grace period, then kill each process group."""
+    unfinished = [one for one in running if one.ahead]
+    with _undisturbed() if unfinished else nullcontext():
+        for one in unfinished:
+            with suppress(ProcessLookupError):
+                os.kill(_pid(one), signal.SIGINT)
+        until = time.monotonic() + GRACE
+        for one in running:
+            one.process.join(max(0.0, until - time.monotonic()))
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(_pid(one), signal.SIGKILL)
+            one.process.kill()
+            one.process.join()
+            one.inlet.close()
+
+
+def _pid(one: _Running) -> int:
+    assert one.process.pid is not None
+    return one.process.pid
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C in this context, so that our processes end with us."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ignore a second Ctrl-C in this context: it would interrupt the cleanup after the first."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

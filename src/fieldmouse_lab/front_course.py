@@ -1,0 +1,146 @@
+"""Course of a front under a policy, measured from the events its witness receives.
+
+A recorded crawl and its replay are measured by the same code, so no difference between them comes from the
+measurement.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from zlib import crc32
+
+import msgspec
+
+from fieldmouse.frontier.decision_log import Nobody
+from fieldmouse.url import Host
+
+
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """One point in time: seconds since the start, hosts online, requested front width, URLs offline."""
+
+    seconds: float
+    online: int
+    width: int
+    backlog: int
+
+
+class FrontMeasures(msgspec.Struct, frozen=True):
+    """Measures of a policy on a crawl's URLs and visits. Means are over time."""
+
+    visits: int  # visits that used at least one URL
+    urls: int  # URLs used in these visits
+    hosts_online: float
+    front_width: float
+    filled: float  # mean share of the front's slots that held a host
+    draws: int  # URLs drawn from the source
+    appends: int  # drawn URLs that went offline
+    reads: int  # batches read back
+    backlog: int  # URLs offline at the end
+    backlog_peak: int
+    decisions: int
+    course: tuple[Point, ...] = ()
+
+
+class Course(Nobody):
+    """`Witness` that measures a front. The first `compared` decisions go into the checksum `imprint`."""
+
+    def __init__(self, compared: int = 1 << 62) -> None:
+        self._online: dict[Host, int] = {}
+        self._compared = compared
+        self._width = self._backlog = self._peak = 0
+        self._started = 0.0
+        self._seconds, self._points = array("d"), array("q")
+        self.visits = self.urls = self.draws = self.appends = self.reads = self.decisions = 0
+        self.imprint = 0
+
+    def began(self, now: float, *, unlisted: int, batch: int) -> None:
+        self._started = now
+
+    def held(self, host: Host, urls: int) -> None:
+        self._store(urls)
+
+    def seated(self, host: Host, urls: int) -> None:
+        self._bring(host, urls)
+
+    def fed(self, width: int, out: int) -> None:
+        self._width = width
+
+    def taken(self, width: int, out: int) -> None:
+        self._width = width
+
+    def left(self, host: Host, urls: int) -> None:
+        if urls:
+            self.visits += 1
+            self.urls += urls
+            self._remove(host, urls)
+
+    def tick(self, now: float) -> None:
+        self._seconds.append(now - self._started)
+        self._points.extend((len(self._online), self._width, self._backlog))
+
+    def placed(self, host: Host, online: bool) -> None:
+        self.draws += 1
+        self._note(b"+" if online else b"-", host)
+        if online:
+            self._bring(host, 1)
+        else:
+            self.appends += 1
+            self._store(1)
+
+    def recalled(self, host: Host, urls: int) -> None:
+        self.reads += 1
+        self._note(b"%d" % urls, host)
+        self._backlog -= urls
+        self._bring(host, urls)
+
+    def sent_off(self, host: Host, urls: int) -> None:
+        self._note(b"!%d" % urls, host)
+        self._remove(host, urls)
+        self._store(urls)
+
+    def _note(self, decision: bytes, host: Host) -> None:
+        if self.decisions < self._compared:
+            self.imprint = crc32(b"%s %s\n" % (decision, host.encode()), self.imprint)
+        self.decisions += 1
+
+    def _bring(self, host: Host, urls: int) -> None:
+        self._online[host] = self._online.get(host, 0) + urls
+
+    def _remove(self, host: Host, urls: int) -> None:
+        left = self._online[host] - urls
+        if left:
+            self._online[host] = left
+        else:
+            del self._online[host]
+
+    def _store(self, urls: int) -> None:
+        self._backlog += urls
+        self._peak = max(self._peak, self._backlog)
+
+    def points(self) -> Iterable[Point]:
+        for place, seconds in enumerate(self._seconds):
+            yield Point(seconds, *self._points[3 * place : 3 * place + 3])
+
+    def fare(self, most_points: int = 200) -> FrontMeasures:
+        """Return all measures; the course is thinned to at most `most_points` points."""
+        online, width, filled = self._means()
+        return FrontMeasures(
+            self.visits, self.urls, online, width, filled, self.draws, self.appends, self.reads,
+            self._backlog, self._peak, self.decisions,
+            tuple(list(self.points())[:: max(1, -(-len(self._seconds) // most_points))]),
+        )  # fmt: skip
+
+    def _means(self) -> tuple[float, float, float]:
+        """Means of hosts online, of the width, and of their ratio, weighted by duration."""
+        if not self._seconds:
+            return float(len(self._online)), float(self._width), 0.0
+        times = [*self._seconds[1:], self._seconds[-1] + 0.1]
+        whole = times[-1] - self._seconds[0]
+        online = width = filled = 0.0
+        for point, until in zip(self.points(), times, strict=True):
+            share = (until - point.seconds) / whole
+            online += share * point.online
+            width += share * point.width
+            filled += share * min(1.0, point.online / max(1, point.width))
+        return online, width, filled

@@ -1,0 +1,185 @@
+"""Cached games behind the tables and figures of the thesis.
+
+Several tables use the same games: 8.1 and 8.2 use different measures, 8.5 to 8.10 different times, and the
+figures their course. Games are therefore cached by their parameters and reduced to the measures that are
+used, because a full outcome has a value for every host. Mean and spread use all seeds; the course in a
+figure is that of the first seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldmouse_lab.catalogue import Series
+from fieldmouse_lab.papers.bubing.printed import COLOURS, PLACES, SEEDS, Throws
+from fieldmouse_lab.urn.exact import initial_mean
+from fieldmouse_lab.urn.game import Game, Outcome
+from fieldmouse_lab.urn.play import many
+from fieldmouse_lab.urn.sources import Source, power
+from fieldmouse_lab.urn.strategies import Strategy, strategy
+
+Reals = npt.NDArray[np.float64]
+
+Queues = Literal["per-host", "one"]
+
+NEUTRAL = Strategy("none")
+
+POINTS = 200
+"""Points in the curve of a course."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameCourse:
+    """One game over time; `cost` is the thesis' m(t)/t, moves of the disk's head per step since time 0."""
+
+    t: Reals
+    distinct: Reals
+    new: Reals
+    offline: Reals
+    cost: Reals
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> GameCourse:
+        t = outcome.times.astype(np.float64)
+        cost = outcome.moves / np.maximum(t, 1.0)
+        cost[t <= 0] = np.nan
+        return cls(t, outcome.distinct.astype(np.float64), outcome.new, outcome.offline, cost)
+
+
+def curve(label: str, t: Reals, y: Reals, style: Literal["line", "dashes"] = "line") -> Series:
+    return Series(label, t.tolist(), y.tolist(), style)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """Measures of one game over all seeds, as far as the thesis prints or draws them."""
+
+    elephants: Mapping[int, Throws]  # by step
+    share: Throws  # 1 - q: share of the source, at the end
+    distinct: Throws  # colours online, over the last half
+    cost: Throws  # moves of the disk's head per step
+    draws: Throws  # per step, over the last half
+    course: GameCourse
+
+
+@cache
+def law(gamma: float, colours: int = COLOURS) -> Source:
+    return power(colours, gamma)
+
+
+@cache
+def elephants(
+    gamma: float,
+    delta: int,
+    queues: Queues,
+    steps: int = 200_000,
+    *,
+    beta: float | None = None,
+    stop_search: int | None = None,
+    initial: Literal["strategy", "neutral"] = "strategy",
+    adapted: bool = False,
+    seeds: int = SEEDS,
+) -> PlayedGame:
+    """Play mice and elephants: an elephant has more than `delta` balls online, or is known from the start by
+    `beta`."""
+    played = strategy(
+        "alg12-adapted" if adapted else "alg12",
+        delta=delta,
+        queues=queues,
+        beta=beta,
+        stop_search=stop_search,
+    )
+    marks = tuple(range(50_000, steps + 1, 50_000))
+    game = Game(law(gamma), PLACES, steps, played, initial=initial, checkpoints=marks)
+    return _played(game, marks, seeds)
+
+
+def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
+    # Only the first course is drawn. Measuring all others as often would take longer than playing.
+    drawn = many([replace(game, every=max(1, game.steps // POINTS))], [1])[0]
+    outcomes = drawn + many([game], range(2, seeds + 1))[0]
+    return PlayedGame(
+        {mark: _throws(outcome.elephants[outcome.at(mark)] for outcome in outcomes) for mark in marks},
+        _throws(outcome.elephant_share for outcome in outcomes),
+        _throws(outcome.distinct_mean for outcome in outcomes),
+        _throws(outcome.moves[-1] / outcome.steps for outcome in outcomes),
+        _throws(outcome.per_step(outcome.draws) for outcome in outcomes),
+        GameCourse.of(outcomes[0]),
+    )
+
+
+def _throws(values: Iterable[float]) -> Throws:
+    return Throws.of([float(value) for value in values])
+
+
+@dataclass(frozen=True, slots=True)
+class Unaided:
+    """Measures of the game without an offline structure: at t = K of the thesis' clock, and over the last
+    half."""
+
+    initial: Throws
+    distinct: Throws
+    new: Throws
+    lengths: tuple[Throws, ...]  # number of colours with 0 to 5 balls online
+    course: GameCourse
+    lengths_course: Reals  # one row per point of the course
+
+
+@cache
+def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unaided:
+    game = Game(source, places, steps, NEUTRAL, every=max(1, (steps + places) // POINTS))
+    outcomes = many([game], range(1, seeds + 1))[0]
+    first = outcomes[0]
+    return Unaided(
+        _throws(outcome.distinct[outcome.at(0)] for outcome in outcomes),
+        _throws(outcome.distinct_mean for outcome in outcomes),
+        _throws(outcome.new[outcome.half :].mean() for outcome in outcomes),
+        tuple(
+            _throws(outcome.lengths[outcome.half :, length].mean() for outcome in outcomes)
+            for length in range(first.lengths.shape[1])
+        ),
+        GameCourse.of(first),
+        first.lengths.astype(np.float64),
+    )
+
+
+@cache
+def course(
+    source: Source,
+    places: int,
+    steps: int,
+    chosen: Strategy = NEUTRAL,
+    *,
+    stored: int = 0,
+    ceiling: float = 1.0,
+    draw_cap: int = 1_000_000,
+    initial: Literal["strategy", "neutral"] | None = None,
+) -> GameCourse:
+    """Play one game and measure it over time, from the first ball on; its clock starts at -K."""
+    game = Game(
+        source,
+        places,
+        steps,
+        chosen,
+        initial=initial,
+        every=max(1, (steps + places) // POINTS),
+        stored=stored,
+        ceiling=ceiling,
+        draw_cap=draw_cap,
+    )
+    return GameCourse.of(many([game], [1])[0][0])
+
+
+def filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:
+    """Lemma 3.2.1 for t from 1 to K: t, expected colours online, and the probability of a new colour."""
+    t = np.unique(np.linspace(1, places, 41).round())
+    p = source.p[source.p > 0]
+    distinct = np.array([initial_mean(p, int(at)) for at in t])
+    new = np.array([float(p @ (1 - p) ** at) for at in t])
+    return t, distinct, new

@@ -1,0 +1,1 @@
+"""The thesis on KALMAN-BLAWLB: its tables and levels."""

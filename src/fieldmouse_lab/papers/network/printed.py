@@ -1,0 +1,106 @@
+"""Printed numbers of the thesis on KALMAN-BLAWLB, and the interpretations where its text is ambiguous.
+
+Tarjei Romtveit, Load-balancing by applying a Bayesian Learning Automata (BLA) scheme in a non-stationary
+web-crawler network, master's thesis, University of Agder, 2010. Levels that the thesis gives as a range ("1 - 1.1")
+are kept as a range.
+
+Round trips as printed cannot give the printed level of consistent hashing. Two interpretations do: calibrated trips
+and literal trips with more work per visit. The noises in table 7.4 are either standard deviations or variances. The
+text says little about IPMicra's transfer of subnets between agents; the other extreme is that a subnet is never
+transferred. A number that lies between interpretations is open. Interpretations were fitted only to the level of
+consistent hashing, and those that do not give it are excluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fieldmouse_lab.network.environment import TripReading
+from fieldmouse_lab.network.play import NetworkSetting, ground_of
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedRun:
+    """One row of tables 7.4 and 7.5, with the levels that the text gives."""
+
+    name: str
+    policy: str
+    times: int  # 1: Small, 10: Large
+    exchanges: str
+    sigma_tr: float = 0.1
+    sigma_ob: float = 2.0
+    rate: tuple[float, float] | None = None  # visits per second
+    fairness: tuple[float, float] | None = None  # seconds
+
+    @property
+    def environment(self) -> str:
+        return "Small" if self.times == 1 else "Large"
+
+
+RUNS = (
+    PrintedRun("experiment 1", "kalman", 1, "1795.49", 0.1, 2.0, rate=(1.2, 1.3)),
+    PrintedRun("experiment 2", "kalman", 1, "46242", 2.0, 4.0, rate=(1.5, 1.5)),
+    PrintedRun("experiment 3", "kalman", 1, "25715.58", 0.1, 20.0, rate=(1.2, 1.3)),
+    PrintedRun("experiment 4", "kalman", 10, "14542.13", 0.1, 2.0, rate=(1.2, 1.3), fairness=(250, 300)),
+    PrintedRun("experiment 5", "kalman", 10, "12131.8", 2.0, 4.0, rate=(1.2, 1.3), fairness=(250, 300)),
+    PrintedRun("experiment 6", "kalman", 10, "19726", 1.0, 20.0, rate=(1.2, 1.3), fairness=(250, 300)),
+    PrintedRun("consistent hashing, Small", "hash", 1, "0", rate=(1.0, 1.1)),
+    PrintedRun("consistent hashing, Large", "hash", 10, "0", rate=(1.0, 1.1), fairness=(200, 400)),
+    PrintedRun("IPMicra, Small", "ipmicra", 1, "92.78", rate=(1.0, 1.1)),
+    PrintedRun("IPMicra, Large", "ipmicra", 10, "1046.43", fairness=(1000, 1200)),
+)
+
+PARTITIONS = {"Small": (6, 13, 25, 56), "Large": (60, 130, 250, 560)}
+"""Sizes of the partitions by environment (Table 7.2)."""
+
+NEVER = 1 << 60
+"""Number of complaints that no subnet reaches."""
+LITERAL_WORK = 1.5
+"""Seconds of work per visit with which literal trips also give the printed level of hashing."""
+BLIND = 0.03
+"""Largest relative difference from the rate of distance-blind rules at which a rule counts as distance-blind.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ThesisReading:
+    """One interpretation of the ambiguous points."""
+
+    trips: TripReading = TripReading.CALIBRATED
+    work: float | None = None  # seconds per visit; None: the default for these trips
+    variances: bool = False  # table 7.4 gives variances
+    never: bool = False  # a subnet is never offered again
+
+    @property
+    def name(self) -> str:
+        parts = [f"{self.trips} trips"]
+        parts += [f"{self.work:g} s of work"] if self.work else []
+        parts += ["noises as variances"] if self.variances else []
+        parts += ["subnets never offered anew"] if self.never else []
+        return ", ".join(parts)
+
+    def of(self, setting: NetworkSetting) -> NetworkSetting:
+        """Return the setting of a run under this interpretation."""
+        setting = replace(setting, reading=self.trips, work=self.work, complaints=NEVER if self.never else 0)
+        if not self.variances:
+            return setting
+        return replace(setting, sigma_tr=setting.sigma_tr**0.5, sigma_ob=setting.sigma_ob**0.5)
+
+
+def readings(one: PrintedRun) -> Iterator[ThesisReading]:
+    """Yield the interpretations, ours first."""
+    kalman = one.policy == "kalman"
+    for trips, work in ((TripReading.CALIBRATED, None), (TripReading.LITERAL, LITERAL_WORK)):
+        yield ThesisReading(trips, work)
+        yield ThesisReading(trips, work, variances=kalman, never=not kalman)
+
+
+def blind_rate(setting: NetworkSetting, seeds: tuple[int, ...]) -> float:
+    """Exact visits per second when hosts are assigned to agents without regard to distance.
+
+    The work of each agent per visit is then the mean over all hosts, and no agent is idle.
+    """
+    return float(np.mean([(1 / ground_of(setting, seed).service.mean(axis=0)).sum() for seed in seeds]))

@@ -1,0 +1,1 @@
+"""The report on learning automata and bin packing, number by number."""

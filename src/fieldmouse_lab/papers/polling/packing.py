@@ -1,0 +1,187 @@
+"""Bin packing beside its bounds: number of nodes, and sites that move when weights change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmouse.policy.packing.bin_packing import (
+    Bins,
+    best_fit_decreasing,
+    fewest,
+    fitted,
+    fullest,
+    packed,
+    poured,
+)
+from fieldmouse.policy.packing.plan import repacked
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
+from fieldmouse_lab.papers.bubing.printed import Throws, only_ours
+
+UNITS = 16
+CAPACITY = 400 * UNITS
+SITES = (20, 60, 200)
+INSTANCES = 30
+STEPS = 200
+DRIFT = 0.02
+"""Standard deviation of the change of a site's weight per step, as a share of the weight."""
+
+GAMES = 5
+
+
+def weights_of(sites: int, rng: np.random.Generator, largest: float) -> list[int]:
+    """Draw weights of sites, up to this share of a node."""
+    shares = rng.beta(0.8, 1.6, sites) * largest
+    return [max(1, int(share * CAPACITY)) for share in shares]
+
+
+def nodes(progress: Progress) -> Result:
+    """Compare Best Fit Decreasing and the search with the bounds."""
+    rows: list[Row] = []
+    for done, sites in enumerate(SITES):
+        progress(done / len(SITES), f"{sites} sites")
+        for largest in (0.3, 0.6, 1.0):
+            rng = np.random.default_rng([sites, int(10 * largest)])
+            found = [_counted(weights_of(sites, rng, largest)) for _ in range(INSTANCES)]
+            label = f"sites {sites}, largest {largest}"
+            rows.extend(
+                only_ours(f"{label}, {name}", Throws.of([float(one[name]) for one in found]))
+                for name in found[0]
+            )
+    remarks = (
+        f"mean over {INSTANCES} sets of sites with weights of up to this share of a node, in whole units",
+        "sum: all weights poured together; bound: Martello and Toth's second; search: bin completion "
+        "with at most 20,000 "
+        "nodes; proven: share of sets in which the search met the bound or tried everything",
+    )
+    return Result(tuple(rows), remarks=remarks)
+
+
+def _counted(weights: Sequence[int]) -> dict[str, float]:
+    found = packed(weights, CAPACITY)
+    return {
+        "sum": poured(weights, CAPACITY),
+        "bound": fewest(weights, CAPACITY),
+        "best fit": len(best_fit_decreasing(weights, CAPACITY)),
+        "search": len(found.bins),
+        "proven": float(found.is_proven),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """Result of packing again at every step: mean number of nodes, sites and weight moved per step."""
+
+    nodes: float
+    sites: float
+    weight: float
+
+
+Again = Callable[[Sequence[int], Bins], Bins]
+
+
+def anew(weights: Sequence[int], bins: Bins) -> Bins:
+    """Pack everything again with Best Fit Decreasing at every step."""
+    return best_fit_decreasing(weights, CAPACITY)
+
+
+def by_scheme(weights: Sequence[int], bins: Bins) -> Bins:
+    """Pack by the scheme's exclusion: the fullest part stays, the rest is moved to other nodes."""
+    staying: Bins = []
+    going: list[int] = []
+    for held in bins:
+        if sum(weights[item] for item in held) > CAPACITY:
+            kept = {held[at] for at in fullest([weights[item] for item in held], CAPACITY)}
+            going += [item for item in held if item not in kept]
+            staying.append([item for item in held if item in kept])
+        else:
+            staying.append(held)
+    return fitted(weights, CAPACITY, staying, going)
+
+
+def few_moves(weights: Sequence[int], bins: Bins) -> Bins:
+    return repacked(weights, CAPACITY, bins, nodes=200).bins
+
+
+CONTENDERS: dict[str, Again] = {"packed anew": anew, "the scheme": by_scheme, "few moves": few_moves}
+
+
+def drift(again: Again, sites: int, steps: int, seed: int) -> Drifted:
+    """Change the weights a little at each step and pack again."""
+    rng = np.random.default_rng([seed, sites])
+    first = np.array(weights_of(sites, rng, 0.6), dtype=float)
+    logs = np.zeros(sites)
+    bins = best_fit_decreasing([int(weight) for weight in first], CAPACITY)
+    used, moved, carried = [], 0, 0
+    for _ in range(steps):
+        logs = 0.98 * logs + DRIFT * rng.standard_normal(sites)  # pulled back, so that sites keep their size
+        weights = np.clip(first * np.exp(logs), 1, CAPACITY).astype(int).tolist()
+        before = {item: place for place, held in enumerate(bins) for item in held}
+        bins = again(weights, bins)
+        gone = [item for place, held in enumerate(bins) for item in held if before[item] != place]
+        used.append(sum(1 for held in bins if held))
+        moved += len(gone)
+        carried += sum(weights[item] for item in gone)
+    return Drifted(float(np.mean(used)), moved / steps, carried / steps / UNITS)
+
+
+def moves(progress: Progress) -> Result:
+    rows: list[Row] = []
+    panels = []
+    for done, (name, again) in enumerate(CONTENDERS.items()):
+        progress(done / len(CONTENDERS), name)
+        for sites in SITES:
+            found = [drift(again, sites, STEPS, seed) for seed in range(GAMES)]
+            for what in ("nodes", "sites", "weight"):
+                ours = Throws.of([float(getattr(one, what)) for one in found])
+                label = {
+                    "nodes": "nodes",
+                    "sites": "sites moved a step",
+                    "weight": "polls a slot moved a step",
+                }[what]
+                rows.append(only_ours(f"{name}, sites {sites}, {label}", ours))
+    for what, label in (("nodes", "nodes"), ("sites moved a step", "sites moved a step")):
+        curves = tuple(
+            Series(
+                name,
+                SITES,
+                [
+                    row.ours or 0.0
+                    for row in rows
+                    if row.label.startswith(f"{name},") and row.label.endswith(f", {what}")
+                ],
+            )
+            for name in CONTENDERS
+        )
+        panels.append(Panel("sites", label, curves, y_log=what != "nodes"))
+    remarks = (
+        f"{STEPS} steps in which each weight changes by {DRIFT:.0%}, and is drawn back to where it began; "
+        f"{GAMES} games",
+        "the scheme here always sends sites away from a full node (its other way is to poll less); it "
+        "never empties a node",
+        "few moves: as few sites as will do leave a full node, a node is emptied if the others can take "
+        "in what it holds",
+    )
+    return Result(
+        tuple(rows), (Figure("refresh-moves", "Packing again as weights change", tuple(panels)),), remarks
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        "refresh-packing",
+        "refresh",
+        "Nodes needed: Best Fit Decreasing, a search, and the bounds",
+        "On sites of uneven weight, from 20 to 200.",
+        nodes,
+    ),
+    Experiment(
+        "refresh-moves",
+        "refresh",
+        "Sites moved as weights change",
+        "Packed anew, by the scheme's exclusion, and with few moves.",
+        moves,
+    ),
+)

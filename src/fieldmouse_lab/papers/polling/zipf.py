@@ -1,0 +1,147 @@
+"""Zipf test and dynamic test, whose printed results are the state before the first slot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, loads
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
+from fieldmouse_lab.papers.bubing.printed import only_ours
+from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, games, last_half, law, useful
+from fieldmouse_lab.papers.polling.printed import (
+    DYNAMIC_RUNS,
+    SWITCHED_EVERY,
+    ZIPF_BINS,
+    ZIPF_CAPACITY,
+    ZIPF_OPTIMAL_BINS,
+    ZIPF_OPTIMAL_TOTAL,
+    ZIPF_RUNS,
+    ZIPF_TOTAL,
+    exactly,
+    unmoved,
+)
+from fieldmouse_lab.refresh.populations import PageSet, zipf
+from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play
+
+LONG = 10_000
+"""Slots of the dynamic test with real switches, four of them."""
+
+CAPTION = "One game of the Zipf population. The report shows the grey line at every moment it looked."
+
+
+def zipf_optimum(pages: PageSet) -> Iterator[Row]:
+    """Compute the optimal weights. They agree in the last digit, which confirms the law."""
+    weights = pages.by_site(pages.p).tolist()
+    found = loads(weights, best_fit_decreasing(weights, ZIPF_CAPACITY))
+    for number, printed in enumerate(ZIPF_OPTIMAL_BINS):
+        yield exactly(
+            f"optimal weight of bin {number}", printed, found[number] if number < len(found) else 0.0
+        )
+    order = "the last two printed digits, 75, depend on the order in which the sum is made"
+    yield exactly("optimal weight of all", ZIPF_OPTIMAL_TOTAL[:-2], math.fsum(pages.p), order)
+
+
+def zipf_test(
+    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
+) -> Result:
+    progress(0.0, "playing")
+    played = games("zipf", reading, seeds)
+    rows = [*zipf_optimum(zipf()), *_start(played), *_unmoved(played, ZIPF_RUNS)]
+    rows.append(only_ours(f"bins in use, runs {ZIPF_RUNS}", played.at(ZIPF_RUNS, lambda moment: moment.used)))
+    remarks = (
+        "probabilities are k^-theta for the page of rank k in its site, not normalised: the first page "
+        "of each site changes in "
+        "every slot. Only so are the printed optimal weights those of the law, to the last digit",
+        f"{ZIPF_TOTAL} is 1738/16: all 1738 automata in their first state, and the printed bins are Best "
+        "Fit Decreasing of just "
+        "that. No automaton had moved in the printed result",
+    )
+    return Result(tuple(rows), remarks=remarks)
+
+
+def _start(played: PlayedTest) -> Iterator[Row]:
+    start = played.courses[0].moments[0]
+    for number, printed in enumerate(ZIPF_BINS):
+        yield exactly(f"before the first slot, bin {number}", printed, start.bin(number))
+    yield exactly("before the first slot, total", ZIPF_TOTAL, start.total)
+
+
+def _unmoved(played: PlayedTest, runs: int) -> Iterator[Row]:
+    start, total, twin = played.courses[0].moments[0], played.total(runs), played.twin(runs)
+    for number, printed in enumerate(ZIPF_BINS):
+        ours = played.bin(runs, number)
+        yield unmoved(f"runs {runs}, bin {number}", printed, start.bin(number), ours, total, twin)
+    third = len(ZIPF_BINS)
+    yield only_ours(f"runs {runs}, bin {third}", played.bin(runs, third))
+    yield unmoved(f"total, runs {runs}", ZIPF_TOTAL, start.total, total, total, twin)
+
+
+def dynamic(
+    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS, longest: int = LONG
+) -> Result:
+    progress(0.0, "playing")
+    played = games("dynamic", reading, seeds)
+    rows = [row for runs in DYNAMIC_RUNS for row in _unmoved(played, runs)]
+    progress(0.5, "switching")
+    pages = zipf()
+    scheme = Scheme(pages, 16, longest, pages.capacity, switch_every=SWITCHED_EVERY, reading=reading)
+    course = play(scheme, 1)
+    steady = law("zipf").spell(law("zipf").steady())
+    rows += [
+        only_ours(
+            f"switched every {SWITCHED_EVERY} slots, total over the last half",
+            float(last_half(course.weight).mean()),
+            f"exact law without switches {steady.weight:.1f}",
+        ),
+        only_ours(
+            f"switched every {SWITCHED_EVERY} slots, R over the last half",
+            useful(course),
+            f"exact law without switches {steady.useful:.3f}",
+        ),
+        only_ours(f"switched every {SWITCHED_EVERY} slots, most bins in use", int(course.bins.max())),
+    ]
+    remarks = (
+        f"probabilities were to be switched every {SWITCHED_EVERY} slots, and the test ends after "
+        f"{DYNAMIC_RUNS[-1]}: nothing is "
+        "ever switched in it, so its results say nothing of a changing world; switched on for longer, "
+        "the total stays",
+        "a page takes over its successor's probability: all ranks but the first hardly notice",
+        "the same five results are five times the state before the first slot",
+    )
+    slots = [float(slot) for slot in range(0, longest, 10)]
+    figure = Figure(
+        "refresh-dynamic",
+        "The dynamic test, with its switches",
+        (
+            Panel(
+                "slot",
+                "weight of all sites, polls a slot",
+                (
+                    Series("the scheme", slots, course.weight[::10].tolist()),
+                    Series("exact law, without switches", [0.0, longest], [steady.weight] * 2, "dashes"),
+                    Series("", [0.0, longest], [float(ZIPF_TOTAL)] * 2, "dashes"),
+                ),
+            ),
+        ),
+        CAPTION,
+    )
+    return Result(tuple(rows), (figure,), remarks)
+
+
+EXPERIMENTS = (
+    Experiment(
+        "refresh-zipf",
+        "refresh",
+        "The Zipf test: bins of 80 after 200 runs, N = 16",
+        "1738 pages of 20 sites whose probabilities of change follow a Zipf law within each site.",
+        zipf_test,
+    ),
+    Experiment(
+        "refresh-dynamic",
+        "refresh",
+        "The dynamic test: the same, looked at every 200 runs",
+        "As printed, which is before the first switch, and with four switches.",
+        dynamic,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The paper on threshold control of robots: tables, figures and numbers in its text."""

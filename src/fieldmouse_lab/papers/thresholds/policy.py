@@ -1,0 +1,98 @@
+"""Cost of thresholds compared with the best rule by level and with the best policy that sees all state.
+
+The paper conjectures that thresholds are nearly optimal among all policies. For exponential lifetimes both
+comparisons can be computed: all rules that depend on the level alone, in any order, and the best policy
+that also sees the phases of arrivals and service (`queueing.decision`).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from fieldmouse.queueing.model.arrivals import BatchArrivals
+from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.optimise.decision import best_policy
+from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.optimum import optimise
+from fieldmouse.queueing.solve.solve import solve
+from fieldmouse_lab.catalogue import (
+    Experiment,
+    Figure,
+    Panel,
+    Progress,
+    Result,
+    Row,
+    Series,
+    Verdict,
+)
+from fieldmouse_lab.papers.thresholds.printed import COST, INRIA_COST, MODES, inria, system
+
+SIZES = (1, 2, 3, 5, 10, 20, 30)
+SMALL = 4
+"""Buffer small enough to try all 4^5 rules by level."""
+
+
+def gap(best: float, least: float) -> float:
+    """Return the extra cost in percent; rounding errors count as 0."""
+    return round((best / least - 1) * 100, 10) + 0.0
+
+
+def _poisson(K: int) -> Model:
+    """Return the example with Poisson arrivals of the same rates and exponential service, which has no
+    phases."""
+    modes = {robots: BatchArrivals.poisson(stream.rate) for robots, stream in MODES.items()}
+    given = system(K)
+    return Model(K, modes, type(given.service).exponential(given.service.rate), given.lifetime)
+
+
+def run(progress: Progress) -> Result:
+    rows: list[Row] = []
+    gaps: dict[str, list[float]] = {"as printed": [], "Poisson arrivals": []}
+    for step, K in enumerate(SIZES):
+        progress(step / (len(SIZES) + 2), f"K {K}")
+        for name, model in (("as printed", system(K)), ("Poisson arrivals", _poisson(K))):
+            thresholds, policy = optimise(model, COST), best_policy(model, COST)
+            gaps[name].append(gap(thresholds.J, policy.J))
+            for column, value in (
+                ("thresholds", thresholds.J),
+                ("policy", policy.J),
+                ("gap %", gaps[name][-1]),
+            ):
+                rows.append(Row(f"{name}, K {K}, {column}", None, value, None, Verdict.NEW))
+    progress(len(SIZES) / (len(SIZES) + 2), "every rule of a small buffer")
+    every = min(
+        cost(solve(system(SMALL), ByLevel(robots)), COST) for robots in product(MODES, repeat=SMALL + 1)
+    )
+    thresholds = optimise(system(SMALL), COST)
+    rows.append(
+        Row(f"best of all {4 ** (SMALL + 1)} rules by level, K = {SMALL}", None, every, None, Verdict.NEW)
+    )
+    rows.append(Row(f"best thresholds, K = {SMALL}", None, thresholds.J, None, Verdict.NEW))
+    progress(0.9, "INRIA's crawler")
+    found, policy = optimise(inria(), INRIA_COST), best_policy(inria(), INRIA_COST)
+    rows.append(Row("INRIA's crawler, gap %", None, gap(found.J, policy.J), None, Verdict.NEW))
+    seen = best_policy(system(5), COST).robots[0, :, 0]
+    remarks = (
+        f"on the empty system the best policy for K = 5 sends {seen[0]} in the first phase of arrivals and "
+        f"{seen[1]} in the second: in the first, one robot brings more pages than three do, as the matrices "
+        "have it, and no rule by level can know the phase",
+        "where there is no phase to be seen, thresholds lose nothing; and no other rule by level is better",
+    )
+    series = tuple(Series(name, list(SIZES), values, "points") for name, values in gaps.items())
+    figure = Figure(
+        "thresholds-policy", "What thresholds cost more than the best policy", (Panel("K", "gap, %", series),)
+    )
+    return Result(tuple(rows), (figure,), remarks)
+
+
+EXPERIMENTS = (
+    Experiment(
+        "thresholds-policy",
+        "thresholds",
+        "Beyond the paper: how near thresholds come to the best policy",
+        "Dynamic programming over all states, against the best limits.",
+        run,
+        shares="thresholds",
+    ),
+)

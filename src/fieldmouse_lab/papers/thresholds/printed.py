@@ -1,0 +1,196 @@
+"""Printed numbers of the threshold paper, its models, and the rule of agreement.
+
+Numbers are read from `printed/thresholds.toml`. A number agrees if ours differs by less than one unit of its last
+printed digit. Where the paper contradicts itself, the corrected number is given with the reason, and ours must agree
+with that. The models are the paper's example (four modes before a buffer of five) and INRIA's crawler. Three signs of
+the printed matrices are corrected; the TOML file gives the reasons. INRIA's D0 is computed from the rows of A.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from fieldmouse.queueing.model import arrivals
+from fieldmouse.queueing.model.arrivals import BatchArrivals
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.optimise.optimum import Choice, Optimum, optimise
+from fieldmouse_lab.catalogue import Row, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One printed number; `unit` is the largest accepted difference."""
+
+    key: str
+    column: str
+    label: str
+    printed: str
+    unit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Misprint:
+    true: str
+    why: str
+    unit: float
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(files("fieldmouse_lab.papers").joinpath("printed/thresholds.toml").read_text())
+
+
+@cache
+def table(number: str) -> tuple[Cell, ...]:
+    """Return all cells that are not empty, row by row."""
+    entry = next(entry for entry in _file()["table"] if entry["number"] == number)
+    return tuple(_cells(entry))
+
+
+def title(number: str) -> str:
+    return str(next(entry["title"] for entry in _file()["table"] if entry["number"] == number))
+
+
+def _cells(entry: Mapping[str, Any]) -> Iterator[Cell]:
+    for line in entry["cells"].strip().splitlines():
+        key, _, *found = line.split()
+        for column, unit, text in zip(entry["columns"], entry["units"], found, strict=True):
+            if text != "-":
+                yield Cell(key, column, f"{entry['down']} {key}, {column}", text, step(text, unit))
+
+
+@cache
+def numbers(where: str) -> tuple[Cell, ...]:
+    """Return the numbers in the running text."""
+    return tuple(
+        Cell(label, "", label, text, step(text, entry.get("unit", "digits")))
+        for entry in _file()["number"]
+        if entry["where"] == where
+        for label, text in entry["printed"].items()
+    )
+
+
+@cache
+def misprints(table: str) -> dict[str, Misprint]:
+    return {
+        entry["place"]: Misprint(
+            entry["true"], entry["why"], step(entry["true"], entry.get("unit", "digits"))
+        )
+        for entry in _file()["misprint"]
+        if entry["table"] == table
+    }
+
+
+def step(text: str, unit: str) -> float:
+    """
+    >>> step("0.083", "digits"), step("57.6", "0.01"), step("500", "0.3 %")
+    (0.001, 0.01, 1.5)
+    """
+    if unit == "digits":
+        return float(10.0 ** -len(text.partition(".")[2]))
+    if unit.endswith("%"):
+        return abs(float(text)) * float(unit.removesuffix("%")) / 100
+    return float(unit)
+
+
+def verdict(where: str, cell: Cell, ours: float) -> Row:
+    """Compare one printed number."""
+    printed = float(cell.printed)
+    misprint = misprints(where).get(cell.label)
+    if misprint is not None:
+        agrees = abs(float(misprint.true) - ours) < max(misprint.unit, _rounding(ours))
+        note = f"should be {misprint.true}: {misprint.why}"
+        return Row(cell.label, printed, ours, None, Verdict.MISPRINT if agrees else Verdict.DIFFERENT, note)
+    agrees = abs(printed - ours) < max(cell.unit, _rounding(ours))
+    return Row(cell.label, printed, ours, None, Verdict.SAME if agrees else Verdict.DIFFERENT)
+
+
+def _rounding(ours: float) -> float:
+    return 1e-12 * abs(ours)
+
+
+NOTHING = [[0, 0], [0, 0]]
+
+MODES = arrivals.given(
+    {
+        1: ([[-10.0, 2.0], [0.0, -0.5]], [[0.05, 3], [0.29, 0.005]], [[0.05, 4.9], [0.2, 0.005]]),
+        2: (
+            [[-5.65, 1.1], [0.0, -0.85]],
+            [[0.01, 2.5], [0.25, 0]],
+            [[0.02, 0.5], [0.25, 0]],
+            [[0.02, 1.5], [0.1, 0.25]],
+        ),
+        3: ([[-2.48, 0.48], [0.48, -3.48]], [[1.5, 0], [0, 2.25]], [[0.5, 0], [0, 0.75]]),
+        4: (
+            [[-1.45, 0.45], [0.6, -2.6]],
+            [[0.25, 0], [0, 0.5]],
+            NOTHING,
+            NOTHING,
+            [[0.75, 0], [0, 1.5]],
+        ),
+    }
+)
+SERVICE = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
+LIFETIME = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
+COST = Cost(loss=5, obs=10, sojourn=2, robots=20, star=300)
+
+_BATCHES = "0.040445227 0.18404232 0.26405114 0.5057307 8.8163983e-4 7.7143486e-4 0.0018734847 0.00220405"
+BATCHES = tuple(map(float, _BATCHES.split()))
+"""INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9."""
+
+A = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
+INRIA_SERVICE = PhaseType(np.array([0.0057, 0.9943]), np.array([[-0.0014, 0.0], [0.0, -0.2409]]))
+INRIA_COST = Cost(loss=200, obs=250, sojourn=3, robots=20, star=600)
+
+
+def system(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFETIME) -> Model:
+    """Return the paper's example, or a variation of it."""
+    return Model(K, MODES, service, lifetime)
+
+
+@cache
+def crawler() -> BatchArrivals:
+    """Return the arrivals from one of INRIA's robots."""
+    batches = [share * A for share in BATCHES]
+    return BatchArrivals((-np.diag(sum(batches, np.zeros((2, 2))).sum(axis=1)), *batches))
+
+
+def inria() -> Model:
+    modes = {robots: crawler().scaled(robots) for robots in (1, 2, 3, 4)}
+    return Model(20, modes, INRIA_SERVICE, PhaseType.exponential(0.0005))
+
+
+def two_rates(mean: float, alpha1: float) -> PhaseType:
+    """Law of figures 2 to 4: rate alpha1 with probability 0.9, else the rate that gives this mean."""
+    return PhaseType.hyperexponential([0.9, 0.1], [alpha1, 0.1 * alpha1 / (mean * alpha1 - 0.9)])
+
+
+class OptimalRules:
+    """Optimum of a model, with the lookups that the tables need."""
+
+    def __init__(self, model: Model, cost: Cost):
+        self.optimum: Optimum = optimise(model, cost)
+        self._subsets = {choice.robots: choice for choice in self.optimum.subsets}
+
+    def of(self, modes: str) -> Choice:
+        """Return the best rule for a subset of modes, written as digits."""
+        return self._subsets[tuple(int(digit) for digit in modes)]
+
+    @property
+    def modes(self) -> str:
+        """Modes of the best rule, written as digits."""
+        return "".join(map(str, self.optimum.robots))
+
+    @property
+    def profit(self) -> float:
+        """R: the saving of control over the best fixed number of robots, in percent."""
+        fixed = min(choice.J for choice in self.optimum.subsets if not choice.limits)
+        return (1 - self.optimum.J / fixed) * 100

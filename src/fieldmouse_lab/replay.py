@@ -1,0 +1,333 @@
+"""Replay of a crawl's recorded decisions under other policies, with counting stand-ins for the crawl.
+
+The recorded URLs join the source at their recorded times, and fetch workers come at their recorded times, to a
+front of the recorded width. The tested policy decides which URLs go online, through the distributor that live
+crawls use. A recorded visit fixes the pace, not the host: if the recorded host is online, it is visited; otherwise
+the least recently visited host online is. A replay therefore shows how a policy uses the front and the disk. It does
+not show how many pages it would have fetched: with few hosts online a live crawl would have waited for their delays,
+and found other links.
+
+A replay under the recorded policy gives the same decisions, one for one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.config.settings_file import Settings, load
+from fieldmouse.crawler.factories import policy_options
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.frontier.decision_log import TICK, Act, RecordedRun, Witness, read_runs
+from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.queues.queue_index import MemoryNumbers
+from fieldmouse.frontier.queues.ready import Item
+from fieldmouse.frontier.queues.virtualizer import MemoryHostQueues
+from fieldmouse.policy.distribution import registry
+from fieldmouse.policy.distribution.registry import POLICIES, Distribution
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.types.host import HostState
+from fieldmouse.url import Host
+from fieldmouse_lab.catalogue import Figure, Panel, Series
+from fieldmouse_lab.front_course import Course, FrontMeasures, Point
+
+
+class _Alike(dict[int, bytes]):
+    """Mapping with the same empty request under every number."""
+
+    def __missing__(self, number: int) -> bytes:
+        return b""
+
+
+class Numbers:
+    """Numbers for indistinguishable URLs; replaces the front log."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self.live = _Alike()
+
+    def add(self, links: Iterable[bytes]) -> list[int]:
+        first = self._next
+        self._next += sum(1 for _ in links)
+        return list(range(first, self._next))
+
+    def strike(self, numbers: Iterable[int]) -> int:
+        return 0
+
+
+class Seats:
+    """Hosts online with their URL counts, least recently visited first; replaces the workbench."""
+
+    def __init__(self) -> None:
+        self._online: OrderedDict[Host, int] = OrderedDict()
+        self._urls = 0
+        self._out = 0  # held by fetch workers
+
+    @property
+    def urls(self) -> int:
+        return self._urls - self._out
+
+    def note_out(self, urls: int) -> None:
+        """Set the number of URLs held by fetch workers."""
+        self._out = urls
+
+    def __len__(self) -> int:
+        return len(self._online)
+
+    def __contains__(self, host: Host) -> bool:
+        return host in self._online
+
+    def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
+        count = sum(1 for _ in numbers)
+        self._online[host] = self._online.get(host, 0) + count
+        self._urls += count
+
+    def send_off(self, host: Host) -> list[int]:
+        count = self._online.pop(host)
+        self._urls -= count
+        return [0] * count
+
+    def visit(self, host: Host, urls: int) -> tuple[Host, int] | None:
+        """Return the host that a fetch worker visits (`host` if online) and the number of URLs it uses.
+
+        None if no host is online.
+        """
+        if host not in self._online:
+            if not self._online:
+                return None
+            host = next(iter(self._online))
+        used = min(urls, self._online[host])
+        self._urls -= used
+        if used == self._online[host]:
+            del self._online[host]
+        else:
+            self._online[host] -= used
+            self._online.move_to_end(host)
+        return host, used
+
+
+class Homes(MemoryNumbers):
+    """Addresses of hosts; replaces the host table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._states: dict[Host, HostState] = {}
+
+    def locate(self, host: Host, address: str) -> None:
+        self._states[host] = HostState(address=address)
+
+    def get(self, host: Host) -> HostState:
+        return self._states.get(host, _UNKNOWN)
+
+    def meet(self, host: Host) -> HostState:
+        return self.get(host)
+
+
+_UNKNOWN = HostState()
+
+
+class NothingRecorded(FieldmouseError):
+    """The crawl recorded no decisions."""
+
+
+class Played(msgspec.Struct, frozen=True):
+    """A policy, its parameters, and its measures on the record."""
+
+    policy: str
+    parameters: dict[str, object]
+    fare: FrontMeasures
+    elsewhere: int = 0  # visits to another host than recorded
+    same: bool = False  # its decisions equal those recorded, one for one
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """One run of a crawl, as recorded and under other policies."""
+
+    run: int  # counted from 1
+    runs: int
+    started_at: float
+    ended: str  # "closed"; "full" if the file was full; "" if the crawl was killed
+    recorded: Played
+    played: tuple[Played, ...]
+
+
+def replay(
+    directory: Path, names: Sequence[str], parameters: Mapping[str, object], *, number: int | None = None
+) -> Replay:
+    """Replay the crawl recorded in `directory` under the named policies, or under all built-in ones.
+
+    A policy gets the parameters it would have in that crawl, overridden by `parameters`. `number` selects
+    the run, from 1; None means the longest.
+    """
+    home = CrawlDir.open(directory)
+    runs = read_runs(home / "decisions.log")
+    if not runs:
+        raise NothingRecorded(
+            f"`{directory}` has no record of decisions",
+            "crawl with `frontier.record_decisions` of more than 0B",
+        )
+    if number is None:
+        number = 1 + max(range(len(runs)), key=lambda place: len(runs[place]))
+    if not 1 <= number <= len(runs):
+        raise UsageError(f"there is no run {number} in `{directory}`", f"it has {len(runs)}")
+    run = runs[number - 1]
+    start = run.start
+    policies = []
+    for name in names or POLICIES:
+        registry.strategy(name)
+        usual = start.options if name == start.policy else policy_options(_settings(home), name)
+        policies.append((name, {**usual, **parameters}))
+        registry.policy(*policies[-1])  # check all parameters before the first replay
+    before = Course()
+    recorded(run, before)
+    as_it_was = Played(start.policy, dict(start.options), before.fare(), same=True)
+    played = []
+    for name, given in policies:
+        course = Course(compared=before.decisions)
+        elsewhere = play(run, registry.policy(name, given), course)
+        same = (course.imprint, elsewhere) == (before.imprint, 0)
+        played.append(Played(name, given, course.fare(), elsewhere, same))
+    return Replay(number, len(runs), start.at, run.ended, as_it_was, tuple(played))
+
+
+def figure(found: Replay) -> Figure:
+    """Hosts online and URLs offline over time, as recorded and under each policy."""
+    lines = [("as recorded", found.recorded), *((one.policy, one) for one in found.played)]
+
+    def panel(label: str, value: Callable[[Point], int]) -> Panel:
+        return Panel(
+            "seconds",
+            label,
+            tuple(
+                Series(
+                    name,
+                    [at.seconds for at in one.fare.course],
+                    [float(value(at)) for at in one.fare.course],
+                    # Dashes, because the replay of the recorded policy would hide the recorded curve.
+                    "dashes" if one.same and one is not found.recorded else "line",
+                )
+                for name, one in lines
+            ),
+        )
+
+    panels = panel("hosts online", lambda at: at.online), panel("URLs offline", lambda at: at.backlog)
+    return Figure("replay", "A crawl as it was, and under other policies", panels)
+
+
+def _settings(home: CrawlDir) -> Settings:
+    path = home / "fieldmouse.toml"
+    return load(path) if path.is_file() else Settings()
+
+
+def recorded(run: RecordedRun, witness: Witness) -> None:
+    """Send all recorded events to the witness, decisions included."""
+    names, start = run.names, run.start
+    source: deque[Host] = deque()
+    drawn, width = "", 0
+    witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
+    for act, value, second in run.events():
+        match act:
+            case Act.ARRIVED:
+                source.append(Host(names[value]))
+                witness.arrived((source[-1],))
+            case Act.SEATED:
+                witness.seated(Host(names[value]), second)
+            case Act.HELD:
+                witness.held(Host(names[value]), second)
+            case Act.KNOWN:
+                witness.known(Host(names[value]), names[second])
+            case Act.LOCATED:
+                witness.located(Host(names[value]), names[second])
+            case Act.WIDTH:
+                width = value
+            case Act.FED:
+                witness.fed(width, value)
+            case Act.TAKEN:
+                witness.taken(width, value)
+            case Act.LEFT:
+                witness.left(Host(names[value]), second)
+            case Act.TICK:
+                witness.tick(start.at + (value + 0.5) * TICK)
+            case Act.NAMED:
+                drawn = names[value]
+            case Act.ONLINE | Act.STORED:
+                witness.placed(Host(drawn) if drawn else source.popleft(), act == Act.ONLINE)
+                drawn = ""
+            case Act.RECALLED:
+                witness.recalled(Host(names[value]), second)
+            case Act.SENT_OFF:
+                witness.sent_off(Host(names[value]), second)
+
+
+def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
+    """Replay a run under a policy; return the number of visits to another host than recorded."""
+    names, start = run.names, run.start
+    source, homes = _before(run)
+    listed = len(source) == start.unlisted  # otherwise arrivals queue behind URLs that were never named
+    front, seats, queues = Numbers(), Seats(), MemoryHostQueues()
+
+    def draw() -> Item | None:
+        return (source.popleft(), b"") if source else None
+
+    distributor = Distributor(
+        policy,
+        draw=draw,
+        queues=queues,
+        front=front,
+        workbench=seats,
+        hosts=homes,
+        batch=start.batch,
+        witness=witness,
+    )
+    elsewhere = width = 0
+    witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
+    for act, value, second in run.events():
+        match act:
+            case Act.ARRIVED:
+                host = Host(names[value])
+                witness.arrived((host,))
+                if listed:
+                    source.append(host)
+            case Act.SEATED:
+                distributor.seat(Host(names[value]), front.add([b""] * second))
+            case Act.HELD:
+                for _ in range(second):
+                    queues.append(Host(names[value]), b"")
+                distributor.hold(Host(names[value]), second)
+            case Act.LOCATED:
+                homes.locate(Host(names[value]), names[second])
+            case Act.WIDTH:
+                width = value
+            case Act.FED:
+                seats.note_out(value)
+                witness.fed(width, value)
+                distributor.refill(width)
+            case Act.TAKEN:
+                seats.note_out(value)
+                witness.taken(width, value)
+                if len(seats) < width and len(source) + len(queues):
+                    distributor.refill(width)
+            case Act.LEFT:
+                host = Host(names[value])
+                visited = seats.visit(host, second) if second or host in seats else None
+                if visited is not None:
+                    elsewhere += visited[0] != host
+                    distributor.left(visited[0], homes.get(visited[0]), visited[1])
+            case Act.TICK:
+                witness.tick(start.at + (value + 0.5) * TICK)
+    return elsewhere
+
+
+def _before(run: RecordedRun) -> tuple[deque[Host], Homes]:
+    """State at the start of the run, as far as later events reveal it: the source, and addresses of hosts."""
+    source: deque[Host] = deque()
+    homes = Homes()
+    for act, value, second in run.events():
+        if act == Act.NAMED:
+            source.append(Host(run.names[value]))
+        elif act == Act.KNOWN:
+            homes.locate(Host(run.names[value]), run.names[second])
+    return source, homes

@@ -1,0 +1,176 @@
+"""Crawl of a synthetic web with an artificially slow indexer, in virtual time, and the course of its buffer.
+
+All stages are the live ones, except for the network and the duration of indexing, which is drawn from a known
+distribution, one page at a time. The gauge's totals are recorded once a second, so that means over parts of a crawl
+can be given with confidence intervals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from fieldmouse.clock import Clock
+from fieldmouse.config.settings_file import Settings
+from fieldmouse.config.toml_format import render
+from fieldmouse.control.control_log import Chapter, chapters
+from fieldmouse.control.gauge import Fare, Totals
+from fieldmouse.crawler.builder import build
+from fieldmouse.policy.obsolescence import Exponential, Obsolescence, SameForAll
+from fieldmouse.queueing.model.model import Cost
+from fieldmouse.queueing.model.phase_type import PhaseType
+from fieldmouse.queueing.model.validation import FloatArray
+from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.testing import virtual_time
+from fieldmouse.testing.meadow.fetcher import MeadowFetcher
+from fieldmouse.testing.meadow.meadow import Meadow
+from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged
+from fieldmouse.types.stats import Reading, Summary
+from fieldmouse.url import Url
+from fieldmouse.workers.inline_worker import InlineLane
+
+
+class SlowLane(InlineLane):
+    """Shard that holds one page until its service time has passed."""
+
+    service: Callable[[], float]  # seconds for the next page, set by `slow_lane`
+    _busy = False
+
+    @property
+    def room(self) -> bool:
+        return super().room and not self._busy
+
+    @property
+    def outstanding(self) -> int:
+        return self._busy + super().outstanding
+
+    def send(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
+        assert not self._busy, "one page at a time"
+        self._busy = True
+        asyncio.get_running_loop().call_later(self.service(), self._serve, number, outcome)
+
+    def _serve(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
+        if self._shard is None:
+            return  # closed in the meantime; the answer is not needed
+        self._answers.append(self._shard.take(number, outcome))
+        self._busy = False
+        self._tell()
+
+
+def slow_lane(draw: Callable[[], float]) -> type[SlowLane]:
+    """Return a lane class whose service times in seconds come from `draw`."""
+
+    class Drawn(SlowLane):
+        service = staticmethod(draw)
+
+    return Drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """Parameters of fetch workers, buffer and indexer. Times in seconds."""
+
+    service: PhaseType
+    lifetime: float = math.inf  # mean; exponential, as if pages changed at random
+    capacity: int = 10  # pages in the buffer and in service
+    latency: float = 0.2  # mean time of a fetch
+    robots: int = 4
+    cost: Cost = field(default_factory=lambda: Cost(loss=1.0, obs=1.0, sojourn=1.0, robots=0.05, star=10.0))
+    time: float = 300.0
+    hosts: int = 60
+    pages: int = 16_000
+
+    def meadow(self, seed: int) -> Meadow:
+        return Meadow(
+            MeadowOptions(
+                hosts=self.hosts, pages=self.pages, seed=seed, latency=self.latency, latency_spread=0.3,
+                page_kb=1.0, links=15, seeds=10, robots=0.0, sitemaps=0.0, traps=0.0, busy=0.0,
+                duplicates=0.0, changing=0.0, compression=False,
+            )
+        )  # fmt: skip
+
+    def settings(self, changes: dict[str, object]) -> Settings:
+        cost = self.cost
+        return Settings().override(
+            {
+                "crawl.time": f"{self.time}s", "politeness.delay": "0s", "politeness.obey_robots_txt": False,
+                "network.allow_private": True, "storage.checkpoint": "1h", "storage.min_free": "0B",
+                "fetch.concurrency": self.robots, "buffer.pages": self.capacity, "buffer.when_full": "lose",
+                "control.trace": "0B", "cost.loss": cost.loss, "cost.obsolete": cost.obs,
+                "cost.response": cost.sojourn, "cost.robots": cost.robots, "cost.starvation": cost.star,
+                **changes,
+            }
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedCourse:
+    """Course of a crawl: readings and the gauge's totals for each second, and the rules it followed."""
+
+    summary: Summary
+    readings: Sequence[Reading]
+    totals: Sequence[Totals]
+    chapters: Sequence[Chapter]
+
+    def between(self, start: float, end: float = math.inf) -> Totals:
+        """Totals between two seconds of the crawl."""
+        last = len(self.totals) - 1
+        return self.totals[int(min(end, last))].since(self.totals[int(min(start, last))])
+
+    def batches(self, start: float, seconds: float) -> list[Fare]:
+        """Means over consecutive intervals of the given length."""
+        edges = np.arange(start, len(self.totals), seconds)
+        return [Fare.measured(self.between(a, b)) for a, b in pairwise(edges)]
+
+
+def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object]) -> GovernedCourse:
+    """Crawl with these settings changed; the same seed gives the same crawl."""
+    meadow = situation.meadow(seed)
+    settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
+    # A crawl's secret decides the order in which URLs leave the sieve; here it must follow from the seed.
+    home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
+    times = _Drawn(situation.service, np.random.default_rng([seed, 1]))
+    fading: Obsolescence = SameForAll()
+    if situation.lifetime < math.inf:
+        fading = Exponential(situation.lifetime, np.random.default_rng([seed, 2]))
+    readings: list[Reading] = []
+    totals: list[Totals] = []
+
+    async def life(clock: Clock) -> Summary:
+        def note(reading: Reading) -> None:
+            readings.append(reading)
+            totals.append(crew.stages.trace.totals())
+
+        crew = build(
+            home, settings, [note], clock=clock, fetcher=MeadowFetcher(meadow, clock),
+            lane=slow_lane(lambda: float(next(times))), obsolescence=fading,
+        )  # fmt: skip
+        try:
+            return await crew.agent.crawl([Url(url) for url in meadow.seeds])
+        finally:
+            await crew.close()
+
+    summary = virtual_time.run(life)
+    return GovernedCourse(summary, readings[:-1], totals[:-1], chapters(home / "control.log"))
+
+
+class _Drawn:
+    """Endless service times, drawn in blocks."""
+
+    def __init__(self, law: PhaseType, chance: np.random.Generator):
+        self._law, self._chance = law, chance
+        self._ahead: FloatArray = np.empty(0)
+        self._at = 0
+
+    def __next__(self) -> float:
+        if self._at == len(self._ahead):
+            self._ahead, self._at = self._law.sample(self._chance, 1024), 0
+        self._at += 1
+        return float(self._ahead[self._at - 1])

@@ -1,0 +1,191 @@
+"""Urn game runs: fill, play the steps, permute the source, and take measures at the requested times.
+
+The same seed gives the same game with the pure and the compiled player.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from operator import attrgetter
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from fieldmouse.policy.distribution.registry import Distribution
+from fieldmouse_lab.urn.compiled import CompiledTable
+from fieldmouse_lab.urn.game import End, Game, Longs, Outcome
+from fieldmouse_lab.urn.kernel import rules_of
+from fieldmouse_lab.urn.pure import PureTable
+from fieldmouse_lab.urn.sources import Ints, Reals
+from fieldmouse_lab.urn.strategies import Seat, build, recipe
+
+_counts = attrgetter("distinct", "sum", "named", "draws", "appends", "reads", "moves", "backlog", "waiting")
+
+
+class GameTable(Protocol):
+    """Player of one game. Counts are totals since the first ball."""
+
+    @property
+    def end(self) -> End | None: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def sum(self) -> int: ...
+    @property
+    def distinct(self) -> int: ...
+    @property
+    def draws(self) -> int: ...
+    @property
+    def appends(self) -> int: ...
+    @property
+    def reads(self) -> int: ...
+    @property
+    def moves(self) -> int: ...
+    @property
+    def backlog(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def named(self) -> int: ...
+    @property
+    def elephants(self) -> Ints: ...
+    @property
+    def online(self) -> Longs: ...
+    @property
+    def p(self) -> Reals: ...
+    @property
+    def events(self) -> Ints: ...
+    def chances(self) -> tuple[float, float]: ...
+    def lengths(self) -> list[int]: ...
+    def store(self, balls: int) -> None: ...
+    def fill(self, balls: int, neutral: bool) -> None: ...
+    def advance(self, steps: int) -> None: ...
+    def permute(self, label: Ints) -> None: ...
+
+
+def play(game: Game, seed: int) -> Outcome:
+    """Play with the compiled kernel if it supports the strategy, else in pure Python."""
+    rng = default_rng(seed)
+    policy = _policy(game, rng)
+    rules = rules_of(policy)
+    table = PureTable(game, policy, rng) if rules is None else CompiledTable(game, rules, rng)
+    return _play(game, table, rng)
+
+
+def play_pure(game: Game, seed: int) -> Outcome:
+    """Play in pure Python, even if the kernel supports the strategy."""
+    return play_at(PureTable, game, seed)
+
+
+def play_at(
+    table: Callable[[Game, Distribution[int], Generator], GameTable], game: Game, seed: int
+) -> Outcome:
+    """Play with a player of this kind, which may change the rules."""
+    rng = default_rng(seed)
+    return _play(game, table(game, _policy(game, rng), rng), rng)
+
+
+def _policy(game: Game, rng: Generator) -> Distribution[int]:
+    """Create the policy with a generator that is separate from the game's, so that it does not change the
+    draws."""
+    return build(game.strategy, Seat(game.source, game.capacity, rng.spawn(1)[0]))
+
+
+def many(
+    games: Sequence[Game],
+    seeds: Sequence[int],
+    on_progress: Callable[[float], None] | None = None,
+    jobs: int = 2,
+) -> list[list[Outcome]]:
+    """Play every game with every seed; return one row per game, in the given order.
+
+    Kernels release the interpreter lock, so two threads use two cores. The longest games start first.
+    """
+    outcomes: dict[tuple[int, int], Outcome] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        order = sorted(range(len(games)), key=lambda number: -games[number].steps)
+        runs = {
+            pool.submit(play, games[number], seed): (number, place)
+            for number in order
+            for place, seed in enumerate(seeds)
+        }
+        try:
+            for run in as_completed(runs):
+                outcomes[runs[run]] = run.result()
+                if on_progress is not None:
+                    on_progress(len(outcomes) / len(runs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [[outcomes[number, place] for place in range(len(seeds))] for number in range(len(games))]
+
+
+def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
+    every = game.source.permute_every
+    neutral = (game.initial or recipe(game.strategy.name).initial) == "neutral"
+    measured = GameMeasures()
+    now = -game.capacity
+    table.store(game.stored)
+    for time in game.times:
+        while now < time and table.end is None:
+            if now < 0:
+                table.fill(time - now, neutral)
+                now = time
+                continue
+            if every and now and now % every == 0:
+                table.permute(rng.permutation(game.source.hosts).astype(np.int32))
+            stop = min(time, now + every - now % every) if every else time
+            table.advance(stop - now)
+            now = stop
+        if table.end is not None:
+            # Stuck during the filling: no step was played, so the measures are those of time 0.
+            measured.take(table.steps, table)
+            break
+        measured.take(time, table)
+    return measured.outcome(table)
+
+
+class GameMeasures:
+    """Measures collected as rows, one per time, and returned as the columns of an outcome."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, ...]] = []
+        self._chances: list[tuple[float, float]] = []
+        self._lengths: list[list[int]] = []
+
+    def take(self, time: int, table: GameTable) -> None:
+        if self._rows and self._rows[-1][0] == time:
+            del self._rows[-1], self._chances[-1], self._lengths[-1]
+        self._rows.append((time, *_counts(table)))
+        self._chances.append(table.chances())
+        self._lengths.append(table.lengths())
+
+    def outcome(self, table: GameTable) -> Outcome:
+        columns = np.array(self._rows, np.int64).T
+        times, distinct, total, elephants, draws, appends, reads, moves, backlog, waiting = columns
+        new, offline = np.array(self._chances).T
+        lasted = np.diff(times)
+        between = np.concatenate(([float(distinct[0])], np.diff(total) / np.maximum(lasted, 1)))
+        return Outcome(
+            end=table.end or End.STEPS,
+            steps=table.steps,
+            times=times,
+            distinct=distinct,
+            distinct_between=between,
+            new=new,
+            offline=offline,
+            elephants=elephants,
+            draws=draws,
+            appends=appends,
+            reads=reads,
+            moves=moves,
+            backlog=backlog,
+            waiting=waiting,
+            lengths=np.array(self._lengths, np.int64),
+            elephant_hosts=table.elephants,
+            online=table.online,
+            p=table.p,
+            events=table.events,
+        )

@@ -1,0 +1,200 @@
+"""Strategies that the thesis tried and rejected before mice and elephants (Buijsrogge 2014, chapter 7).
+
+These are Algorithms 1 to 3 and 5 to 10; the lab plays them to show why they fail. All keep a single queue
+offline and accept a draw if its host is neither online nor waiting. Some use the probability of each host,
+which a crawl does not have; some toss a coin. They are not for live use and do not limit their draws.
+
+The text is interpreted in two places. In Algorithm 6 an acceptable second ball brings the first ball
+online, because the balls are in a queue. In Algorithm 10 a ball whose host waits offline may not overtake
+it, as in all other rules of the game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import islice
+from typing import TypeVar
+
+from numpy.random import Generator
+
+from fieldmouse.policy.distribution.one_queue import OneQueue
+
+H = TypeVar("H", bound=Hashable)
+
+MOST = 0.99
+"""When hosts offline have more than this share of all draws, new ones are too hard to find."""
+
+
+class Picky(OneQueue[H]):
+    """Base of these strategies: a draw is accepted only if its host is neither online nor offline."""
+
+    def __init__(self) -> None:
+        super().__init__(draw_cap=1 << 62)
+
+    def place(self, host: H) -> bool:
+        return self._is_new(host) or self._tired()
+
+    def _is_new(self, host: H) -> bool:
+        return host not in self.online and host not in self.backlog
+
+
+class SourceFirst(Picky[H]):
+    """Algorithm 1: a draw; if it is rejected, the first ball offline, regardless of its host."""
+
+    def recall(self, dry: bool = False) -> H | None:
+        return self._first() if self._refused or dry else None
+
+
+class OfflineFirst(Picky[H]):
+    """Algorithm 2: the first ball offline, regardless of its host; draws only if offline is empty."""
+
+    def recall(self, dry: bool = False) -> H | None:
+        return None if self._refused and not dry else self._first()
+
+
+class SourceOnly(Picky[H]):
+    """Algorithm 3: draws until one is acceptable."""
+
+    def recall(self, dry: bool = False) -> H | None:
+        return self._first() if dry else None
+
+
+class GreedySecond(Picky[H]):
+    """Algorithm 6: the first ball offline if it or the second is of a host absent online, else draws."""
+
+    def recall(self, dry: bool = False) -> H | None:
+        if self._refused and not dry:
+            return None
+        first = self._first()
+        if first is None or first not in self.online or dry:
+            return first
+        second = self._second()
+        return first if second is not None and second not in self.online else None
+
+    def _second(self) -> H | None:
+        passed: dict[H, int] = {}
+        for host in islice(self._order, 1, None):
+            if self._gone.get(host, 0) == passed.get(host, 0):
+                return host
+            passed[host] = passed.get(host, 0) + 1
+        return None
+
+
+class Weighing(Picky[H]):
+    """Base of strategies that use the probability of each host to compute the share of draws that hosts
+    offline have."""
+
+    def __init__(self, share: Callable[[H], float]) -> None:
+        super().__init__()
+        self._share = share
+        self._offline = 0.0
+
+    @property
+    def full(self) -> bool:
+        return self._offline > MOST
+
+    def stored(self, host: H, balls: int = 1) -> None:
+        if host not in self.backlog:
+            self._offline += self._share(host)
+        super().stored(host, balls)
+
+    def recalled(self, host: H, balls: int = 1) -> None:
+        super().recalled(host, balls)
+        if host not in self.backlog:
+            self._offline -= self._share(host)
+
+
+class GreedyUntilFull(Weighing[H]):
+    """Algorithm 5: as Algorithm 4, but once most hosts are offline, the first ball offline."""
+
+    def recall(self, dry: bool = False) -> H | None:
+        return self._first() if self.full else super().recall(dry)
+
+
+class Coin(Picky[H]):
+    """Algorithm 7: with probability `r` from the source, else from offline. No ball is ever put offline."""
+
+    def __init__(self, r: float, dice: Generator) -> None:
+        super().__init__()
+        self._r, self._dice = r, dice
+
+    def recall(self, dry: bool = False) -> H | None:
+        return self._first() if dry or self._dice.random() >= self._r else None
+
+    def place(self, host: H) -> bool:
+        return True
+
+
+class CoinAfterDraw(Weighing[H]):
+    """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
+
+    def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
+        super().__init__(share)
+        self._r, self._dice = r, dice
+        self._due = False  # the first ball offline must come online
+
+    def recall(self, dry: bool = False) -> H | None:
+        return self._first() if self._due or dry else None
+
+    def place(self, host: H) -> bool:
+        if self.full or self._dice.random() >= self._r:
+            self._due = True
+            return False
+        return host not in self.backlog
+
+    def came_online(self, host: H, balls: int = 1) -> None:
+        super().came_online(host, balls)
+        self._due = False
+
+
+class CoinGreedy(Weighing[H]):
+    """Algorithm 9: with probability `r` an acceptable draw, else the first ball offline."""
+
+    def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
+        super().__init__(share)
+        self._r, self._dice = r, dice
+        self._any = False  # offline is empty and the coin rejects new hosts: accept any draw
+
+    def recall(self, dry: bool = False) -> H | None:
+        if dry:
+            return self._first()
+        if self._refused:
+            return None
+        if self._dice.random() < self._r:
+            self._any = False
+            return self._first() if self.full else None
+        first = self._first()
+        self._any = first is None
+        return first
+
+    def place(self, host: H) -> bool:
+        return self._any or super().place(host)
+
+
+class GreedyThenCoin(Weighing[H]):
+    """Algorithm 10: acceptable draws; once most hosts are offline, one draw, then a coin, then the first ball
+    offline."""
+
+    def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
+        super().__init__(share)
+        self._r, self._dice = r, dice
+        self._late = self._due = False
+
+    def recall(self, dry: bool = False) -> H | None:
+        if dry or self._due:
+            return self._first()
+        if not self._refused:
+            self._late = self.full
+        return None
+
+    def place(self, host: H) -> bool:
+        if not self._late:
+            return super().place(host)
+        if self._is_new(host) or (self._dice.random() < self._r and host not in self.backlog):
+            return True
+        self._due = True
+        return False
+
+    def came_online(self, host: H, balls: int = 1) -> None:
+        super().came_online(host, balls)
+        self._due = False
