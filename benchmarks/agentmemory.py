@@ -31,9 +31,9 @@ from boardserver import a_server
 from ground import NO_TRAPS, fresh_meadow
 from table import aligned, say
 
-from fieldmouse.cluster.coordinator import BoardBooks
-from fieldmouse.cluster.redis.coordinator import RedisBoard
-from fieldmouse.errors import BoardLost
+from fieldmouse.cluster.coordinator import CrawlTotals
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+from fieldmouse.errors import CoordinatorDataLost
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 EVERY = 2.0
@@ -93,11 +93,19 @@ def watch(pages: int, hosts: int, minutes: float) -> list[Sample]:
                 books = asyncio.run(books_of(url))
                 used = client.info("memory")["used_memory"] / 2**20
                 most = max(most, len(tree))
-                if agent.poll() is None and books.begun and len(tree) == most:  # none has ended yet
-                    samples.append(Sample(
-                        seconds, books.kinds.get("page", 0), books.settled, books.seen, books.hosts,
-                        Memory.of(tree[:1]), Memory.of(tree[1:]), used,
-                    ))  # fmt: skip
+                if agent.poll() is None and books.started and len(tree) == most:  # none has ended yet
+                    samples.append(
+                        Sample(
+                            seconds,
+                            books.kinds.get("page", 0),
+                            books.settled,
+                            books.seen,
+                            books.hosts,
+                            Memory.of(tree[:1]),
+                            Memory.of(tree[1:]),
+                            used,
+                        )
+                    )
                 if seconds > 60 * minutes:
                     agent.send_signal(signal.SIGTERM)
                     agent.wait(120)
@@ -106,12 +114,12 @@ def watch(pages: int, hosts: int, minutes: float) -> list[Sample]:
     return samples
 
 
-async def books_of(url: str) -> BoardBooks:
-    board = RedisBoard(url)
+async def books_of(url: str) -> CrawlTotals:
+    board = RedisCoordinator(url)
     try:
-        return await board.books()
-    except BoardLost:
-        return BoardBooks()  # the agent has not founded it yet
+        return await board.totals()
+    except CoordinatorDataLost:
+        return CrawlTotals()  # the agent has not founded it yet
     finally:
         await board.close()
 

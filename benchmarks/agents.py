@@ -85,11 +85,15 @@ def show(title: str, costs: dict[int, list[Cost]]) -> str:
         def mid(field: str, each: list[Cost] = each) -> float:
             return statistics.median(getattr(cost, field) for cost in each)
 
-        rows.append([
-            f"{agents} agent{'s' * (agents > 1)}" if agents else "plain crawl",
-            f"{mid('pages_per_second'):,.0f}", f"{mid('cpu_ms'):.2f}", f"{mid('server_ms'):.2f}",
-            f"{mid('rss_mb'):,.0f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{agents} agent{'s' * (agents > 1)}" if agents else "plain crawl",
+                f"{mid('pages_per_second'):,.0f}",
+                f"{mid('cpu_ms'):.2f}",
+                f"{mid('server_ms'):.2f}",
+                f"{mid('rss_mb'):,.0f}",
+            ]
+        )
     header = ["", "requests/s", "CPU ms/page", "board ms/page", "MB"]
     return f"{title}\n\n{aligned(header, rows)}"
 
@@ -103,18 +107,23 @@ def main(asked: list[str]) -> None:
     size = given.pages
     trials = {
         "as fast as the machine goes": (
-            {"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40}, ["--delay", "0s"]
+            {"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40},
+            ["--delay", "0s"],
         ),
         "each agent has 4 robots, and an answer takes 100 ms": (
             # Hosts of equal size: otherwise one large host, visited by one worker at a time, would dominate
             # the end.
             {
-                "hosts": 200, "gamma": 0.0, "pages": max(200, size // 4), "page_kb": 10.0, "links": 40,
+                "hosts": 200,
+                "gamma": 0.0,
+                "pages": max(200, size // 4),
+                "page_kb": 10.0,
+                "links": 40,
                 "latency": 0.1,
             },
             ["--delay", "0s", "--set", "fetch.concurrency=4"],
         ),
-    }  # fmt: skip
+    }
     found: dict[str, dict[int, list[Cost]]] = {}
     for title, (options, words) in trials.items():
         costs = found[title] = {0: [], 1: [], 2: []}

@@ -30,25 +30,25 @@ from sieve import Source
 from table import aligned, say
 
 from fieldmouse.cluster.coordinator import (
-    AddressAsk,
-    Advert,
-    BookedKeys,
-    Charter,
+    AckBatch,
+    AckedKeys,
+    AddressRequest,
+    AgentId,
+    AgentStatus,
+    CrawlSpec,
     Heartbeat,
-    Held,
-    Name,
-    Offer,
+    LeaseId,
+    LinkOffer,
     Row,
     SiteBounds,
-    Told,
 )
-from fieldmouse.cluster.redis.coordinator import RedisBoard
-from fieldmouse.cluster.rows import pack_urls, to_link, to_row
-from fieldmouse.types.request import Link
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+from fieldmouse.cluster.rows import encode_row, pack_urls, to_link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, key_of
 
 BATCH = 500
-NAME = Name("bench", 1)
+NAME = AgentId("bench", 1)
 FREE = SiteBounds()
 
 
@@ -69,18 +69,22 @@ class Cost:
         # The serving thread, not the children that rewrite its file.
         server = cpu["used_cpu_user"] + cpu["used_cpu_sys"]
         return cls(
-            server, time.process_time(), memory["used_memory"], memory["used_memory_rss"],
-            net["total_net_input_bytes"], net["total_net_output_bytes"],
-        )  # fmt: skip
+            server,
+            time.process_time(),
+            memory["used_memory"],
+            memory["used_memory_rss"],
+            net["total_net_input_bytes"],
+            net["total_net_output_bytes"],
+        )
 
 
-def board_of(client: redis.Redis) -> RedisBoard:
-    return RedisBoard("unix://" + client.connection_pool.connection_kwargs["path"], timeout=120.0)
+def board_of(client: redis.Redis) -> RedisCoordinator:
+    return RedisCoordinator("unix://" + client.connection_pool.connection_kwargs["path"], timeout=120.0)
 
 
-async def begin(client: redis.Redis) -> RedisBoard:
+async def begin(client: redis.Redis) -> RedisCoordinator:
     board = board_of(client)
-    await board.found(Charter(7, "", ()))
+    await board.create_crawl(CrawlSpec(7, "", ()))
     await board.join(NAME, 10_000.0)
     return board
 
@@ -94,7 +98,7 @@ async def seen(client: redis.Redis, stops: list[int]) -> list[list[str]]:
         while source.new < stop:
             keys = source.batch(BATCH)
             links = [(key, b"") for key in keys]
-            await board.offer([Offer(hosts[offered // BATCH % 10], "test", links)], FREE)
+            await board.offer_links([LinkOffer(hosts[offered // BATCH % 10], "test", links)], FREE)
             offered += BATCH
         after = Cost.now(client)
         for host in hosts:
@@ -134,7 +138,7 @@ class Web:
         name = "-".join(self.rng.choices(self.words, k=self.rng.randint(2, 6)))
         return f"/{folders}/{name}" + self.rng.choice(["", ".html", "/", f"?id={self.rng.randint(1, 99999)}"])
 
-    def pages(self) -> Iterator[list[Offer]]:
+    def pages(self) -> Iterator[list[LinkOffer]]:
         while self.left > 0:
             home = self.rng.choices(self.hosts, self.weights)[0]
             via = home + self.path()
@@ -142,14 +146,14 @@ class Web:
             for _ in range(self.rng.randint(10, 50)):
                 host = home if self.rng.random() < 0.8 else self.rng.choices(self.hosts, self.weights)[0]
                 url = Url(host + self.path())
-                link = Link(url, depth=3, via=via, seen_at=1_700_000_000 + self.rng.random() * 1e6)
-                found.setdefault(host, []).append((key_of(url, 7), to_row(link, host, 0.0)))
+                link = Request(url, depth=3, via=via, seen_at=1_700_000_000 + self.rng.random() * 1e6)
+                found.setdefault(host, []).append((key_of(url, 7), encode_row(link, host, 0.0)))
                 self.left -= 1
-            yield [Offer(host, "test", rows) for host, rows in found.items()]
+            yield [LinkOffer(host, "test", rows) for host, rows in found.items()]
 
 
 async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[str]]]:
-    batches: list[list[Offer]] = [[]]
+    batches: list[list[LinkOffer]] = [[]]
     for page in Web(urls).pages():
         batches[-1] += page
         if sum(len(offer.links) for offer in batches[-1]) >= BATCH:
@@ -158,26 +162,30 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
     board, empty = await begin(client), Cost.now(client)
     new = 0
     for batch in batches:
-        new += (await board.offer(batch, FREE)).new
+        new += (await board.offer_links(batch, FREE)).new
     offered = Cost.now(client)
-    hosts = (await board.books()).hosts
+    hosts = (await board.totals()).hosts
     prefix = "fm:{fieldmouse}:"
     queues = sum(client.memory_usage(key, samples=0) for key in client.scan_iter(f"{prefix}q:*", count=1000))
     records = sum(client.memory_usage(key, samples=0) for key in client.scan_iter(f"{prefix}h:*", count=1000))
     records += sum(client.memory_usage(key, samples=0) for key in client.scan_iter(f"{prefix}r:*"))
     table = [
-        f"{new:,}", f"{hosts:,}", f"{bulk / new:.0f}", f"{queues / new:.1f}", f"{records / hosts:.0f}",
+        f"{new:,}",
+        f"{hosts:,}",
+        f"{bulk / new:.0f}",
+        f"{queues / new:.1f}",
+        f"{records / hosts:.0f}",
         f"{(offered.used - empty.used) / new:.1f}",
-    ]  # fmt: skip
+    ]
     steps = [["offer", *spent(empty, offered, new)]]
-    leased: list[tuple[Held, list[int], list[str]]] = []
+    leased: list[tuple[LeaseId, list[int], list[str]]] = []
     before = Cost.now(client)
-    while grants := await board.lease(NAME, 64, 100):
+    while grants := await board.lease_hosts(NAME, 64, 100):
         for grant in grants:
-            held = Held(grant.host, grant.epoch)
+            held = LeaseId(grant.host, grant.epoch)
             rows = list(grant.rows)
-            while grant.left:
-                (grant,) = await board.more(NAME, [held], 100)
+            while grant.remaining_urls:
+                (grant,) = await board.lease_more_urls(NAME, [held], 100)
                 rows += grant.rows
             names = [str(to_link(row, held.host, 0.0).url) for _, row in rows]
             leased.append((held, [key for key, _ in rows], names))
@@ -187,16 +195,18 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
     random.Random(1).shuffle(flat)
     before = Cost.now(client)
     for start in range(0, len(flat), 200):
-        by_lease: dict[Held, list[int]] = {}
+        by_lease: dict[LeaseId, list[int]] = {}
         part = sorted(flat[start : start + 200], key=lambda settled: settled[0].epoch)
         for held, key, _ in part:
             by_lease.setdefault(held, []).append(key)
-        told = Told([BookedKeys(held, keys, ["page"] * len(keys)) for held, keys in by_lease.items()],
-                    pack_urls([name for _, _, name in part]))  # fmt: skip
-        await board.book(NAME, told)
+        told = AckBatch(
+            [AckedKeys(held, keys, ["page"] * len(keys)) for held, keys in by_lease.items()],
+            pack_urls([name for _, _, name in part]),
+        )
+        await board.ack(NAME, told)
     after = Cost.now(client)
     steps.append(["book", *spent(before, after, new)])
-    books = await board.books()
+    books = await board.totals()
     assert (books.waiting, books.settled) == (0, new), books
     kept = client.memory_usage(f"{prefix}kept:bench", samples=0)
     table += [f"{kept / new:.1f}", f"{sum(len(name) for _, _, name in flat) / len(flat):.0f}"]
@@ -206,7 +216,7 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
 
 async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
     advert = msgspec.msgpack.encode(
-        Advert(3.14, 1.1, 0.7, 123456, 20.5, 60, "machine-17", "/srv/crawls/east", 300.5)
+        AgentStatus(3.14, 1.1, 0.7, 123456, 20.5, 60, "machine-17", "/srv/crawls/east", 300.5)
     )
     board, names, rows = await begin(client), [NAME], []
     empty = Cost.now(client)
@@ -214,19 +224,19 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
         while len(names) < stop:
             number = len(names)
             name, host = (
-                Name(f"machine-{number}-1a2b3c", 1_700_000_000_000_000),
+                AgentId(f"machine-{number}-1a2b3c", 1_700_000_000_000_000),
                 Host(f"http://{number}.test"),
             )
             await board.join(name, 10_000.0)
-            await board.beat(name, Heartbeat(advert, 10_000.0))
-            await board.offer([Offer(host, "test", [(number, b"x" * 60)])], FREE)
-            (grant,) = await board.lease(name, 1, 1)
-            asked = AddressAsk(f"10.0.{number // 256}.{number % 256}", Held(host, grant.epoch), 1.0)
-            await board.ask_addresses(name, [asked])
+            await board.heartbeat(name, Heartbeat(advert, 10_000.0))
+            await board.offer_links([LinkOffer(host, "test", [(number, b"x" * 60)])], FREE)
+            (grant,) = await board.lease_hosts(name, 1, 1)
+            asked = AddressRequest(f"10.0.{number // 256}.{number % 256}", LeaseId(host, grant.epoch), 1.0)
+            await board.lease_addresses(name, [asked])
             names.append(name)
         held = Cost.now(client)
         for name in names[-100:]:
-            await board.beat(name, Heartbeat(advert, 10_000.0))
+            await board.heartbeat(name, Heartbeat(advert, 10_000.0))
         after, beats = Cost.now(client), min(100, stop)
         each = (held.used - empty.used) / (stop - 1)
         rows.append([f"{stop:,}", f"{each:,.0f}", *spent(held, after, beats)])

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse_lab.network.live_trial import Region
-from fieldmouse_lab.network.virtual_trial import crossed
+from fieldmouse_lab.network.live_trial import RegionSetup
+from fieldmouse_lab.network.virtual_trial import run_virtual_trial
 
 SCENES = {
-    "calm": Region(),
-    "busy": Region(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
-    "close": Region(hosts=12, pages=1_200, near=0.05, far=0.1, delay=0.0, robots=1),
-    "alike": Region(hosts=24, pages=1_200, near=0.1, far=0.1, delay=0.0, robots=1),
+    "calm": RegionSetup(),
+    "busy": RegionSetup(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
+    "close": RegionSetup(hosts=12, pages=1_200, near=0.05, far=0.1, delay=0.0, robots=1),
+    "alike": RegionSetup(hosts=24, pages=1_200, near=0.1, far=0.1, delay=0.0, robots=1),
 }
 """Scenes: no agent is busy; one fetch worker each; the same with small distances; and without distances."""
 RULES = "priced,ipmicra,kalman,shortest-delay,two-choices,hash"
@@ -41,18 +41,21 @@ def main() -> None:
         played = []
         for seed in map(int, asked.seeds.split(",")):
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-                played.append(crossed(Path(folder), SCENES[asked.scene], policy, seed)[0])
+                played.append(run_virtual_trial(Path(folder), SCENES[asked.scene], policy, seed)[0])
             say(f"{policy}, seed {seed}: {played[-1].pace:.1f} requests/s")
         paces = [its.pace for its in played]
         mean = statistics.mean(paces)
         first = first or mean
         rows.append(
             [
-                policy, f"{mean:.1f}", f"{min(paces):.1f} to {max(paces):.1f}", f"{first / mean:.2f}",
+                policy,
+                f"{mean:.1f}",
+                f"{min(paces):.1f} to {max(paces):.1f}",
+                f"{first / mean:.2f}",
                 f"{statistics.mean(its.near_share() for its in played):.0%}",
                 f"{statistics.mean(its.moves_a_request for its in played):.3f}",
             ]
-        )  # fmt: skip
+        )
     heads = ["rule", "requests/s", "from seed to seed", "first over it", "from near by", "moves a request"]
     print(aligned(heads, rows))
 

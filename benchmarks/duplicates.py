@@ -22,10 +22,10 @@ import scipy.sparse
 import xxhash
 from table import aligned, say
 
-from fieldmouse.archive.dedup import Doubles, reach, sketch
-from fieldmouse.parse.charset import decoded, find_charset
-from fieldmouse.parse.html import parse
-from fieldmouse.parse.readers import MARKUP
+from fieldmouse.archive.dedup import DigestStore, max_distance, sketch
+from fieldmouse.parse.charset import decode_text, find_charset
+from fieldmouse.parse.html import parse_html
+from fieldmouse.parse.readers import MAX_HTML
 from fieldmouse.url import Url
 
 ALIKE, ALMOST_THE_SAME = 0.6, 0.9  # promised for named pages; none above it should be missed
@@ -55,9 +55,9 @@ def texts(directory: Path, most: int) -> list[str]:
     for path in sorted(directory.rglob("*.htm*")):
         if path.is_symlink() or not path.is_file() or path.suffix not in (".html", ".htm"):
             continue
-        body = path.read_bytes()[:MARKUP]
+        body = path.read_bytes()[:MAX_HTML]
         charset = find_charset(body, "")
-        found.append(parse(decoded(body, charset), Url("http://example.org/")).text)
+        found.append(parse_html(decode_text(body, charset), Url("http://example.org/")).text)
         if len(found) == most:
             break
     return found
@@ -102,16 +102,16 @@ def score(pages: list[str], rng: random.Random) -> Score:
             partners[i].append(j)
             partners[j].append(i)
             result.pairs += 1
-            allowed = min(reach(marks[i][1]), reach(marks[j][1]))
+            allowed = min(max_distance(marks[i][1]), max_distance(marks[j][1]))
             result.within_reach += bool(marks[i][0]) and _distance(marks[i][0], marks[j][0]) <= allowed
     order = list(range(len(pages)))
     rng.shuffle(order)
     earlier: set[int] = set()
     with tempfile.TemporaryDirectory() as name:
-        doubles = Doubles(Path(name))
+        doubles = DigestStore(Path(name))
         for turn, page in enumerate(order):
             mark, words = marks[page]
-            place = doubles.near(mark, reach(words))
+            place = doubles.find_similar(mark, max_distance(words))
             if place is not None:
                 result.named += 1
                 result.rightly += truth.get((min(page, place), max(page, place)), 0.0) >= ALIKE
@@ -133,10 +133,14 @@ def _distance(one: int, other: int) -> int:
 def rows(scores: dict[str, Score]) -> Iterator[list[str]]:
     for name, one in scores.items():
         yield [
-            name, f"{one.pages:,}", f"{one.named:,}", f"{_share(one.rightly, one.named)}",
-            f"{one.pairs:,}", f"{_share(one.within_reach, one.pairs)}",
+            name,
+            f"{one.pages:,}",
+            f"{one.named:,}",
+            f"{_share(one.rightly, one.named)}",
+            f"{one.pairs:,}",
+            f"{_share(one.within_reach, one.pairs)}",
             f"{one.followers_named} of {one.followers}",
-        ]  # fmt: skip
+        ]
 
 
 def _share(part: int, whole: int) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import find, path_of
+from fieldmouse.testing.meadow.paths import parse_path, path_of
 from fieldmouse.testing.meadow.plan import MeadowPlan
 from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 
@@ -84,8 +84,8 @@ def judge(plan: MeadowPlan, arrivals: list[Arrival]) -> Verdict:
     fetched: dict[int, set[int]] = {}
     for arrival in arrivals:
         site = plan.by_address.get(arrival.address)
-        place = find(site, arrival.path) if site else None
-        if site and place and place.nook is None:
+        place = parse_path(site, arrival.path) if site else None
+        if site and place and place.special is None:
             fetched.setdefault(site.number, set()).add(place.number)
     per_host = {number: len(pages) for number, pages in fetched.items()}
     return Verdict(

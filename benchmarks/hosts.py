@@ -21,9 +21,9 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
-from fieldmouse.policy.distribution.index import Index
-from fieldmouse.storage.fsync import Syncing
-from fieldmouse.types.request import Link
+from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.storage.fsync import FileSync
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 BATCH = 10_000  # hosts found between two checkpoints
@@ -45,7 +45,7 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
         directory,
         key_seed=7,
         clock=ManualClock(NOW),
-        policy=Index(depth=16),
+        policy=IndexPolicy(depth=16),
         state=state,
         resumed_delay=lambda _: 1.0,
     )
@@ -55,7 +55,9 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
 
 def meet(frontier: Frontier, first: int, last: int) -> None:
     """Find these hosts and visit each once; their address is crowded, so they must wait."""
-    frontier.discover([Link(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)])
+    frontier.discover(
+        [Request(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)]
+    )
     while (errand := frontier.take(NOW)) is not None:
         state = msgspec.structs.replace(errand.state, address="192.0.2.1", address_ready_at=NEVER)
         frontier.give_back(errand, state, errand.tickets)
@@ -69,7 +71,7 @@ def play(hosts: int, directory: Path) -> None:
     print(f"{'hosts':>10} {'bytes/host':>11} {'us/host':>9} {'longest seal':>13} {'disk, bytes/host':>17}")
     for stop in stops:
         slowest = spent = 0.0
-        since, syncing = met, Syncing()
+        since, syncing = met, FileSync()
         while met < stop:
             more = min(BATCH, stop - met)
             begun = time.process_time()
@@ -81,15 +83,20 @@ def play(hosts: int, directory: Path) -> None:
             frontier.committed()
             spent += time.process_time() - begun
             met += more
-        assert frontier.waiting == frontier.hosts == met, "a host was lost"
+        assert frontier.waiting == frontier.host_count == met, "a host was lost"
         disk = sum(path.stat().st_size for path in directory.iterdir())
-        print(f"{met:>10,} {(resident() - before) / met:>11.0f} {spent / (met - since) * 1e6:>9.1f}"
-              f" {slowest * 1e3:>10.0f} ms {disk / met:>17.0f}", flush=True)  # fmt: skip
+        print(
+            f"{met:>10,} {(resident() - before) / met:>11.0f} {spent / (met - since) * 1e6:>9.1f}"
+            f" {slowest * 1e3:>10.0f} ms {disk / met:>17.0f}",
+            flush=True,
+        )
     frontier.close()
     del frontier
     begun = time.process_time()
     again = opened(directory, state)
-    print(f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting:,} URLs, {again.hosts:,} hosts")
+    print(
+        f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting:,} URLs, {again.host_count:,} hosts"
+    )
     again.close()
 
 

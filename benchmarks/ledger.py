@@ -20,13 +20,13 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.refresh.page_table import Ledger
-from fieldmouse.refresh.scheduler import Scheduler
-from fieldmouse.storage.checkpoint import DurableLog, Parts, open_journal
+from fieldmouse.refresh.page_table import PageTable
+from fieldmouse.refresh.scheduler import PollScheduler
+from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 NOW = 1_700_000_000.0
@@ -42,15 +42,28 @@ def resident() -> int:
 def stored(number: int) -> OutcomeRow:
     url = Url(f"https://h{number % 997}.example/articles/{number}/some-title")
     return OutcomeRow(
-        url, OutcomeKind.PAGE, NOW + number / 100, depth=3, via="https://h.example/", seen_at=NOW, status=200,
-        mime="text/html", title=f"Page {number}", digest=f"sha1:{number:032d}", size=30_000, links=100,
-        warc="00001-0.warc.gz", offset=number * 8000, etag=f'"{number:x}"', indexed=True,
-    )  # fmt: skip
+        url,
+        OutcomeKind.PAGE,
+        NOW + number / 100,
+        depth=3,
+        via="https://h.example/",
+        seen_at=NOW,
+        status=200,
+        mime="text/html",
+        title=f"Page {number}",
+        digest=f"sha1:{number:032d}",
+        size=30_000,
+        links=100,
+        warc="00001-0.warc.gz",
+        offset=number * 8000,
+        etag=f'"{number:x}"',
+        indexed=True,
+    )
 
 
-def polled(link: Link, at: float, changed: bool) -> OutcomeRow:
+def polled(link: Request, at: float, changed: bool) -> OutcomeRow:
     kind, status = (OutcomeKind.PAGE, 200) if changed else (OutcomeKind.UNCHANGED, 304)
-    news = News.CHANGED if changed else News.SAME
+    news = ContentChange.CHANGED if changed else ContentChange.SAME
     return OutcomeRow(
         link.url, kind, at, link.depth, link.via, link.seen_at, status, polled="page", news=news
     )
@@ -64,8 +77,8 @@ class Bench:
     def open(self) -> None:
         journal, last = open_journal(self.home)
         self.outcomes = DurableLog("outcomes", self.home / "outcomes.log", last)
-        self.ledger = Ledger.open(self.home, last, policy=registry.policy(POLICY), named=POLICY)
-        self.parts = Parts(self.home, journal, (self.outcomes, self.ledger), last)
+        self.ledger = PageTable.open(self.home, last, policy=registry.create_policy(POLICY), named=POLICY)
+        self.parts = DurableSet(self.home, journal, (self.outcomes, self.ledger), last)
         self.parts.begin()
 
     def checkpoint(self) -> float:
@@ -94,15 +107,15 @@ def play(pages: int, directory: Path) -> None:
     folded = time.process_time() - begun
     memory, sealing = resident() - before, bench.checkpoint()
     disk = sum(path.stat().st_size for path in (bench.home / "ledger").iterdir())
-    scheduler = Scheduler(bench.ledger, registry.policy(POLICY), pages / 86_400, host_open=10**6)
+    scheduler = PollScheduler(bench.ledger, registry.create_policy(POLICY), pages / 86_400, host_open=10**6)
     count, looks, making = 0, list[float](), 0.0
     now = NOW + 7 * 86_400.0
-    scheduler.due(now, 0)
+    scheduler.take_due(now, 0)
     while count < pages // 20:
         now, begun = now + 5.0, time.process_time()
-        links = scheduler.due(now, 1)
+        links = scheduler.take_due(now, 1)
         looks.append(time.process_time() - begun)
-        links += scheduler.due(now, 10**6)
+        links += scheduler.take_due(now, 10**6)
         making += time.process_time() - begun - looks[-1]
         for link in links:
             bench.outcomes.append(_encode(polled(link, now, count % 5 == 0)))
@@ -117,20 +130,25 @@ def play(pages: int, directory: Path) -> None:
     begun = time.process_time()
     bench.open()
     opening = time.process_time() - begun
-    assert bench.ledger.polled_once == count, "a poll was lost"
+    assert bench.ledger.polled_count == count, "a poll was lost"
     usual = sorted(looks)[9 * len(looks) // 10]
-    print(f"{pages:>10,} {timed(folded, pages)} {memory / pages:>12.0f} {disk / pages:>10.0f}"
-          f" {sealing * 1e3:>8.0f} ms {usual * 1e3:>7.1f} ms {timed(making, count)}"
-          f" {timed(learned, count)} {later * 1e3:>7.0f} ms {after / pages:>11.0f}"
-          f" {opening:>8.2f} s", flush=True)  # fmt: skip
+    print(
+        f"{pages:>10,} {timed(folded, pages)} {memory / pages:>12.0f} {disk / pages:>10.0f}"
+        f" {sealing * 1e3:>8.0f} ms {usual * 1e3:>7.1f} ms {timed(making, count)}"
+        f" {timed(learned, count)} {later * 1e3:>7.0f} ms {after / pages:>11.0f}"
+        f" {opening:>8.2f} s",
+        flush=True,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--pages", type=int, default=10**6)
     pages = parser.parse_args().pages
-    print(f"{'pages':>10} {'us/row':>9} {'RAM, B/page':>12} {'disk, B/p':>10} {'seal':>11} {'due':>10}"
-          f" {'us/link':>9} {'us/poll':>9} {'seal':>10} {'RAM after':>11} {'opening':>10}")  # fmt: skip
+    print(
+        f"{'pages':>10} {'us/row':>9} {'RAM, B/page':>12} {'disk, B/p':>10} {'seal':>11} {'due':>10}"
+        f" {'us/link':>9} {'us/poll':>9} {'seal':>10} {'RAM after':>11} {'opening':>10}"
+    )
     for count in [stop for stop in (10**4, 10**5, 10**6) if stop < pages] + [pages]:
         with tempfile.TemporaryDirectory() as directory:
             play(count, Path(directory))

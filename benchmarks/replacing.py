@@ -20,10 +20,10 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.search.index import TextIndex
-from fieldmouse.search.replacements import Turnover
-from fieldmouse.search.search import search
+from fieldmouse.search.replacements import ShardReplacements
+from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.shard_state import ShardState
 
 WORDS = [f"word{number}" for number in range(5000)]
@@ -33,10 +33,10 @@ BATCH = 500
 class Shelf:
     """The part of a shard that maintains its index."""
 
-    def __init__(self, home: Path, config: IndexerConfig):
+    def __init__(self, home: Path, config: WorkerConfig):
         (home / "index").mkdir()
         self.index = TextIndex(home / "index", 0, config, ShardState())
-        self.turnover = Turnover(home / "index", 0, ShardState())
+        self.turnover = ShardReplacements(home / "index", 0, ShardState())
         self.batch, self._chance = 1, random.Random(1)
         self.idle = 0.0  # seconds of generating texts
 
@@ -45,18 +45,18 @@ class Shelf:
         text = " ".join(self._chance.choices(WORDS, k=60))
         self.idle += time.process_time() - begun
         gone = again and key % 20 == 0
-        if again and self.turnover.note(key, self.batch, present=not gone):
-            self.index.take_back(key, self.batch)
+        if again and self.turnover.log_replacement(key, self.batch, present=not gone):
+            self.index.delete_version(key, self.batch)
         if not gone:
-            self.turnover.added(key)
+            self.turnover.note_document(key)
             url = f"http://example.org/{key}"
             self.index.add(url=url, key=key, title="a page", text=text, batch=self.batch, canonical="")
 
     def checkpoint(self) -> None:
         self.index.commit()
-        self.index.keep(self.batch)
+        self.index.keep_snapshot(self.batch)
         self.turnover.seal(self.batch)
-        self.index.forget_before(self.batch)
+        self.index.delete_snapshots_before(self.batch)
         self.turnover.committed(self.batch, self.index.generation)
         self.batch += 1
 
@@ -73,7 +73,7 @@ class Shelf:
 def measure(pages: int, replaced: int, generation: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="replacing-") as name:
         home = Path(name)
-        shelf = Shelf(home, IndexerConfig(generation=generation))
+        shelf = Shelf(home, WorkerConfig(generation=generation))
         first = shelf.take(list(range(pages)), again=False)
         generations = shelf.index.generation
         last = shelf.take(list(range(pages, pages + replaced)), again=False)
@@ -83,12 +83,17 @@ def measure(pages: int, replaced: int, generation: int) -> list[str]:
         shelf.index.close()
         shelf.turnover.close()
         begun = time.perf_counter()
-        search(home, "word7 word9")
+        search_crawl(home, "word7 word9")
         asked = time.perf_counter() - begun
     return [
-        f"{pages:,}", f"{generations:,}", f"{first:.0f}", f"{last:.0f}", f"{again:.0f}",
-        f"{again - last:.0f}", f"{1e3 * asked:.0f}",
-    ]  # fmt: skip
+        f"{pages:,}",
+        f"{generations:,}",
+        f"{first:.0f}",
+        f"{last:.0f}",
+        f"{again:.0f}",
+        f"{again - last:.0f}",
+        f"{1e3 * asked:.0f}",
+    ]
 
 
 def main() -> None:
@@ -99,9 +104,14 @@ def main() -> None:
     asked = parser.parse_args()
     rows = [measure(pages, asked.replaced, asked.generation) for pages in asked.pages]
     names = [
-        "pages", "generations", "first visit, µs", "at that size, µs", "replaced, µs", "difference, µs",
+        "pages",
+        "generations",
+        "first visit, µs",
+        "at that size, µs",
+        "replaced, µs",
+        "difference, µs",
         "search, ms",
-    ]  # fmt: skip
+    ]
     say(aligned(names, rows))
 
 

@@ -30,13 +30,13 @@ LOOKS = 20
 def beliefs(pages: int) -> Beliefs:
     """Beliefs after some polls an hour apart, made in blocks."""
     rng = np.random.default_rng(7)
-    belief = change.begin(pages)
+    belief = change.empty_beliefs(pages)
     for start in range(0, pages, BLOCK):
         part = belief[start : start + BLOCK]
         rates = np.exp(rng.normal(0.0, 2.0, len(part))) / 3600
         for _ in range(LOOKS):
             gap = rng.uniform(1800, 5400, len(part))
-            part[:] = change.observe(part, gap, rng.random(len(part)) < -np.expm1(-rates * gap))
+            part[:] = change.update_beliefs(part, gap, rng.random(len(part)) < -np.expm1(-rates * gap))
     return belief
 
 
@@ -46,7 +46,7 @@ def resident_mb() -> float:
 
 def measure(pages: int, policy: str, with_hosts: bool) -> dict[str, float]:
     belief = beliefs(pages)
-    rule = registry.policy(policy)
+    rule = registry.create_policy(policy)
     state = rule.begin(pages)
     budget = pages / 3600
     host = np.arange(pages) % max(1, pages // 100) if with_hosts else None

@@ -19,15 +19,25 @@ from board import BATCH, FREE, Cost, Web, board_of, seen
 from boardserver import BoardProcess, a_process
 from table import aligned, say
 
-from fieldmouse.cluster.coordinator import Offer
+from fieldmouse.cluster.coordinator import LinkOffer
 
-HEAD = ["seen", "waiting", "used MB", "resident MB", "file MB", "used again", "resident again",
-        "s to write", "s to read", "server s to read"]  # fmt: skip
+HEAD = [
+    "seen",
+    "waiting",
+    "used MB",
+    "resident MB",
+    "file MB",
+    "used again",
+    "resident again",
+    "s to write",
+    "s to read",
+    "server s to read",
+]
 
 
 async def fill(client: redis.Redis, urls: int) -> int:
     """Offer requests until this number waits on a coordinator with a crawl; return the number of new ones."""
-    board, batch, new = board_of(client), list[Offer](), 0
+    board, batch, new = board_of(client), list[LinkOffer](), 0
     for page in Web(urls).pages():
         batch += page
         if sum(len(offer.links) for offer in batch) >= BATCH:

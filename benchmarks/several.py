@@ -23,12 +23,12 @@ from pathlib import Path
 import msgspec
 from table import aligned, say
 
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.reader.several_crawls import Precedence, ReadingRooms
-from fieldmouse.storage.checkpoint import Checkpoint, encode, noted, open_journal
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.several_crawls import NewestCrawl, ReadingRooms
+from fieldmouse.storage.checkpoint import Checkpoint, encode, open_journal, part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import read_statements
+from fieldmouse.storage.outcome_log import read_latest_outcomes
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -38,13 +38,28 @@ def rows(count: int, first: int) -> Iterator[OutcomeRow]:
     for number in range(first, first + count):
         host = f"http://site{number % 997}.example"
         yield OutcomeRow(
-            Url(f"{host}/some/path/page-{number}.html"), OutcomeKind.PAGE, 1.7e9 + number / 100, depth=3,
-            via=f"{host}/some/path/page-{number // 2}.html", seen_at=1.7e9 + number / 101, status=200,
-            mime="text/html", title=f"The title of page {number}", language="en", charset="utf-8",
-            digest="sha1:" + "A" * 32, simhash=number * 7919**3 % 2**63, size=20_000, words=500, links=40,
-            indexed=True, warc="fieldmouse-20260101000000-00000-0.warc.gz", offset=number * 9000,
-            etag='"0123456789abcdef"', last_modified="Thu, 01 Jan 2026 00:00:00 GMT",
-        )  # fmt: skip
+            Url(f"{host}/some/path/page-{number}.html"),
+            OutcomeKind.PAGE,
+            1.7e9 + number / 100,
+            depth=3,
+            via=f"{host}/some/path/page-{number // 2}.html",
+            seen_at=1.7e9 + number / 101,
+            status=200,
+            mime="text/html",
+            title=f"The title of page {number}",
+            language="en",
+            charset="utf-8",
+            digest="sha1:" + "A" * 32,
+            simhash=number * 7919**3 % 2**63,
+            size=20_000,
+            words=500,
+            links=40,
+            indexed=True,
+            warc="fieldmouse-20260101000000-00000-0.warc.gz",
+            offset=number * 9000,
+            etag='"0123456789abcdef"',
+            last_modified="Thu, 01 Jan 2026 00:00:00 GMT",
+        )
 
 
 def write(path: Path, parts: list[tuple[int, int]]) -> None:
@@ -57,7 +72,7 @@ def write(path: Path, parts: list[tuple[int, int]]) -> None:
             log.append(msgspec.msgpack.encode(row))
     length = log.flush()
     log.close()
-    sealed = {"outcomes": noted(length, {"outcomes.log": length}), "shards": noted([], {})}
+    sealed = {"outcomes": part_state(length, {"outcomes.log": length}), "shards": part_state([], {})}
     journal.begin()
     journal.commit(encode(Checkpoint(at=1.0, parts=sealed, born=home.identity)))
     journal.close()
@@ -66,14 +81,17 @@ def write(path: Path, parts: list[tuple[int, int]]) -> None:
 def read(paths: list[Path]) -> None:
     """Go through all pages in a separate process, and return the cost."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    room = ReadingRoom(paths[0]) if len(paths) == 1 else ReadingRooms(paths)
+    room = CrawlReader(paths[0]) if len(paths) == 1 else ReadingRooms(paths)
     begun = time.process_time()
     pages = sum(1 for _ in room.pages())
     all_pages = time.process_time() - begun
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
     begun = time.process_time()
-    Precedence(
-        [read_statements(one.home, one.length) for one in (ReadingRoom(path).volume() for path in paths)]
+    NewestCrawl(
+        [
+            read_latest_outcomes(one.home, one.length)
+            for one in (CrawlReader(path).snapshot() for path in paths)
+        ]
     )
     say_which = time.process_time() - begun
     print(json.dumps({"pages": pages, "seconds": all_pages, "which": say_which, "kib": grown}))
@@ -104,10 +122,16 @@ def main(asked: list[str]) -> None:
                 again = [sys.executable, __file__, "--read", *map(str, paths)]
                 told = json.loads(subprocess.run(again, check=True, capture_output=True).stdout)
                 which = f"{told['which'] / count * 1e6:.1f}" if len(paths) > 1 else "-"
-                table.append([
-                    f"{count:,}", name, f"{told['pages']:,}", f"{told['seconds'] / count * 1e6:.1f}", which,
-                    f"{told['kib'] * 1024 / count:.0f}",
-                ])  # fmt: skip
+                table.append(
+                    [
+                        f"{count:,}",
+                        name,
+                        f"{told['pages']:,}",
+                        f"{told['seconds'] / count * 1e6:.1f}",
+                        which,
+                        f"{told['kib'] * 1024 / count:.0f}",
+                    ]
+                )
     names = ["rows", "read as", "pages", "all pages, µs a row", "of that, which is newest", "bytes a row"]
     print(aligned(names, table))
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from table import aligned, say
 
 from fieldmouse.api import cluster
-from fieldmouse.errors import BoardError
+from fieldmouse.errors import CoordinatorError
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.serve import serving
+from fieldmouse.testing.meadow.serve import meadow_process
 from fieldmouse_lab.network.live_trial import _board
 
 Stored = dict[str, int]
@@ -56,9 +56,9 @@ def agent(folder: Path, name: str, core: int, board: str, words: Sequence[str]) 
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def standing(board: str) -> dict[str, cluster.AgentStanding]:
-    with suppress(BoardError):
-        return {Path(its.directory).name: its for its in cluster.standing([board], "fieldmouse").agents}
+def standing(board: str) -> dict[str, cluster.AgentSummary]:
+    with suppress(CoordinatorError):
+        return {Path(its.directory).name: its for its in cluster.cluster_status([board], "fieldmouse").agents}
     return {}
 
 
@@ -66,11 +66,18 @@ def crawl(asked: argparse.Namespace, agents: int, folder: Path) -> Stored:
     """Pages that each agent stored in the measured time."""
     folder.mkdir()
     options = MeadowOptions(
-        hosts=asked.hosts, pages=asked.pages, gamma=0.0, seed=asked.seed, port=0, listen="127.20.0.0/16",
-        page_kb=asked.page_kb, latency=asked.latency, follow_parent=True,
-    )  # fmt: skip
+        hosts=asked.hosts,
+        pages=asked.pages,
+        gamma=0.0,
+        seed=asked.seed,
+        port=0,
+        listen="127.20.0.0/16",
+        page_kb=asked.page_kb,
+        latency=asked.latency,
+        follow_parent=True,
+    )
     names = [f"agent{number}" for number in range(1, agents + 1)]
-    with _board(folder) as board, serving(options) as meadow:
+    with _board(folder) as board, meadow_process(options) as meadow:
         first = [word for seed in meadow.seeds for word in ("--seed", seed)]
         first += ["--scope", "web", "--delay", asked.delay]
         crews = []

@@ -55,8 +55,10 @@ def play(offers: int, directory: Path) -> None:
     source = Source()
     steps = [n for n in (1, 3, 10, 30, 100, 300, 1000) if n * 10**6 < offers]
     stops = [n * 10**6 for n in steps] + [offers]
-    print(f"{'offered':>12} {'seen':>12} {'us/URL':>8} {'us/URL so far':>14} {'runs':>5} {'peak MB':>8}"
-          f" {'2,000 links':>12}")  # fmt: skip
+    print(
+        f"{'offered':>12} {'seen':>12} {'us/URL':>8} {'us/URL so far':>14} {'runs':>5} {'peak MB':>8}"
+        f" {'2,000 links':>12}"
+    )
     offered = 0
     spent = whole = 0.0
     since = first = 0.0
@@ -84,8 +86,10 @@ def play(offers: int, directory: Path) -> None:
             small.append(time.process_time() - begun)
         row = since / (offered - start_of_row) * 1e6
         first = first or row
-        print(f"{offered:>12,} {sieve.seen:>12,} {row:>8.3f} {whole / offered * 1e6:>14.3f} {sieve.runs:>5}"
-              f" {resident_mb():>8.0f} {sorted(small)[10] * 1e3:>9.2f} ms")  # fmt: skip
+        print(
+            f"{offered:>12,} {sieve.seen:>12,} {row:>8.3f} {whole / offered * 1e6:>14.3f} {sieve.runs:>5}"
+            f" {resident_mb():>8.0f} {sorted(small)[10] * 1e3:>9.2f} ms"
+        )
         spent, start_of_row = 0.0, offered
     print(f"\ncost per URL at {offered:,} against the first row: {row / first:.2f} times")
 

@@ -71,14 +71,31 @@ def play(course: Course) -> list[str]:
         seen = told[0]["whole"]["seen"]
     spent = {key: (after[key] - before[key]) / pages for key in after}
     return [
-        f"{course.agents}", f"{pages:,}", f"{seen:,}", f"{course.hosts:,}", course.delay,
-        f"{pages / seconds:.0f}", f"{spent['messages']:.2f}", f"{spent['to']:,.0f}", f"{spent['from']:,.0f}",
+        f"{course.agents}",
+        f"{pages:,}",
+        f"{seen:,}",
+        f"{course.hosts:,}",
+        course.delay,
+        f"{pages / seconds:.0f}",
+        f"{spent['messages']:.2f}",
+        f"{spent['to']:,.0f}",
+        f"{spent['from']:,.0f}",
         f"{spent['cpu'] * 1e6:,.0f}",
-    ]  # fmt: skip
+    ]
 
 
-HEAD = ["agents", "pages", "URLs", "hosts", "delay", "pages/s", "messages/page", "bytes to the board",
-        "bytes from it", "server us/page"]  # fmt: skip
+HEAD = [
+    "agents",
+    "pages",
+    "URLs",
+    "hosts",
+    "delay",
+    "pages/s",
+    "messages/page",
+    "bytes to the board",
+    "bytes from it",
+    "server us/page",
+]
 
 
 def main() -> None:

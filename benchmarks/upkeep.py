@@ -24,7 +24,7 @@ import race
 from ground import NO_TRAPS, Ground, fresh_meadow
 from table import aligned, say
 
-from fieldmouse.storage.checkpoint import DurableLog, Parts, open_journal
+from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.paths import path_of
 from fieldmouse.types.outcome import OutcomeRow
@@ -41,10 +41,20 @@ def stored(ground: Ground, at: float) -> Iterator[OutcomeRow]:
     for site in ground.plan.sites:
         for page in range(site.original):
             yield OutcomeRow(
-                Url(site.origin + path_of(site, page)), OutcomeKind.PAGE, at, depth=3, via=ground.seed,
-                seen_at=at, status=200, mime="text/html", title=f"Page {page}", digest=f"sha1:{page:032d}",
-                size=30_000, links=100, indexed=True,
-            )  # fmt: skip
+                Url(site.origin + path_of(site, page)),
+                OutcomeKind.PAGE,
+                at,
+                depth=3,
+                via=ground.seed,
+                seen_at=at,
+                status=200,
+                mime="text/html",
+                title=f"Page {page}",
+                digest=f"sha1:{page:032d}",
+                size=30_000,
+                links=100,
+                indexed=True,
+            )
 
 
 def written(atlas: Path, ground: Ground) -> int:
@@ -54,7 +64,7 @@ def written(atlas: Path, ground: Ground) -> int:
     home = CrawlDir.open(atlas)
     journal, last = open_journal(home)
     outcomes = DurableLog("outcomes", home / "outcomes.log", last)
-    parts = Parts(home, journal, (outcomes,), last)
+    parts = DurableSet(home, journal, (outcomes,), last)
     parts.begin()
     count = 0
     for row in stored(ground, time.time() - 86_400):

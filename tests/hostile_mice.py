@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage, Request
+from fieldmouse.plugins.page import FoundLink, OutgoingRequest, PageText, ParsedPage, RawPage
 
 print("loaded, and not silently")
 
@@ -139,32 +139,32 @@ def prints(page: ParsedPage) -> dict[str, Any]:
 # -- readers
 
 
-def read_notes(answer: Answer) -> PageText:
+def read_notes(answer: RawPage) -> PageText:
     """A good one, of a format of three lines: title, links, text."""
     title, links, text = answer.body.decode().split("\n", 2)
     return PageText(text, title=title, links=links.split())
 
 
-def read_words(answer: Answer) -> str:
+def read_words(answer: RawPage) -> str:
     return answer.body.decode("utf-16")
 
 
-def read_nothing(answer: Answer) -> None: ...
+def read_nothing(answer: RawPage) -> None: ...
 
 
-def read_rubbish(answer: Answer) -> PageText:
+def read_rubbish(answer: RawPage) -> PageText:
     return PageText(text=b"bytes", links=[7])  # type: ignore[arg-type, list-item]
 
 
-def read_half_characters(answer: Answer) -> PageText:
+def read_half_characters(answer: RawPage) -> PageText:
     return PageText(text="vole \ud800", title="a\n\ud800 b", links=["/\ud800"])
 
 
-def read_hugely(answer: Answer) -> PageText:
+def read_hugely(answer: RawPage) -> PageText:
     return PageText(text="vole " * 1_000_000, title="x" * 10_000, language="y" * 1000)
 
 
-def read_for_ever(answer: Answer) -> PageText:
+def read_for_ever(answer: RawPage) -> PageText:
     while True:
         pass
 
@@ -189,17 +189,17 @@ def wants_what_it_knows(link: FoundLink) -> bool:
 # -- signatures
 
 
-def sign_all(request: Request) -> dict[str, str]:
+def sign_all(request: OutgoingRequest) -> dict[str, str]:
     """One that does not look whom it signs for."""
     return {"Authorization": "Bearer s3cret", "X-Path": request.url.rpartition("/")[2] or "-"}
 
 
-def sign_aloud(request: Request) -> dict[str, str]:
+def sign_aloud(request: OutgoingRequest) -> dict[str, str]:
     print("not data either")
     return {}
 
 
-def sign_or_fail(request: Request) -> dict[str, str]:
+def sign_or_fail(request: OutgoingRequest) -> dict[str, str]:
     if "broken" in request.url or request.url.endswith("/robots.txt"):
         raise KeyError("s3cret")
     return {"Authorization": "Bearer s3cret"}

@@ -290,7 +290,8 @@ def test_a_plain_crawl_loads_what_it_needs_and_no_more() -> None:
         [sys.executable, "-c", probe], capture_output=True, check=True, text=True
     ).stdout.split()
     others = set(
-        "fieldmouse.refresh fieldmouse.policy.polling fieldmouse.policy.balance fieldmouse.cluster.coordinator"
+        "fieldmouse.refresh fieldmouse.policy.polling fieldmouse.policy.balance "
+        "fieldmouse.cluster.coordinator"
         " fieldmouse.reader fieldmouse.workers.shard redis tantivy selectolax scipy".split()
     )
     for module in loaded:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.backpressure import Meter
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.crawler.buffer import Buffer, WhenFull
 
 
@@ -51,7 +51,7 @@ def test_a_page_larger_than_the_buffer_gets_through() -> None:
 
 def test_a_full_dropping_buffer_returns_false() -> None:
     async def life() -> None:
-        buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
+        buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.DROP)
         assert await buffer.put(0, 1, 1)
         assert not await buffer.put(0, 2, 1)
 
@@ -76,7 +76,7 @@ def test_a_cancelled_waiter_passes_its_turn_on() -> None:
 
 def test_a_patient_caller_waits_in_a_dropping_buffer() -> None:
     async def life() -> None:
-        buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
+        buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.DROP)
         assert await buffer.put(0, 1, 1)
         patient = asyncio.ensure_future(buffer.put(0, 2, 1, patient=True))
         await asyncio.sleep(0)
@@ -90,14 +90,14 @@ def test_a_patient_caller_waits_in_a_dropping_buffer() -> None:
 
 def test_pages_in_service_take_room_until_they_are_done() -> None:
     async def life() -> None:
-        meter = Meter()
-        meter.note_indexing(2)
+        meter = Backpressure()
+        meter.set_indexing(2)
         buffer: Buffer[int] = Buffer(lanes=1, pages=2, size=100, meter=meter, serving_counts=True)
         assert buffer.full
         waiting = asyncio.ensure_future(buffer.put(0, 1, 1))
         await asyncio.sleep(0)
-        meter.note_indexing(1)
-        buffer.ease()
+        meter.set_indexing(1)
+        buffer.wake_next()
         assert await waiting
         assert buffer.full
 
@@ -135,7 +135,7 @@ class Ageing(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.buffer: Buffer[int] = Buffer(
-            lanes=self.LANES, pages=self.ROOM, size=1000, when_full=WhenFull.LOSE
+            lanes=self.LANES, pages=self.ROOM, size=1000, when_full=WhenFull.DROP
         )
         self.lanes: list[deque[tuple[int, float]]] = [deque() for _ in range(self.LANES)]
         self.now = 0.0
@@ -172,7 +172,7 @@ class Ageing(RuleBasedStateMachine):
     @invariant()
     def the_level_and_the_bytes_are_those_of_the_pages_inside(self) -> None:
         assert self.buffer.waiting == self.inside
-        assert self.buffer.bytes == 10 * self.inside
+        assert self.buffer.byte_size == 10 * self.inside
 
 
 TestAgeing = Ageing.TestCase

@@ -111,7 +111,7 @@ def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     yaml = pytest.importorskip("yaml")
-    from fieldmouse.cluster.redis.connection import checked_url
+    from fieldmouse.cluster.redis.connection import check_url
 
     file = yaml.safe_load((EXAMPLES / "network-compose.yaml").read_text())
     services = file["services"]
@@ -125,7 +125,7 @@ def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
     assert len(services) == 2
     for service in services.values():
         url = service["environment"]["FIELDMOUSE_COORDINATOR"].replace("${BOARD_PASSWORD}", "secret")
-        assert checked_url(url) == "redis://:secret@board:6379/0"
+        assert check_url(url) == "redis://:secret@board:6379/0"
         monkeypatch.setenv("FIELDMOUSE_COORDINATOR", url)
         options_of(service["command"])
     assert sum("--seed" in service["command"] for service in services.values()) == 1

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.cli import main
-from fieldmouse.policy.distribution.registry import POLICIES, policy
+from fieldmouse.policy.distribution.registry import POLICIES, create_policy
 from fieldmouse_lab.replay import replay
-from fieldmouse_lab.trial import Trial, crawl
+from fieldmouse_lab.trial import PolicyTrial, run_trial
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play_pure
 from fieldmouse_lab.urn.sources import power
 from fieldmouse_lab.urn.strategies import strategy
 
 GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "policy.md"
-TINY = Trial(hosts=12, pages=120, gamma=1.2, front=5, time=120.0)
+TINY = PolicyTrial(hosts=12, pages=120, gamma=1.2, front=5, time=120.0)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_strategy_written_as_the_guide_says_plays_the_game(named: str) -> None
 
 
 def test_the_strategy_crawls_and_a_replay_repeats_its_decisions(named: str, tmp_path: Path) -> None:
-    ending = crawl(TINY, named, tmp_path / "c")
+    ending = run_trial(TINY, named, tmp_path / "c")
     assert ending.summary.lost == 0
     assert 0 < ending.summary.pages <= TINY.ideal()
     (again,) = replay(tmp_path / "c", [named], {}).played
@@ -71,20 +71,22 @@ def test_the_strategy_crawls_and_a_replay_repeats_its_decisions(named: str, tmp_
 def test_the_commands_of_the_guide_work_with_it(
     written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    crawl(TINY, "index", tmp_path / "c")
+    run_trial(TINY, "index", tmp_path / "c")
     assert (
-        main.run(["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"])
+        main.run_command(
+            ["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"]
+        )
         == 0
     )
     assert json.loads(capsys.readouterr().out)["played"][0]["parameters"] == {"most": 5}
     words = "lab urn --gamma 0.9 --hosts 500 --capacity 20 --steps 200 --seed 1 --json --strategy"
-    assert main.run([*words.split(), written]) == 0
+    assert main.run_command([*words.split(), written]) == 0
     assert json.loads(capsys.readouterr().out)["distinct_mean"] > 10
 
 
 def test_the_strategy_accepts_a_host_eventually(written: str) -> None:
     """The guide asks this of every strategy; a source that holds one host shows it."""
-    capped = policy(written, {"patience": 10})
+    capped = create_policy(written, {"patience": 10})
     answers = []
     for _ in range(40):
         answers.append(capped.place("a"))

@@ -53,12 +53,17 @@ def grid(progress: Progress) -> Result:
     """Delta down, gamma across, numpy's numbers instead of Python's."""
     return Result(
         tuple(
-            Row(f"delta {delta}, gamma {gamma}", np.float64(delta * gamma), np.float64(delta * gamma), None,
-                Verdict.SAME)
+            Row(
+                f"delta {delta}, gamma {gamma}",
+                np.float64(delta * gamma),
+                np.float64(delta * gamma),
+                None,
+                Verdict.SAME,
+            )
             for delta in (10, 9, 8)
             for gamma in (0.7, 0.9)
         )
-    )  # fmt: skip
+    )
 
 
 def endless(progress: Progress) -> Result:
@@ -101,7 +106,7 @@ EXPERIMENTS = (
     Experiment("tiny-broken", "trouble", "Has a bug", "", broken),
     Experiment("tiny-killed", "trouble", "Is killed", "", killed),
     Experiment("tiny-unequipped", "trouble", "Lacks a library", "", unequipped),
-)  # fmt: skip
+)
 
 
 @contextmanager

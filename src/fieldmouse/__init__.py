@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fieldmouse.api.crawling import crawl as crawl
     from fieldmouse.errors import CrawlLocked as CrawlLocked
     from fieldmouse.errors import FieldmouseError as FieldmouseError
-    from fieldmouse.reader.crawl_reader import ReadingRoom as ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader as CrawlReader
     from fieldmouse.reader.page import StoredPage as StoredPage
     from fieldmouse.reader.several_crawls import ReadingRooms as ReadingRooms
     from fieldmouse.types.stats import Summary as Summary
@@ -31,8 +31,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Crawl",
     "CrawlLocked",
+    "CrawlReader",
     "FieldmouseError",
-    "ReadingRoom",
     "ReadingRooms",
     "StoredPage",
     "Summary",

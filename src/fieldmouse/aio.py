@@ -12,7 +12,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Aside(Executor):
+class DaemonExecutor(Executor):
     """Executor for `run_in_executor` that runs each call in a new daemon thread."""
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -31,7 +31,9 @@ class Aside(Executor):
         return future
 
 
-async def call_off(tasks: Collection[asyncio.Task[Any]], *, tries: int = 5, pause: float = 1.0) -> bool:
+async def cancel_and_wait(
+    tasks: Collection[asyncio.Task[Any]], *, tries: int = 5, pause: float = 1.0
+) -> bool:
     """Cancel tasks until they have ended; False if some do not end, which are running alone.
 
     One `cancel` may not be enough: up to Python 3.11 `asyncio.wait_for`, which server clients use,
@@ -47,15 +49,15 @@ async def call_off(tasks: Collection[asyncio.Task[Any]], *, tries: int = 5, paus
     return not running
 
 
-class Bell:
+class WakeUp:
     """Rung by parts that need not know the fetch pool; heard by the fetch pool."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[], None]] = []
 
-    def hear(self, listener: Callable[[], None]) -> None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
-    def ring(self) -> None:
+    def fire(self) -> None:
         for listener in self._listeners:
             listener()

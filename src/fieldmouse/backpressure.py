@@ -12,64 +12,66 @@ import sys
 from collections.abc import Callable
 
 
-class Meter:
+class Backpressure:
     """Numbers of one event loop, with callbacks for changes that affect concurrency."""
 
     def __init__(self) -> None:
-        self.waiting = 0  # pages in the buffer
+        self.buffered = 0  # pages in the buffer
         self.indexing = 0  # pages with the indexer, not yet answered
         self.level = 0  # `waiting` plus `indexing`: the level that decides the concurrency
-        self.out = 0  # fetch workers on a host visit
-        self.most = sys.maxsize  # fetch workers that the network and our file descriptors have room for
-        self.cut_off = False  # our network is down
+        self.active_visits = 0  # fetch workers on a host visit
+        self.max_by_network = (
+            sys.maxsize
+        )  # fetch workers that the network and our file descriptors have room for
+        self.network_down = False  # our network is down
         self.paused = False  # the consumer of the crawl's pages is behind
-        self.allowed = 0  # fetch workers allowed at this level and with this network
+        self.concurrency = 0  # fetch workers allowed at this level and with this network
         self.load = 0.0  # utilisation of the scarcest resource of this agent, 0 to 1
-        self.behind = 0.0  # seconds until the workers take a page that arrives now
+        self.backlog_seconds = 0.0  # seconds until the workers take a page that arrives now
         self._followers: list[Callable[[], None]] = []
 
     @property
-    def active(self) -> int:
+    def effective_concurrency(self) -> int:
         """Active fetch workers: as many as allowed, or more until the surplus has returned.
 
         Fewer may be on a visit when too few hosts are ready; the allowed number still counts as the
         concurrency.
         """
-        return max(self.allowed, self.out)
+        return max(self.concurrency, self.active_visits)
 
-    def note_waiting(self, pages: int) -> None:
-        self.waiting = pages
+    def set_buffered(self, pages: int) -> None:
+        self.buffered = pages
         self._note_level()
 
-    def note_indexing(self, pages: int) -> None:
+    def set_indexing(self, pages: int) -> None:
         self.indexing = pages
         self._note_level()
 
-    def note_out(self, robots: int) -> None:
-        self.out = robots
+    def set_active_visits(self, robots: int) -> None:
+        self.active_visits = robots
 
-    def note_allowed(self, robots: int) -> None:
-        self.allowed = robots
+    def set_concurrency(self, robots: int) -> None:
+        self.concurrency = robots
 
-    def note_load(self, load: float, behind: float) -> None:
-        self.load, self.behind = load, behind
+    def set_load(self, load: float, behind: float) -> None:
+        self.load, self.backlog_seconds = load, behind
 
-    def note_most(self, robots: int, *, cut_off: bool = False) -> None:
-        self.most, self.cut_off = robots, cut_off
+    def set_max_by_network(self, robots: int, *, cut_off: bool = False) -> None:
+        self.max_by_network, self.network_down = robots, cut_off
         self._notify()
 
-    def note_paused(self, paused: bool) -> None:
+    def set_paused(self, paused: bool) -> None:
         if paused != self.paused:
             self.paused = paused
             self._notify()
 
-    def follow(self, follower: Callable[[], None]) -> None:
+    def on_change(self, follower: Callable[[], None]) -> None:
         """Call `follower` now, and whenever a number changes that decides how many fetch workers may run."""
         self._followers.append(follower)
         follower()
 
     def _note_level(self) -> None:
-        level = self.waiting + self.indexing
+        level = self.buffered + self.indexing
         if level != self.level:
             self.level = level
             self._notify()

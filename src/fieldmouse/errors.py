@@ -1,6 +1,6 @@
 """Errors for the user, each with a hint.
 
-There are three kinds of trouble. The web's failures are `Outcome` values (`records.py`), never exceptions.
+There are three kinds of trouble. The web's failures are `GameResult` values (`records.py`), never exceptions.
 The user's failures are `FieldmouseError`s: a sentence that names the thing, and a hint that says how to
 fix it. Our own mistakes are assertions and tracebacks.
 """
@@ -20,7 +20,7 @@ _FORBIDDEN = tuple(map(os.strerror, (errno.EACCES, errno.EPERM, errno.EROFS)))
 _TOO_MANY = tuple(map(os.strerror, (errno.EMFILE, errno.ENFILE)))
 
 
-def typed(path: object) -> str:
+def shell_quoted(path: object) -> str:
     """Quote a path for a shell, for hints that name a command.
 
     >>> typed("my crawls/atlas")
@@ -39,7 +39,7 @@ class FieldmouseError(Exception):
         if hint:
             self.hint = hint
 
-    def continued_by(self, verb: str, options: str = "") -> None:
+    def replace_resume_command(self, verb: str, options: str = "") -> None:
         """Replace the `fieldmouse resume` command of the hint by this command.
 
         >>> full = FieldmouseError("the disk is full", "make room, then `fieldmouse resume atlas`")
@@ -72,7 +72,7 @@ class CrawlLocked(CrawlDirError):
         other = f"process {owner_pid}" if owner_pid else "another process"
         super().__init__(f"`{path}` is in use by {'this process' if ours else other}")
         self.path, self.owner_pid = path, owner_pid
-        self.hint = f"stop it first, or look at it with `fieldmouse doctor {typed(path)}`"
+        self.hint = f"stop it first, or look at it with `fieldmouse doctor {shell_quoted(path)}`"
         if ours:
             self.hint = (
                 "leave the loop over that crawl, or `close` it, first;"
@@ -86,9 +86,9 @@ class NotACrawl(CrawlDirError):
     def __init__(self, path: Path):
         super().__init__(f"`{path}` holds no crawl")
         self.path = path
-        self.hint = f"start one with `fieldmouse crawl {typed(path)} --seed https://...`"
+        self.hint = f"start one with `fieldmouse crawl {shell_quoted(path)} --seed https://...`"
         if (path / "journal").exists():
-            self.hint = f"there was one: `fieldmouse doctor {typed(path)}` says what can be saved"
+            self.hint = f"there was one: `fieldmouse doctor {shell_quoted(path)}` says what can be saved"
 
 
 class CrawlExists(CrawlDirError):
@@ -97,10 +97,10 @@ class CrawlExists(CrawlDirError):
     def __init__(self, path: Path):
         super().__init__(f"`{path}` holds a crawl already")
         self.path = path
-        self.hint = f"continue it with `fieldmouse resume {typed(path)}`, or choose another directory"
+        self.hint = f"continue it with `fieldmouse resume {shell_quoted(path)}`, or choose another directory"
 
 
-class WrongFormat(CrawlDirError):
+class UnsupportedFormat(CrawlDirError):
     """The directory was written by a version with another file format."""
 
     def __init__(self, path: Path, found: int, wanted: int):
@@ -109,25 +109,25 @@ class WrongFormat(CrawlDirError):
         self.hint = "use the fieldmouse that wrote it, or export the pages with that one"
 
 
-class Damaged(CrawlDirError):
+class DamagedFile(CrawlDirError):
     """A file of the crawl differs from its record in the journal."""
 
     def __init__(self, path: Path, what: str, besides: str = ""):
         """`besides` is added to the hint after the `doctor` command."""
         super().__init__(f"`{path}` is damaged: {what}")
         self.path = path
-        doctor = f"`fieldmouse doctor {typed(home_of(path))}` says what can be saved"
+        doctor = f"`fieldmouse doctor {shell_quoted(crawl_dir_of(path))}` says what can be saved"
         self.hint = f"{doctor}; {besides}" if besides else doctor
 
 
-class Missing(Damaged):
+class MissingFile(DamagedFile):
     """A file that the journal names does not exist."""
 
     def __init__(self, path: Path):
         super().__init__(path, "the journal names it, but it is missing")
 
 
-def home_of(path: Path) -> Path:
+def crawl_dir_of(path: Path) -> Path:
     """The crawl directory of a file: the nearest parent that holds a crawl."""
     for directory in path.parents:
         if (directory / "crawl.json").exists():
@@ -135,7 +135,7 @@ def home_of(path: Path) -> Path:
     return path.parent
 
 
-class IndexDamaged(ValueError):
+class IndexFileDamaged(ValueError):
     """The full-text index cannot read one of its files. The caller adds the name of the index."""
 
 
@@ -155,14 +155,14 @@ class StorageError(CrawlDirError):
             advice = "check your permissions there"
         elif any(words in why for words in _TOO_MANY):
             advice = "allow more open files (`ulimit -n`)"
-        home = path if (path / "crawl.json").exists() else home_of(path)
-        if isinstance(trouble, IndexDamaged):
-            advice = f"`fieldmouse doctor {typed(home)} --repair` builds the index again"
-        self.hint = f"{advice}; nothing is lost: then continue with `fieldmouse resume {typed(home)}`"
+        home = path if (path / "crawl.json").exists() else crawl_dir_of(path)
+        if isinstance(trouble, IndexFileDamaged):
+            advice = f"`fieldmouse doctor {shell_quoted(home)} --repair` builds the index again"
+        self.hint = f"{advice}; nothing is lost: then continue with `fieldmouse resume {shell_quoted(home)}`"
 
 
 @contextmanager
-def storing(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+def storage_errors(path: Path, *kinds: type[Exception]) -> Iterator[None]:
     """Turn `OSError` and the store exceptions `kinds` into `StorageError`."""
     errors: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
@@ -171,14 +171,14 @@ def storing(path: Path, *kinds: type[Exception]) -> Iterator[None]:
         raise StorageError(path, trouble) from trouble
 
 
-class StoppedAtOnce(FieldmouseError):
+class StoppedImmediately(FieldmouseError):
     """The user interrupted twice: the crawl ends at once (exit code 130)."""
 
     def __init__(self) -> None:
         super().__init__("stopped at once", "nothing is lost: the next run fetches the last pages again")
 
 
-class StillBusy(FieldmouseError):
+class DrainTimeout(FieldmouseError):
     """An agent that was asked to leave could not store its last pages in time."""
 
     def __init__(self, seconds: float) -> None:
@@ -188,21 +188,21 @@ class StillBusy(FieldmouseError):
         )
 
 
-class BoardError(FieldmouseError):
+class CoordinatorError(FieldmouseError):
     """The coordinator cannot be used as requested."""
 
 
-class BoardUnreachable(BoardError):
+class CoordinatorUnreachable(CoordinatorError):
     """The coordinator's server does not answer; whether it executed the last call is unknown."""
 
 
-class Fenced(BoardError):
+class AgentFenced(CoordinatorError):
     """The coordinator has given this agent's leases to other agents: the agent must join again."""
 
 
-class Superseded(Fenced):
+class AgentSuperseded(AgentFenced):
     """A newer process of the same agent has joined, so this one ends. Its directory may have been copied."""
 
 
-class BoardLost(BoardError):
+class CoordinatorDataLost(CoordinatorError):
     """The coordinator no longer has the crawl: its server lost its data."""

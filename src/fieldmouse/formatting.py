@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """
     >>> number(12480), number(41.26), number(3.0)
     ('12,480', '41', '3')
@@ -14,16 +14,16 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if 0 < value < 10 and value % 1 else f"{value:,.0f}"
 
 
-def counted(value: float, noun: str) -> str:
+def format_count(value: float, noun: str) -> str:
     """A count with its noun in singular or plural.
 
     >>> counted(1, "page"), counted(0, "page"), counted(1200, "URL")
     ('1 page', '0 pages', '1,200 URLs')
     """
-    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+    return f"{format_number(value)} {noun}{'' if value == 1 else 's'}"
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
+def join_names(names: Sequence[str], most: int = 8) -> str:
     """Quoted names joined for a sentence; "" if there are none.
 
     >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2), listed([])
@@ -35,19 +35,19 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def size(value: float) -> str:
+def format_size(value: float) -> str:
     """
     >>> size(120), size(34_200_000)
     ('120 B', '34 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
-            return f"{number(value)} {unit}"
+            return f"{format_number(value)} {unit}"
         value /= 1000
-    return f"{number(value)} TB"
+    return f"{format_number(value)} TB"
 
 
-def percentage(share: float) -> str:
+def format_percentage(share: float) -> str:
     """A share from 0 to 1 as a percentage. Only 0 is shown as 0 %, and only 1 as 100 %.
 
     >>> percentage(0.0), percentage(0.001), percentage(0.124), percentage(0.999), percentage(1.0)
@@ -56,7 +56,7 @@ def percentage(share: float) -> str:
     return f"{min(max(round(100 * share), int(share > 0)), 100 - int(share < 1))} %"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """
     >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
     ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
@@ -64,7 +64,7 @@ def duration(seconds: float) -> str:
     ('7 min', '1 min')
     """
     if round(seconds, 1) < 60:
-        return f"{number(round(seconds, 1))} s"
+        return f"{format_number(round(seconds, 1))} s"
     whole = round(seconds)  # rounded once, before the division: otherwise 59.97 s could become 60 s
     if whole < 3600:
         large, small, units = whole // 60, whole % 60, ("min", "s")
@@ -75,7 +75,7 @@ def duration(seconds: float) -> str:
     return f"{large:,} {units[0]}" + (f" {small} {units[1]}" if small else "")
 
 
-def rate(per_second: float) -> str:
+def format_rate(per_second: float) -> str:
     """A rate in the unit that needs no fractions.
 
     >>> rate(0.138889), rate(2.5), rate(1 / 60), rate(1 / 86400)
@@ -83,11 +83,11 @@ def rate(per_second: float) -> str:
     """
     for unit, seconds in (("s", 1), ("h", 3600)):
         if per_second * seconds >= 0.995:
-            return f"{number(round(per_second * seconds, 1))}/{unit}"
-    return f"{number(round(per_second * 86400, 1))}/d"
+            return f"{format_number(round(per_second * seconds, 1))}/{unit}"
+    return f"{format_number(round(per_second * 86400, 1))}/d"
 
 
-def when(at: float) -> str:
+def format_time(at: float) -> str:
     """A time in ISO 8601, UTC.
 
     >>> when(0.0), when(1763164800.25)

@@ -17,11 +17,11 @@ from typing import Any
 
 from fieldmouse.errors import UsageError
 
-NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """Pattern of an importable name."""
 
 
-def load(name: str, what: str, path: Sequence[str] = ()) -> Any:
+def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
     """Import the object of that name; `what` describes it in error messages.
 
     `path` is the `search_path` of the process that gave the name, if that is another process.
@@ -29,7 +29,7 @@ def load(name: str, what: str, path: Sequence[str] = ()) -> Any:
     >>> load("posixpath:join", "function").__name__
     'join'
     """
-    if not NAME.fullmatch(name):
+    if not IMPORT_NAME.fullmatch(name):
         raise UsageError(
             f"the {what} `{name}` is no name that can be imported",
             "write it as `package.module:name`",
@@ -51,9 +51,9 @@ def load(name: str, what: str, path: Sequence[str] = ()) -> Any:
     return getattr(loaded, attribute)
 
 
-def load_function(name: str, what: str, path: Sequence[str] = ()) -> Any:
+def import_callable(name: str, what: str, path: Sequence[str] = ()) -> Any:
     """Import an object that will be called with one argument."""
-    function = load(name, what, path)
+    function = import_object(name, what, path)
     if not callable(function):
         raise UsageError(
             f"the {what} `{name}` cannot be called: it is of type `{type(function).__name__}`",
@@ -62,7 +62,7 @@ def load_function(name: str, what: str, path: Sequence[str] = ()) -> Any:
     return function
 
 
-def search_path() -> tuple[str, ...]:
+def import_path() -> tuple[str, ...]:
     """Import path of this process, for processes that must find the same modules."""
     here = os.getcwd()
     entries = [entry or here for entry in sys.path]
@@ -88,7 +88,7 @@ def _import_error(name: str, what: str, module: str, error: BaseException) -> Us
     )
 
 
-def name_of(thing: object, what: str) -> str:
+def import_name_of(thing: object, what: str) -> str:
     """The name by which another process and a later resume import the same object.
 
     >>> name_of(os.path.join, "extract")
@@ -110,7 +110,7 @@ def name_of(thing: object, what: str) -> str:
     name = f"{module}:{attribute}"
     if (
         not module
-        or not NAME.fullmatch(name)
+        or not IMPORT_NAME.fullmatch(name)
         or getattr(sys.modules.get(module), attribute, None) is not thing
     ):
         shown = attribute or type(thing).__name__

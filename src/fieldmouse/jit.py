@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPILED = importlib.util.find_spec("numba") is not None
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
 """Whether kernels run compiled: about a hundred times as fast."""
 
 
@@ -35,9 +35,9 @@ def _delete_stale_cache() -> None:
                 index.unlink()
 
 
-def compiled(kernel: F) -> F:
+def jit(kernel: F) -> F:
     """Compile a kernel on its first call, and cache the machine code beside the source."""
-    if not COMPILED:
+    if not HAS_NUMBA:
         return kernel
     _delete_stale_cache()
     import numba
@@ -45,13 +45,13 @@ def compiled(kernel: F) -> F:
     return cast(F, numba.njit(cache=True, nogil=True)(kernel))
 
 
-def compiled_in_place(kernel: F) -> F:
+def jit_without_refcounts(kernel: F) -> F:
     """Compile a kernel that creates no array and only works on its arguments.
 
     Reference counting of arrays is switched off for it. Where a tuple of arrays is passed from function to
     function, that counting takes five times as long as the work.
     """
-    if not COMPILED:
+    if not HAS_NUMBA:
         return kernel
     _delete_stale_cache()
     import numba

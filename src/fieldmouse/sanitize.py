@@ -20,7 +20,7 @@ def _is_hidden(character: str) -> bool:
     return category(character) in _HIDDEN and character not in _JOINERS + _SIGNS
 
 
-def visible(text: str, *, lines: bool = False) -> str:
+def sanitize(text: str, *, lines: bool = False) -> str:
     """Replace characters that a terminal acts upon or a reader cannot see.
 
     With `lines`, line breaks are kept; otherwise the result is one line.

@@ -77,7 +77,7 @@ def _drop_trailing_dot(href: str, slash: int) -> Url:
     return Url(f"{href[: href.index('/')]}//{name[:-1]}{colon}{port}{href[slash:]}")
 
 
-def seed(text: str) -> Url:
+def parse_seed(text: str) -> Url:
     """Parse a seed URL; UsageError with a suggestion if it is not one.
 
     >>> seed(" https://example.org ")
@@ -125,7 +125,7 @@ def path_of(url: Url) -> str:
     return url[url.index("/", 8) :]
 
 
-def name_of(host: Host) -> str:
+def hostname_of(host: Host) -> str:
     """The DNS name or address literal of a host, without scheme, port or brackets.
 
     >>> name_of(Host("http://[::1]:80"))

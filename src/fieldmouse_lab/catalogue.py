@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Literal
 
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.extras import extras
+from fieldmouse_lab.extras import explain_missing_extra
 
 PAPERS: tuple[str, ...] = (
     "bubing.tables",
@@ -132,7 +132,7 @@ def experiments() -> dict[str, Experiment]:
     """All experiments by id."""
     found: dict[str, Experiment] = {}
     for name in PAPERS:
-        with extras():
+        with explain_missing_extra():
             module = importlib.import_module(f"fieldmouse_lab.papers.{name}")
         for experiment in module.EXPERIMENTS:
             assert experiment.id not in found, f"two experiments are called {experiment.id}"
@@ -144,7 +144,7 @@ def experiments() -> dict[str, Experiment]:
     return found
 
 
-def chosen(*names: str) -> list[Experiment]:
+def select_experiments(*names: str) -> list[Experiment]:
     """Experiments with these ids and groups, each once and in the order of the catalogue.
 
     No name, or `all`, selects all experiments. A name that is both an id and a group means the id.

@@ -33,7 +33,7 @@ def reduced_bias(looks: npt.ArrayLike, changes: npt.ArrayLike, gap: npt.ArrayLik
     return np.asarray(-np.log((n - x + 0.5) / (n + 0.5)) / np.asarray(gap))
 
 
-def most_likely(gaps: npt.ArrayLike, changed: npt.ArrayLike) -> float:
+def maximum_likelihood(gaps: npt.ArrayLike, changed: npt.ArrayLike) -> float:
     """Most likely rate for the polls of one page; 0 without changes, infinite if all polls found one.
 
     >>> round(most_likely([1.0] * 10, [True] * 5 + [False] * 5), 6)  # even gaps: -log(1 - 5/10)

@@ -23,13 +23,13 @@ from typing import assert_never
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse_lab.catalogue import Experiment, Result
-from fieldmouse_lab.extras import extras
+from fieldmouse_lab.extras import explain_missing_extra
 from fieldmouse_lab.findings import LabFinding
 
 TICK = 0.2
 """Seconds between two calls of the watcher for each experiment, even without progress."""
 
-GRACE = 3.0
+INTERRUPT_GRACE = 3.0
 """Seconds for an interrupted experiment to clean up, for example to stop its servers."""
 
 Watch = Callable[[str, float, str], None]
@@ -72,14 +72,14 @@ class _Running:
     note: _Note = field(default_factory=lambda: _Note(0.0, ""))
 
 
-def findings(
+def run_experiments(
     experiments: Sequence[Experiment], *, jobs: int = 1, watch: Watch = lambda *_: None
 ) -> Generator[LabFinding, None, None]:
     """Run the experiments, at most `jobs` at a time, and yield their findings in the given order.
 
     No process is left once the generator is exhausted or closed.
     """
-    waiting, running = deque(lots(experiments)), list[_Running]()
+    waiting, running = deque(group_by_shared_work(experiments)), list[_Running]()
     done: dict[str, LabFinding] = {}
     asked_for = deque(one.id for one in experiments)
     try:
@@ -102,7 +102,7 @@ def findings(
         _end(running)
 
 
-def lots(experiments: Sequence[Experiment]) -> list[Lot]:
+def group_by_shared_work(experiments: Sequence[Experiment]) -> list[Lot]:
     """Group experiments that share work, in the given order."""
     found: dict[str, Lot] = {}
     for one in experiments:
@@ -153,7 +153,7 @@ def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
         try:
             for experiment in lot:
                 began = time.monotonic()
-                with extras():
+                with explain_missing_extra():
                     result = experiment.run(progress)
                 tell(_Done(result, time.monotonic() - began))
         except FieldmouseError as trouble:
@@ -201,7 +201,7 @@ def _end(running: list[_Running]) -> None:
         for one in unfinished:
             with suppress(ProcessLookupError):
                 os.kill(_pid(one), signal.SIGINT)
-        until = time.monotonic() + GRACE
+        until = time.monotonic() + INTERRUPT_GRACE
         for one in running:
             one.process.join(max(0.0, until - time.monotonic()))
             with suppress(ProcessLookupError, PermissionError):

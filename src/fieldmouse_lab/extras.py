@@ -24,7 +24,7 @@ class MissingExtra(FieldmouseError):
 
 
 @contextmanager
-def extras() -> Iterator[None]:
+def explain_missing_extra() -> Iterator[None]:
     """Convert the import error of a lab library to a `MissingExtra`."""
     try:
         yield

@@ -45,7 +45,7 @@ def tally(findings: Iterable[LabFinding]) -> Counter[Verdict]:
     return Counter(row.verdict for finding in findings for row in finding.result.rows)
 
 
-def told(counts: Counter[Verdict]) -> str:
+def summarise(counts: Counter[Verdict]) -> str:
     """
     >>> told(Counter({Verdict.SAME: 1120, Verdict.MISPRINT: 1, Verdict.NEW: 3}))
     '1,124 numbers: 1,120 same, 1 misprint, 3 new'
@@ -62,7 +62,7 @@ def told(counts: Counter[Verdict]) -> str:
     return f"{counts.total():,} number{'s' if counts.total() > 1 else ''}: {', '.join(parts)}"
 
 
-def plain(finding: LabFinding) -> dict[str, Any]:
+def finding_to_json(finding: LabFinding) -> dict[str, Any]:
     """JSON value that `lab run --json` prints for one experiment."""
     return {
         "id": finding.id,
@@ -75,13 +75,13 @@ def plain(finding: LabFinding) -> dict[str, Any]:
     }
 
 
-def plain_together(name: str, findings: Sequence[LabFinding]) -> dict[str, Any]:
+def findings_to_json(name: str, findings: Sequence[LabFinding]) -> dict[str, Any]:
     """JSON value for several experiments, with all their rows repeated in one list."""
     rows = [_row(row, f"{finding.id}: {row.label}") for finding in findings for row in finding.result.rows]
     return {
         "id": name,
         "rows": rows,
-        "experiments": [plain(finding) for finding in findings],
+        "experiments": [finding_to_json(finding) for finding in findings],
         "seconds": sum(finding.seconds for finding in findings),
     }
 
@@ -107,7 +107,7 @@ class _Kept(msgspec.Struct):
     format: int
 
 
-def write(findings: Iterable[LabFinding]) -> bytes:
+def encode_findings(findings: Iterable[LabFinding]) -> bytes:
     """Encode findings as a file."""
     return msgspec.json.encode(_Kept(list(findings), FORMAT), enc_hook=_from_numpy)
 
@@ -116,7 +116,7 @@ def _from_numpy(value: Any) -> Any:
     return value.tolist()
 
 
-def read(path: Path) -> list[LabFinding]:
+def read_findings(path: Path) -> list[LabFinding]:
     """Read the findings saved in a file."""
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=_Kept)

@@ -12,11 +12,11 @@ from zlib import crc32
 
 import msgspec
 
-from fieldmouse.frontier.decision_log import Nobody
+from fieldmouse.frontier.decision_log import NullObserver
 from fieldmouse.url import Host
 
 
-class Point(msgspec.Struct, frozen=True, array_like=True):
+class FrontPoint(msgspec.Struct, frozen=True, array_like=True):
     """One point in time: seconds since the start, hosts online, requested front width, URLs offline."""
 
     seconds: float
@@ -39,11 +39,11 @@ class FrontMeasures(msgspec.Struct, frozen=True):
     backlog: int  # URLs offline at the end
     backlog_peak: int
     decisions: int
-    course: tuple[Point, ...] = ()
+    course: tuple[FrontPoint, ...] = ()
 
 
-class Course(Nobody):
-    """`Witness` that measures a front. The first `compared` decisions go into the checksum `imprint`."""
+class FrontCourse(NullObserver):
+    """`DecisionObserver` that measures a front. The first `compared` decisions go into `imprint`."""
 
     def __init__(self, compared: int = 1 << 62) -> None:
         self._online: dict[Host, int] = {}
@@ -52,34 +52,34 @@ class Course(Nobody):
         self._started = 0.0
         self._seconds, self._points = array("d"), array("q")
         self.visits = self.urls = self.draws = self.appends = self.reads = self.decisions = 0
-        self.imprint = 0
+        self.checksum = 0
 
     def began(self, now: float, *, unlisted: int, batch: int) -> None:
         self._started = now
 
-    def held(self, host: Host, urls: int) -> None:
+    def backlog_restored(self, host: Host, urls: int) -> None:
         self._store(urls)
 
-    def seated(self, host: Host, urls: int) -> None:
+    def put_online(self, host: Host, urls: int) -> None:
         self._bring(host, urls)
 
-    def fed(self, width: int, out: int) -> None:
+    def starved(self, width: int, out: int) -> None:
         self._width = width
 
-    def taken(self, width: int, out: int) -> None:
+    def visit_started(self, width: int, out: int) -> None:
         self._width = width
 
-    def left(self, host: Host, urls: int) -> None:
+    def visit_ended(self, host: Host, urls: int) -> None:
         if urls:
             self.visits += 1
             self.urls += urls
             self._remove(host, urls)
 
-    def tick(self, now: float) -> None:
+    def time_passed(self, now: float) -> None:
         self._seconds.append(now - self._started)
         self._points.extend((len(self._online), self._width, self._backlog))
 
-    def placed(self, host: Host, online: bool) -> None:
+    def drawn(self, host: Host, online: bool) -> None:
         self.draws += 1
         self._note(b"+" if online else b"-", host)
         if online:
@@ -94,14 +94,14 @@ class Course(Nobody):
         self._backlog -= urls
         self._bring(host, urls)
 
-    def sent_off(self, host: Host, urls: int) -> None:
+    def taken_offline(self, host: Host, urls: int) -> None:
         self._note(b"!%d" % urls, host)
         self._remove(host, urls)
         self._store(urls)
 
     def _note(self, decision: bytes, host: Host) -> None:
         if self.decisions < self._compared:
-            self.imprint = crc32(b"%s %s\n" % (decision, host.encode()), self.imprint)
+            self.checksum = crc32(b"%s %s\n" % (decision, host.encode()), self.checksum)
         self.decisions += 1
 
     def _bring(self, host: Host, urls: int) -> None:
@@ -118,18 +118,27 @@ class Course(Nobody):
         self._backlog += urls
         self._peak = max(self._peak, self._backlog)
 
-    def points(self) -> Iterable[Point]:
+    def points(self) -> Iterable[FrontPoint]:
         for place, seconds in enumerate(self._seconds):
-            yield Point(seconds, *self._points[3 * place : 3 * place + 3])
+            yield FrontPoint(seconds, *self._points[3 * place : 3 * place + 3])
 
-    def fare(self, most_points: int = 200) -> FrontMeasures:
+    def measures(self, most_points: int = 200) -> FrontMeasures:
         """Return all measures; the course is thinned to at most `most_points` points."""
         online, width, filled = self._means()
         return FrontMeasures(
-            self.visits, self.urls, online, width, filled, self.draws, self.appends, self.reads,
-            self._backlog, self._peak, self.decisions,
+            self.visits,
+            self.urls,
+            online,
+            width,
+            filled,
+            self.draws,
+            self.appends,
+            self.reads,
+            self._backlog,
+            self._peak,
+            self.decisions,
             tuple(list(self.points())[:: max(1, -(-len(self._seconds) // most_points))]),
-        )  # fmt: skip
+        )
 
     def _means(self) -> tuple[float, float, float]:
         """Means of hosts online, of the width, and of their ratio, weighted by duration."""

@@ -1,9 +1,10 @@
 """Layout of rows as tables, and the number of digits to show.
 
-A row is one number with a flat label, "delta 5, gamma 0.9". Thirty of them are hard to read as a list and easy to
-read with delta down and gamma across, as the paper printed them. Consecutive labels of the same form make a grid, and
-the others stay a list. A printed number is shown as printed. Ours gets two more digits, to show how the printed one
-was rounded; a mean over seeds gets as many digits as its spread justifies.
+A row is one number with a flat label, "delta 5, gamma 0.9". Thirty of them are hard to read as a list and
+easy to read with delta down and gamma across, as the paper printed them. Consecutive labels of the same
+form make a grid, and the others stay a list. A printed number is shown as printed. Ours gets two more
+digits, to show how the printed one was rounded; a mean over seeds gets as many digits as its spread
+justifies.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Grid:
 Block = Grid | tuple[Row, ...]
 
 
-def blocks(rows: Iterable[Row]) -> list[Block]:
+def layout_rows(rows: Iterable[Row]) -> list[Block]:
     """Split rows, in order, into grids and the lists between them."""
     found: list[Block] = []
-    for form, run in groupby(rows, key=lambda row: tuple(name for name, _ in parts(row.label))):
+    for form, run in groupby(rows, key=lambda row: tuple(name for name, _ in parse_label(row.label))):
         for block in _laid_out(list(run), len(form)):
             if found and isinstance(block, tuple) and isinstance(found[-1], tuple):
                 found[-1] = (*found[-1], *block)
@@ -54,7 +55,7 @@ def blocks(rows: Iterable[Row]) -> list[Block]:
     return found
 
 
-def parts(label: str) -> Label:
+def parse_label(label: str) -> Label:
     """
     >>> parts("Table 8.6: delta 9, T 300000, one queue")
     (('Table', '8.6'), ('delta', '9'), ('T', '300000'), ('', 'one queue'))
@@ -73,7 +74,7 @@ def _part(text: str) -> tuple[str, str]:
 
 
 def _laid_out(rows: list[Row], width: int) -> Iterator[Block]:
-    labels = [parts(row.label) for row in rows]
+    labels = [parse_label(row.label) for row in rows]
     varied = [i for i in range(width) if len({label[i] for label in labels}) > 1]
     if len(varied) < 2:
         yield tuple(rows)
@@ -122,7 +123,7 @@ SIGNIFICANT = 6
 NOTHING = "–"
 
 
-def printed(row: Row) -> str:
+def format_printed(row: Row) -> str:
     """
     >>> from fieldmouse_lab.catalogue import Verdict
     >>> printed(Row("", 67.52, 67.5199, None, Verdict.SAME)), printed(Row("", None, 1, 0, Verdict.NEW))
@@ -132,7 +133,7 @@ def printed(row: Row) -> str:
     return NOTHING if value is None else _whole(value)
 
 
-def ours(row: Row) -> str:
+def format_ours(row: Row) -> str:
     """
     >>> from fieldmouse_lab.catalogue import Verdict
     >>> ours(Row("", 67.52, 67.519912, None, Verdict.SAME)), ours(Row("", 40, 41.234, 1.92, Verdict.SAME))
@@ -151,7 +152,7 @@ def ours(row: Row) -> str:
     return _whole(value if value.is_integer() else float(f"{value:.{SIGNIFICANT}g}"))
 
 
-def spread(row: Row) -> str:
+def format_spread(row: Row) -> str:
     """Format the spread with two digits; "" for a number without randomness.
 
     >>> from fieldmouse_lab.catalogue import Verdict

@@ -1,8 +1,8 @@
 """Drawing of figures: SVG for the report and for print, PNG for other uses; and the figure of a fitted model.
 
-All figures have the same style: a colour-blind-safe palette (Okabe and Ito), thin axes without a box, and a legend
-above the panels if they share it. After seven curves the colours repeat, dashed. In an HTML page the colours are CSS
-variables, so that a figure follows the page's dark mode.
+All figures have the same style: a colour-blind-safe palette (Okabe and Ito), thin axes without a box, and
+a legend above the panels if they share it. After seven curves the colours repeat, dashed. In an HTML page
+the colours are CSS variables, so that a figure follows the page's dark mode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from fieldmouse.queueing.fit.goodness import FittedPart, Goodness
 from fieldmouse_lab.catalogue import Figure, Panel, Series
-from fieldmouse_lab.extras import extras
+from fieldmouse_lab.extras import explain_missing_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,23 +83,23 @@ LOOK: dict[Any, Any] = {
 }
 
 
-def prepare() -> None:
+def require_matplotlib() -> None:
     """Raise now if matplotlib is missing."""
-    with extras():
+    with explain_missing_extra():
         import matplotlib.figure  # noqa: F401
 
 
-def svg(figure: Figure) -> bytes:
+def render_svg(figure: Figure) -> bytes:
     return _saved(figure, "svg")
 
 
-def png(figure: Figure) -> bytes:
+def render_png(figure: Figure) -> bytes:
     return _saved(figure, "png")
 
 
-def inline(figure: Figure) -> str:
+def render_inline_svg(figure: Figure) -> str:
     """SVG for an HTML page that defines `VARIABLES` for its colours."""
-    text = svg(figure).decode()
+    text = render_svg(figure).decode()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
@@ -114,7 +114,7 @@ def _rounded(path: re.Match[str]) -> str:
 
 
 def _saved(figure: Figure, kind: str) -> bytes:
-    prepare()
+    require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
@@ -250,7 +250,7 @@ def fit_figure(report: Goodness, name: str = "fit", title: str = "The crawl and 
             panels.append(_distribution(part))
         if any(part.correlations):
             panels.append(_correlations(part))
-    return Figure(name, title, tuple(panels), " ".join(f"{said}." for said in report.sentences()))
+    return Figure(name, title, tuple(panels), " ".join(f"{said}." for said in report.warnings()))
 
 
 def _distribution(part: FittedPart) -> Panel:

@@ -1,11 +1,11 @@
 """Replay of a crawl's recorded decisions under other policies, with counting stand-ins for the crawl.
 
-The recorded URLs join the source at their recorded times, and fetch workers come at their recorded times, to a
-front of the recorded width. The tested policy decides which URLs go online, through the distributor that live
-crawls use. A recorded visit fixes the pace, not the host: if the recorded host is online, it is visited; otherwise
-the least recently visited host online is. A replay therefore shows how a policy uses the front and the disk. It does
-not show how many pages it would have fetched: with few hosts online a live crawl would have waited for their delays,
-and found other links.
+The recorded URLs join the source at their recorded times, and fetch workers come at their recorded times,
+to a front of the recorded width. The tested policy decides which URLs go online, through the distributor
+that live crawls use. A recorded visit fixes the pace, not the host: if the recorded host is online, it is
+visited; otherwise the least recently visited host online is. A replay therefore shows how a policy uses
+the front and the disk. It does not show how many pages it would have fetched: with few hosts online a
+live crawl would have waited for their delays, and found other links.
 
 A replay under the recorded policy gives the same decisions, one for one.
 """
@@ -21,18 +21,18 @@ import msgspec
 from fieldmouse.config.settings_file import Settings, load
 from fieldmouse.crawler.factories import policy_options
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.decision_log import TICK, Act, RecordedRun, Witness, read_runs
+from fieldmouse.frontier.decision_log import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.queues.queue_index import MemoryNumbers
-from fieldmouse.frontier.queues.ready import Item
+from fieldmouse.frontier.queues.queue_index import MemoryHostNumbers
+from fieldmouse.frontier.queues.ready import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import MemoryHostQueues
 from fieldmouse.policy.distribution import registry
-from fieldmouse.policy.distribution.registry import POLICIES, Distribution
+from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 from fieldmouse_lab.catalogue import Figure, Panel, Series
-from fieldmouse_lab.front_course import Course, FrontMeasures, Point
+from fieldmouse_lab.front_course import FrontCourse, FrontMeasures, FrontPoint
 
 
 class _Alike(dict[int, bytes]):
@@ -42,23 +42,23 @@ class _Alike(dict[int, bytes]):
         return b""
 
 
-class Numbers:
+class CountedFront:
     """Numbers for indistinguishable URLs; replaces the front log."""
 
     def __init__(self) -> None:
         self._next = 0
-        self.live = _Alike()
+        self.open_tickets = _Alike()
 
     def add(self, links: Iterable[bytes]) -> list[int]:
         first = self._next
         self._next += sum(1 for _ in links)
         return list(range(first, self._next))
 
-    def strike(self, numbers: Iterable[int]) -> int:
+    def remove(self, numbers: Iterable[int]) -> int:
         return 0
 
 
-class Seats:
+class CountedWorkbench:
     """Hosts online with their URL counts, least recently visited first; replaces the workbench."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Seats:
     def urls(self) -> int:
         return self._urls - self._out
 
-    def note_out(self, urls: int) -> None:
+    def set_in_flight(self, urls: int) -> None:
         """Set the number of URLs held by fetch workers."""
         self._out = urls
 
@@ -85,7 +85,7 @@ class Seats:
         self._online[host] = self._online.get(host, 0) + count
         self._urls += count
 
-    def send_off(self, host: Host) -> list[int]:
+    def take_offline(self, host: Host) -> list[int]:
         count = self._online.pop(host)
         self._urls -= count
         return [0] * count
@@ -109,7 +109,7 @@ class Seats:
         return host, used
 
 
-class Homes(MemoryNumbers):
+class CountedHostTable(MemoryHostNumbers):
     """Addresses of hosts; replaces the host table."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Homes(MemoryNumbers):
     def get(self, host: Host) -> HostState:
         return self._states.get(host, _UNKNOWN)
 
-    def meet(self, host: Host) -> HostState:
+    def get_or_add(self, host: Host) -> HostState:
         return self.get(host)
 
 
@@ -177,27 +177,27 @@ def replay(
     start = run.start
     policies = []
     for name in names or POLICIES:
-        registry.strategy(name)
+        registry.find_policy_class(name)
         usual = start.options if name == start.policy else policy_options(_settings(home), name)
         policies.append((name, {**usual, **parameters}))
-        registry.policy(*policies[-1])  # check all parameters before the first replay
-    before = Course()
-    recorded(run, before)
-    as_it_was = Played(start.policy, dict(start.options), before.fare(), same=True)
+        registry.create_policy(*policies[-1])  # check all parameters before the first replay
+    before = FrontCourse()
+    replay_events(run, before)
+    as_it_was = Played(start.policy, dict(start.options), before.measures(), same=True)
     played = []
     for name, given in policies:
-        course = Course(compared=before.decisions)
-        elsewhere = play(run, registry.policy(name, given), course)
-        same = (course.imprint, elsewhere) == (before.imprint, 0)
-        played.append(Played(name, given, course.fare(), elsewhere, same))
+        course = FrontCourse(compared=before.decisions)
+        elsewhere = play_policy(run, registry.create_policy(name, given), course)
+        same = (course.checksum, elsewhere) == (before.checksum, 0)
+        played.append(Played(name, given, course.measures(), elsewhere, same))
     return Replay(number, len(runs), start.at, run.ended, as_it_was, tuple(played))
 
 
-def figure(found: Replay) -> Figure:
+def replay_figure(found: Replay) -> Figure:
     """Hosts online and URLs offline over time, as recorded and under each policy."""
     lines = [("as recorded", found.recorded), *((one.policy, one) for one in found.played)]
 
-    def panel(label: str, value: Callable[[Point], int]) -> Panel:
+    def panel(label: str, value: Callable[[FrontPoint], int]) -> Panel:
         return Panel(
             "seconds",
             label,
@@ -222,7 +222,7 @@ def _settings(home: CrawlDir) -> Settings:
     return load(path) if path.is_file() else Settings()
 
 
-def recorded(run: RecordedRun, witness: Witness) -> None:
+def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
     """Send all recorded events to the witness, decisions included."""
     names, start = run.names, run.start
     source: deque[Host] = deque()
@@ -230,46 +230,46 @@ def recorded(run: RecordedRun, witness: Witness) -> None:
     witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
     for act, value, second in run.events():
         match act:
-            case Act.ARRIVED:
+            case EventKind.ARRIVED:
                 source.append(Host(names[value]))
-                witness.arrived((source[-1],))
-            case Act.SEATED:
-                witness.seated(Host(names[value]), second)
-            case Act.HELD:
-                witness.held(Host(names[value]), second)
-            case Act.KNOWN:
-                witness.known(Host(names[value]), names[second])
-            case Act.LOCATED:
-                witness.located(Host(names[value]), names[second])
-            case Act.WIDTH:
+                witness.discovered((source[-1],))
+            case EventKind.SEATED:
+                witness.put_online(Host(names[value]), second)
+            case EventKind.HELD:
+                witness.backlog_restored(Host(names[value]), second)
+            case EventKind.KNOWN:
+                witness.address_known(Host(names[value]), names[second])
+            case EventKind.LOCATED:
+                witness.address_found(Host(names[value]), names[second])
+            case EventKind.WIDTH:
                 width = value
-            case Act.FED:
-                witness.fed(width, value)
-            case Act.TAKEN:
-                witness.taken(width, value)
-            case Act.LEFT:
-                witness.left(Host(names[value]), second)
-            case Act.TICK:
-                witness.tick(start.at + (value + 0.5) * TICK)
-            case Act.NAMED:
+            case EventKind.FED:
+                witness.starved(width, value)
+            case EventKind.TAKEN:
+                witness.visit_started(width, value)
+            case EventKind.LEFT:
+                witness.visit_ended(Host(names[value]), second)
+            case EventKind.TICK:
+                witness.time_passed(start.at + (value + 0.5) * TICK)
+            case EventKind.NAMED:
                 drawn = names[value]
-            case Act.ONLINE | Act.STORED:
-                witness.placed(Host(drawn) if drawn else source.popleft(), act == Act.ONLINE)
+            case EventKind.ONLINE | EventKind.STORED:
+                witness.drawn(Host(drawn) if drawn else source.popleft(), act == EventKind.ONLINE)
                 drawn = ""
-            case Act.RECALLED:
+            case EventKind.RECALLED:
                 witness.recalled(Host(names[value]), second)
-            case Act.SENT_OFF:
-                witness.sent_off(Host(names[value]), second)
+            case EventKind.SENT_OFF:
+                witness.taken_offline(Host(names[value]), second)
 
 
-def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
+def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: DecisionObserver) -> int:
     """Replay a run under a policy; return the number of visits to another host than recorded."""
     names, start = run.names, run.start
     source, homes = _before(run)
     listed = len(source) == start.unlisted  # otherwise arrivals queue behind URLs that were never named
-    front, seats, queues = Numbers(), Seats(), MemoryHostQueues()
+    front, seats, queues = CountedFront(), CountedWorkbench(), MemoryHostQueues()
 
-    def draw() -> Item | None:
+    def draw() -> ReadyItem | None:
         return (source.popleft(), b"") if source else None
 
     distributor = Distributor(
@@ -286,48 +286,48 @@ def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
     witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
     for act, value, second in run.events():
         match act:
-            case Act.ARRIVED:
+            case EventKind.ARRIVED:
                 host = Host(names[value])
-                witness.arrived((host,))
+                witness.discovered((host,))
                 if listed:
                     source.append(host)
-            case Act.SEATED:
-                distributor.seat(Host(names[value]), front.add([b""] * second))
-            case Act.HELD:
+            case EventKind.SEATED:
+                distributor.put_online(Host(names[value]), front.add([b""] * second))
+            case EventKind.HELD:
                 for _ in range(second):
                     queues.append(Host(names[value]), b"")
-                distributor.hold(Host(names[value]), second)
-            case Act.LOCATED:
+                distributor.restore_backlog(Host(names[value]), second)
+            case EventKind.LOCATED:
                 homes.locate(Host(names[value]), names[second])
-            case Act.WIDTH:
+            case EventKind.WIDTH:
                 width = value
-            case Act.FED:
-                seats.note_out(value)
-                witness.fed(width, value)
+            case EventKind.FED:
+                seats.set_in_flight(value)
+                witness.starved(width, value)
                 distributor.refill(width)
-            case Act.TAKEN:
-                seats.note_out(value)
-                witness.taken(width, value)
+            case EventKind.TAKEN:
+                seats.set_in_flight(value)
+                witness.visit_started(width, value)
                 if len(seats) < width and len(source) + len(queues):
                     distributor.refill(width)
-            case Act.LEFT:
+            case EventKind.LEFT:
                 host = Host(names[value])
                 visited = seats.visit(host, second) if second or host in seats else None
                 if visited is not None:
                     elsewhere += visited[0] != host
-                    distributor.left(visited[0], homes.get(visited[0]), visited[1])
-            case Act.TICK:
-                witness.tick(start.at + (value + 0.5) * TICK)
+                    distributor.visit_ended(visited[0], homes.get(visited[0]), visited[1])
+            case EventKind.TICK:
+                witness.time_passed(start.at + (value + 0.5) * TICK)
     return elsewhere
 
 
-def _before(run: RecordedRun) -> tuple[deque[Host], Homes]:
+def _before(run: RecordedRun) -> tuple[deque[Host], CountedHostTable]:
     """State at the start of the run, as far as later events reveal it: the source, and addresses of hosts."""
     source: deque[Host] = deque()
-    homes = Homes()
+    homes = CountedHostTable()
     for act, value, second in run.events():
-        if act == Act.NAMED:
+        if act == EventKind.NAMED:
             source.append(Host(run.names[value]))
-        elif act == Act.KNOWN:
+        elif act == EventKind.KNOWN:
             homes.locate(Host(run.names[value]), run.names[second])
     return source, homes

@@ -1,8 +1,8 @@
 """Report of the lab: one HTML page with every table, verdict and figure.
 
-The page is self-contained: styles and figures are inside it, nothing is fetched, no script runs. It starts with the
-number of results that agree with the printed ones, then lists each one that does not, with the reason. The
-experiments follow, group by group. A verdict is a colour and a word.
+The page is self-contained: styles and figures are inside it, nothing is fetched, no script runs. It
+starts with the number of results that agree with the printed ones, then lists each one that does not,
+with the reason. The experiments follow, group by group. A verdict is a colour and a word.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from fieldmouse import __version__
 from fieldmouse_lab import grid, plot
 from fieldmouse_lab import grid as digits
 from fieldmouse_lab.catalogue import Figure, Row, Verdict
-from fieldmouse_lab.findings import PLURALS, LabFinding, tally, told
+from fieldmouse_lab.findings import PLURALS, LabFinding, summarise, tally
 
 QUIET = (Verdict.SAME, Verdict.NEW)
 
 
-def blocks(rows: Sequence[Row]) -> Iterator[str]:
+def experiment_tables(rows: Sequence[Row]) -> Iterator[str]:
     """Tables of all rows of an experiment, with the notes of a grid below it."""
-    for block in grid.blocks(rows):
-        yield _grid(block) if isinstance(block, grid.Grid) else listed(block)
+    for block in grid.layout_rows(rows):
+        yield _grid(block) if isinstance(block, grid.Grid) else list_table(block)
 
 
-def listed(rows: Iterable[Row]) -> str:
+def list_table(rows: Iterable[Row]) -> str:
     """One row per line, with its note."""
     return _list((escape(row.label), row) for row in rows)
 
 
-def unlike(rows: Iterable[tuple[LabFinding, Row]]) -> str:
+def disagreements(rows: Iterable[tuple[LabFinding, Row]]) -> str:
     """Rows of several experiments, each with a link to its section."""
     return _list((f"{_way(finding)}<br><small>{escape(row.label)}</small>", row) for finding, row in rows)
 
@@ -55,8 +55,8 @@ def _list(named: Iterable[tuple[str, Row]]) -> str:
 
 def _numbers(row: Row) -> str:
     return (
-        f'<td class="n">{digits.printed(row)}</td><td class="n ours">{digits.ours(row)}</td>'
-        f'<td class="n">{digits.spread(row)}</td><td class="word">{chip(row.verdict)}</td>'
+        f'<td class="n">{digits.format_printed(row)}</td><td class="n ours">{digits.format_ours(row)}</td>'
+        f'<td class="n">{digits.format_spread(row)}</td><td class="word">{chip(row.verdict)}</td>'
     )
 
 
@@ -83,7 +83,7 @@ def _grid(laid: grid.Grid) -> str:
         f"<li><b>{escape(row.label)}</b>: {escape(row.note)}</li>" for row in laid.cells.values() if row.note
     )
     notes = f'<ul class="remarks">{noted}</ul>' if noted else ""
-    return f"{table}{notes}<details><summary>as a list</summary>{listed(laid.cells.values())}</details>"
+    return f"{table}{notes}<details><summary>as a list</summary>{list_table(laid.cells.values())}</details>"
 
 
 def _caption(laid: grid.Grid) -> str:
@@ -97,12 +97,14 @@ def _caption(laid: grid.Grid) -> str:
 def _cell(row: Row | None) -> str:
     if row is None:
         return '<td class="n empty"></td>'
-    spread = digits.spread(row)
+    spread = digits.format_spread(row)
     moves = f" <small>±{spread}</small>" if spread else ""
-    printed = f"<br><small>{digits.printed(row)}</small>" if row.printed is not None else ""
+    printed = f"<br><small>{digits.format_printed(row)}</small>" if row.printed is not None else ""
     word = "" if row.verdict in QUIET else f"<br>{chip(row.verdict)}"
-    truth = f"{row.label}: printed {digits.printed(row)}, ours {digits.ours(row)}, {row.verdict}"
-    inside = f"<b>{digits.ours(row)}</b>{moves}{printed}{word}"
+    truth = (
+        f"{row.label}: printed {digits.format_printed(row)}, ours {digits.format_ours(row)}, {row.verdict}"
+    )
+    inside = f"<b>{digits.format_ours(row)}</b>{moves}{printed}{word}"
     return f'<td class="n {row.verdict}" title="{escape(truth)}">{inside}</td>'
 
 
@@ -120,11 +122,11 @@ MEANINGS = {
 }
 
 
-def page(
+def render_report(
     findings: Sequence[LabFinding],
     *,
     made: str,
-    draw: Callable[[Figure], str] = plot.inline,
+    draw: Callable[[Figure], str] = plot.render_inline_svg,
 ) -> str:
     """Render the whole report; `made` is its date and is printed unchanged."""
     groups = list(dict.fromkeys(finding.group for finding in findings))
@@ -170,7 +172,7 @@ def _head(findings: Sequence[LabFinding], made: str) -> str:
         "<header><h1>The lab's report</h1>"
         "<p>Every number here was computed anew, and stands beside the one that was printed, if any was.</p>"
         f'<ul class="tiles">{tiles}</ul><div class="bar" aria-hidden="true">{bar}</div>'
-        f'<p class="made">{len(findings)} experiments, {escape(told(counts))}. '
+        f'<p class="made">{len(findings)} experiments, {escape(summarise(counts))}. '
         f"Made {escape(made)} by fieldmouse {escape(__version__)}.</p></header>"
     )
 
@@ -209,7 +211,7 @@ def _unlike(findings: Sequence[LabFinding]) -> str:
     ]
     if not rows:
         return '<h2 id="unlike">Not as printed</h2><p>Nothing: every printed number is the same.</p>'
-    return f'<h2 id="unlike">Not as printed</h2>{unlike(rows)}'
+    return f'<h2 id="unlike">Not as printed</h2>{disagreements(rows)}'
 
 
 def _experiment(finding: LabFinding, draw: Callable[[Figure], str]) -> str:
@@ -217,40 +219,40 @@ def _experiment(finding: LabFinding, draw: Callable[[Figure], str]) -> str:
     lines = [
         f'<section id="{escape(finding.id)}"><h3>{escape(finding.title)}</h3>',
         f'<p class="made"><code>lab run {escape(finding.id)}</code> · {" · ".join(_facts(finding))}</p>',
-        prose(finding.about),
-        *blocks(result.rows),
+        markdown_paragraphs(finding.about),
+        *experiment_tables(result.rows),
     ]
     if result.remarks:
         lines.append('<ul class="remarks">')
-        lines += [f"<li>{inline(remark)}</li>" for remark in result.remarks]
+        lines += [f"<li>{markdown_inline(remark)}</li>" for remark in result.remarks]
         lines.append("</ul>")
     for figure in result.figures:
-        caption = f" {inline(figure.caption)}" if figure.caption else ""
+        caption = f" {markdown_inline(figure.caption)}" if figure.caption else ""
         lines.append(
             f'<figure role="group">{draw(figure)}'
-            f"<figcaption><b>{inline(figure.title)}</b>{caption}</figcaption></figure>"
+            f"<figcaption><b>{markdown_inline(figure.title)}</b>{caption}</figcaption></figure>"
         )
     return "\n".join([*lines, "</section>"])
 
 
 def _facts(finding: LabFinding) -> Iterator[str]:
     if finding.result.rows:
-        yield escape(told(tally([finding])))
+        yield escape(summarise(tally([finding])))
     figures = len(finding.result.figures)
     if figures:
         yield f"{figures} figure{'s' if figures > 1 else ''}"
     yield _duration(finding.seconds)
 
 
-def prose(text: str) -> str:
+def markdown_paragraphs(text: str) -> str:
     """
     >>> prose("Counts `mice`.\\n\\nTwice <or more>.")
     '<p>Counts <code>mice</code>.</p><p>Twice &lt;or more&gt;.</p>'
     """
-    return "".join(f"<p>{inline(part)}</p>" for part in re.split(r"\n\s*\n", text.strip()) if part)
+    return "".join(f"<p>{markdown_inline(part)}</p>" for part in re.split(r"\n\s*\n", text.strip()) if part)
 
 
-def inline(text: str) -> str:
+def markdown_inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
 
 

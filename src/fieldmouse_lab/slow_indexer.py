@@ -1,8 +1,8 @@
 """Crawl of a synthetic web with an artificially slow indexer, in virtual time, and the course of its buffer.
 
-All stages are the live ones, except for the network and the duration of indexing, which is drawn from a known
-distribution, one page at a time. The gauge's totals are recorded once a second, so that means over parts of a crawl
-can be given with confidence intervals.
+All stages are the live ones, except for the network and the duration of indexing, which is drawn from a
+known distribution, one page at a time. The gauge's totals are recorded once a second, so that means over
+parts of a crawl can be given with confidence intervals.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.control.control_log import Chapter, chapters
-from fieldmouse.control.gauge import Fare, Totals
+from fieldmouse.control.control_log import ControlPeriod, control_periods
+from fieldmouse.control.gauge import BufferMetrics, BufferTotals
 from fieldmouse.crawler.builder import build
-from fieldmouse.policy.obsolescence import Exponential, Obsolescence, SameForAll
+from fieldmouse.policy.obsolescence import ExponentialLifetime, FixedLifetime, Obsolescence
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
@@ -32,20 +32,20 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged
-from fieldmouse.types.stats import Reading, Summary
+from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 
-class SlowLane(InlineLane):
+class SlowIndexerLane(InlineWorker):
     """Shard that holds one page until its service time has passed."""
 
     service: Callable[[], float]  # seconds for the next page, set by `slow_lane`
     _busy = False
 
     @property
-    def room(self) -> bool:
-        return super().room and not self._busy
+    def has_room(self) -> bool:
+        return super().has_room and not self._busy
 
     @property
     def outstanding(self) -> int:
@@ -59,22 +59,22 @@ class SlowLane(InlineLane):
     def _serve(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
         if self._shard is None:
             return  # closed in the meantime; the answer is not needed
-        self._answers.append(self._shard.take(number, outcome))
+        self._answers.append(self._shard.process_outcome(number, outcome))
         self._busy = False
         self._tell()
 
 
-def slow_lane(draw: Callable[[], float]) -> type[SlowLane]:
+def slow_lane_class(draw: Callable[[], float]) -> type[SlowIndexerLane]:
     """Return a lane class whose service times in seconds come from `draw`."""
 
-    class Drawn(SlowLane):
+    class Drawn(SlowIndexerLane):
         service = staticmethod(draw)
 
     return Drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
+class SlowIndexerSetup:
     """Parameters of fetch workers, buffer and indexer. Times in seconds."""
 
     service: PhaseType
@@ -90,75 +90,104 @@ class Situation:
     def meadow(self, seed: int) -> Meadow:
         return Meadow(
             MeadowOptions(
-                hosts=self.hosts, pages=self.pages, seed=seed, latency=self.latency, latency_spread=0.3,
-                page_kb=1.0, links=15, seeds=10, robots=0.0, sitemaps=0.0, traps=0.0, busy=0.0,
-                duplicates=0.0, changing=0.0, compression=False,
+                hosts=self.hosts,
+                pages=self.pages,
+                seed=seed,
+                latency=self.latency,
+                latency_spread=0.3,
+                page_kb=1.0,
+                links=15,
+                seeds=10,
+                robots=0.0,
+                sitemaps=0.0,
+                traps=0.0,
+                busy=0.0,
+                duplicates=0.0,
+                changing=0.0,
+                compression=False,
             )
-        )  # fmt: skip
+        )
 
     def settings(self, changes: dict[str, object]) -> Settings:
         cost = self.cost
         return Settings().override(
             {
-                "crawl.time": f"{self.time}s", "politeness.delay": "0s", "politeness.obey_robots_txt": False,
-                "network.allow_private": True, "storage.checkpoint": "1h", "storage.min_free": "0B",
-                "fetch.concurrency": self.robots, "buffer.pages": self.capacity, "buffer.when_full": "lose",
-                "control.trace": "0B", "cost.loss": cost.loss, "cost.obsolete": cost.obs,
-                "cost.response": cost.sojourn, "cost.robots": cost.robots, "cost.starvation": cost.star,
+                "crawl.time": f"{self.time}s",
+                "politeness.delay": "0s",
+                "politeness.obey_robots_txt": False,
+                "network.allow_private": True,
+                "storage.checkpoint": "1h",
+                "storage.min_free": "0B",
+                "fetch.concurrency": self.robots,
+                "buffer.pages": self.capacity,
+                "buffer.when_full": "lose",
+                "control.trace": "0B",
+                "cost.loss": cost.loss,
+                "cost.obsolete": cost.obs,
+                "cost.response": cost.sojourn,
+                "cost.robots": cost.robots,
+                "cost.starvation": cost.star,
                 **changes,
             }
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class GovernedCourse:
+class SlowIndexerRun:
     """Course of a crawl: readings and the gauge's totals for each second, and the rules it followed."""
 
     summary: Summary
-    readings: Sequence[Reading]
-    totals: Sequence[Totals]
-    chapters: Sequence[Chapter]
+    readings: Sequence[LiveStats]
+    totals: Sequence[BufferTotals]
+    chapters: Sequence[ControlPeriod]
 
-    def between(self, start: float, end: float = math.inf) -> Totals:
+    def between(self, start: float, end: float = math.inf) -> BufferTotals:
         """Totals between two seconds of the crawl."""
         last = len(self.totals) - 1
         return self.totals[int(min(end, last))].since(self.totals[int(min(start, last))])
 
-    def batches(self, start: float, seconds: float) -> list[Fare]:
+    def batches(self, start: float, seconds: float) -> list[BufferMetrics]:
         """Means over consecutive intervals of the given length."""
         edges = np.arange(start, len(self.totals), seconds)
-        return [Fare.measured(self.between(a, b)) for a, b in pairwise(edges)]
+        return [BufferMetrics.measured(self.between(a, b)) for a, b in pairwise(edges)]
 
 
-def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object]) -> GovernedCourse:
+def crawl_with_slow_indexer(
+    situation: SlowIndexerSetup, path: Path, seed: int, changes: dict[str, object]
+) -> SlowIndexerRun:
     """Crawl with these settings changed; the same seed gives the same crawl."""
     meadow = situation.meadow(seed)
     settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
     # A crawl's secret decides the order in which URLs leave the sieve; here it must follow from the seed.
     home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
     times = _Drawn(situation.service, np.random.default_rng([seed, 1]))
-    fading: Obsolescence = SameForAll()
+    fading: Obsolescence = FixedLifetime()
     if situation.lifetime < math.inf:
-        fading = Exponential(situation.lifetime, np.random.default_rng([seed, 2]))
-    readings: list[Reading] = []
-    totals: list[Totals] = []
+        fading = ExponentialLifetime(situation.lifetime, np.random.default_rng([seed, 2]))
+    readings: list[LiveStats] = []
+    totals: list[BufferTotals] = []
 
     async def life(clock: Clock) -> Summary:
-        def note(reading: Reading) -> None:
+        def note(reading: LiveStats) -> None:
             readings.append(reading)
             totals.append(crew.stages.trace.totals())
 
         crew = build(
-            home, settings, [note], clock=clock, fetcher=MeadowFetcher(meadow, clock),
-            lane=slow_lane(lambda: float(next(times))), obsolescence=fading,
-        )  # fmt: skip
+            home,
+            settings,
+            [note],
+            clock=clock,
+            fetcher=MeadowFetcher(meadow, clock),
+            lane=slow_lane_class(lambda: float(next(times))),
+            obsolescence=fading,
+        )
         try:
-            return await crew.agent.crawl([Url(url) for url in meadow.seeds])
+            return await crew.crawler.crawl([Url(url) for url in meadow.seeds])
         finally:
             await crew.close()
 
-    summary = virtual_time.run(life)
-    return GovernedCourse(summary, readings[:-1], totals[:-1], chapters(home / "control.log"))
+    summary = virtual_time.run_in_virtual_time(life)
+    return SlowIndexerRun(summary, readings[:-1], totals[:-1], control_periods(home / "control.log"))
 
 
 class _Drawn:

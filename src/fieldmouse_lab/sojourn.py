@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldmouse.queueing.model.measures import Stay
-from fieldmouse.queueing.model.model import Chain, Model, Rule, chain
+from fieldmouse.queueing.model.measures import StayTotals
+from fieldmouse.queueing.model.model import Chain, Model, Rule, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.ordered import Ordered
-from fieldmouse.queueing.solve.solve import stays
+from fieldmouse.queueing.solve.ordered import OrderedChain
+from fieldmouse.queueing.solve.solve import exponential_stays
 
 ComplexArray = NDArray[np.complex128]
 Transform = Callable[[ComplexArray], ComplexArray]
@@ -55,7 +55,7 @@ class SojournLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class Sojourn:
+class SojournLaws:
     """`obsolete` is None when no page grows obsolete; `every` counts dropped pages, which stay no time."""
 
     served: SojournLaw
@@ -63,21 +63,21 @@ class Sojourn:
     every: SojournLaw
 
 
-def sojourn(model: Model, rule: Rule) -> Sojourn:
+def sojourn_laws(model: Model, rule: Rule) -> SojournLaws:
     """By the banded chain for exponential lifetimes, by the ordered one for others."""
-    found = chain(model, rule)
+    found = build_chain(model, rule)
     if model.lifetime.is_exponential:
-        share = banded.distribution(found, banded.fading(found, model.lifetime.rate))
-        served, obsolete = stays(found, share)
+        share = banded.banded_distribution(found, banded.obsolescence_rates(found, model.lifetime.rate))
+        served, obsolete = exponential_stays(found, share)
         both = _with_rate(found, _newcomers(found, share))
     else:
-        ordered = Ordered(found)
+        ordered = OrderedChain(found)
         share, _, x = ordered.solve()
-        served, obsolete = waiting_page.stays(ordered, x)
-        coming = waiting_page.newcomers(ordered, x)
+        served, obsolete = waiting_page.phase_type_stays(ordered, x)
+        coming = waiting_page.admitted_by_queue_length(ordered, x)
 
         def both(u: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
-            pairs = [waiting_page.pushed(ordered, coming, complex(each)) for each in u.ravel()]
+            pairs = [waiting_page.transformed_moments(ordered, coming, complex(each)) for each in u.ravel()]
             return (
                 np.array([pair[0][0] for pair in pairs]).reshape(u.shape),
                 np.array([pair[1][0] for pair in pairs]).reshape(u.shape),
@@ -85,21 +85,21 @@ def sojourn(model: Model, rule: Rule) -> Sojourn:
 
     brought = float((share.sum(axis=2) * found.arrivals.brought).sum())
     dropped = float((share.sum(axis=2) * found.arrivals.dropped).sum())
-    everyone = Stay(brought, served.time + obsolete.time, served.square + obsolete.square)
+    everyone = StayTotals(brought, served.time + obsolete.time, served.square + obsolete.square)
 
     def of_all(u: ComplexArray) -> ComplexArray:
         served_then, obsolete_then = both(u)
         return (dropped + served_then + obsolete_then) / brought
 
     faded = _law(obsolete, brought, lambda u: both(u)[1] / obsolete.rate) if obsolete.rate > 0 else None
-    return Sojourn(
+    return SojournLaws(
         _law(served, brought, lambda u: both(u)[0] / served.rate),
         faded,
         _law(everyone, brought, of_all, dropped / brought),
     )
 
 
-def _law(stay: Stay, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
+def _law(stay: StayTotals, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
     mean, variance = stay.mean, stay.variance
     assert mean is not None
     assert variance is not None

@@ -27,14 +27,14 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import CALM, MeadowOptions
 from fieldmouse.testing.meadow.paths import path_of
-from fieldmouse.testing.meadow.plan import sizes
-from fieldmouse.types.stats import Reading, Summary
+from fieldmouse.testing.meadow.plan import host_sizes
+from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class PolicyTrial:
     """Conditions that are the same for all policies. Times are seconds."""
 
     hosts: int = 500
@@ -66,7 +66,7 @@ class Trial:
     def ideal(self, time: float | None = None) -> float:
         """Number of pages that could be fetched in the trial's time, or in its first `time` seconds."""
         most = (self.time if time is None else time) / self.delay
-        return sum(min(size, most) for size in sizes(self.pages, self.hosts, self.gamma))
+        return sum(min(size, most) for size in host_sizes(self.pages, self.hosts, self.gamma))
 
     def starts(self, meadow: Meadow) -> list[Url]:
         if not self.listed:
@@ -78,20 +78,20 @@ class Trial:
         ]
         return [urls[place] for place in default_rng(self.seed).permutation(len(urls)).tolist()]
 
-    def seeded(self, seed: int) -> Trial:
+    def with_seed(self, seed: int) -> PolicyTrial:
         return replace(self, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TrialResult:
     """Result of a trial. `visits` are request times since the start, robots.txt included."""
 
     summary: Summary
-    readings: Sequence[Reading]
+    readings: Sequence[LiveStats]
     visits: Sequence[float]
 
 
-def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = None) -> Ending:
+def run_trial(trial: PolicyTrial, policy: str, directory: Path, meadow: Meadow | None = None) -> TrialResult:
     """Crawl the trial's meadow under `policy` in a new crawl directory.
 
     A calm meadow has no state, so several crawls may share it.
@@ -115,16 +115,16 @@ def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = No
     # The secret of its hashes decides the order of some URLs; it must follow from the seed.
     told = render(settings).encode()
     home = CrawlDir.create(directory, shards=1, settings=told, key_seed=trial.seed)
-    readings: list[Reading] = []
+    readings: list[LiveStats] = []
 
-    async def life(clock: Clock) -> Ending:
+    async def life(clock: Clock) -> TrialResult:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineLane)
+        crew = build(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineWorker)
         began = clock.now()
         try:
-            summary = await crew.agent.crawl(starts)
+            summary = await crew.crawler.crawl(starts)
         finally:
             await crew.close()
-        return Ending(summary, readings, [arrival.t - began for arrival in fetcher.arrivals])
+        return TrialResult(summary, readings, [arrival.t - began for arrival in fetcher.arrivals])
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from fieldmouse.aio import Aside
+from fieldmouse.aio import DaemonExecutor
 from fieldmouse.errors import FieldmouseError
 
 
@@ -19,7 +19,7 @@ def test_loop_ends_while_a_daemon_thread_still_runs() -> None:
         enough.wait()
 
     async def life() -> str:
-        waiting = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(Aside(), work))
+        waiting = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(DaemonExecutor(), work))
         await asyncio.to_thread(begun.wait)
         waiting.cancel()
         return "stopped"
@@ -37,7 +37,7 @@ def test_caller_gets_the_result_or_the_exception() -> None:
     async def life() -> int:
         loop = asyncio.get_running_loop()
         with pytest.raises(FieldmouseError, match="too little"):
-            await loop.run_in_executor(Aside(), stumble)
-        return await loop.run_in_executor(Aside(), pow, 2, 10)
+            await loop.run_in_executor(DaemonExecutor(), stumble)
+        return await loop.run_in_executor(DaemonExecutor(), pow, 2, 10)
 
     assert asyncio.run(life()) == 1024

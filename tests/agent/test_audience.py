@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.crawler import EAGERLY, Together, see_off
+from fieldmouse.crawler.crawler import EAGER_CHECKPOINT_EVERY, CombinedConsumer, wait_for_consumer
 from fieldmouse.testing import virtual_time
 
 
@@ -31,14 +31,14 @@ class Listener:
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
 def test_one_consumer_is_enough_to_be_behind_or_eager(first: bool, second: bool) -> None:
-    both = Together(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
-    assert both.is_behind() == both.is_eager() == (first or second)
+    both = CombinedConsumer(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
+    assert both.is_behind() == both.waits_for_checkpoint() == (first or second)
 
 
 def test_all_consumers_are_asked_whether_they_are_content() -> None:
     slow, quick = Listener(asks=3), Listener()
-    both = Together(slow, quick)
-    assert [both.is_content() for _ in range(3)] == [False, False, True]
+    both = CombinedConsumer(slow, quick)
+    assert [both.is_finished() for _ in range(3)] == [False, False, True]
     assert slow.asked == quick.asked == 3, "one may begin to hurry when it is asked for the first time"
 
 
@@ -50,9 +50,9 @@ def test_an_eager_consumer_gets_a_checkpoint_soon(eager: bool) -> None:
         async def checkpoint() -> None:
             times.append(clock.now())
 
-        await see_off(Listener(asks=200, eager=eager), checkpoint, clock, every=5.0)
+        await wait_for_consumer(Listener(asks=200, eager=eager), checkpoint, clock, every=5.0)
         return times
 
-    gaps = [after - before for before, after in pairwise(virtual_time.run(life))]
-    assert gaps == pytest.approx([EAGERLY if eager else 5.0] * len(gaps), abs=0.15)
+    gaps = [after - before for before, after in pairwise(virtual_time.run_in_virtual_time(life))]
+    assert gaps == pytest.approx([EAGER_CHECKPOINT_EVERY if eager else 5.0] * len(gaps), abs=0.15)
     assert len(gaps) > 2

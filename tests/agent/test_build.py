@@ -13,7 +13,7 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.builder import Crew, build
+from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog
 from fieldmouse.storage.directory import CrawlDir
@@ -21,9 +21,9 @@ from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.types.stats import Reading, Summary
+from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 MEADOW = Meadow(MeadowOptions(hosts=2, pages=10, seed=3, page_kb=1.0, links=4))
 SETTINGS = Settings().override(
@@ -42,22 +42,22 @@ def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
     return DurableLog("ledger", home / "ledger.log", last)
 
 
-def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[Reading], None]]) -> Crew:
+def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[LiveStats], None]]) -> CrawlParts:
     fetcher = MeadowFetcher(MEADOW, clock)
     return build(
-        home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineLane, parts=[open_ledger]
+        home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=[open_ledger]
     )
 
 
-def crawl(home: CrawlDir, listeners: list[Callable[[Reading], None]]) -> Summary:
+def crawl(home: CrawlDir, listeners: list[Callable[[LiveStats], None]]) -> Summary:
     async def life(clock: Clock) -> Summary:
         crew = put_together(home, clock, listeners)
         try:
-            return await crew.agent.crawl([Url(seed) for seed in MEADOW.seeds])
+            return await crew.crawler.crawl([Url(seed) for seed in MEADOW.seeds])
         finally:
             await crew.close()
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_failed_open_closes_everything_opened_before(
                 return refusals
         raise AssertionError
 
-    refusals = virtual_time.run(life)
+    refusals = virtual_time.run_in_virtual_time(life)
     assert len(refusals) >= 5, "frontier, outcomes and ledger were each refused in turn"
 
 
@@ -123,17 +123,17 @@ def test_a_failure_of_the_last_stage_leaves_nothing_open_or_locked(home: CrawlDi
     async def life(clock: Clock) -> None:
         before = open_files()
         with pytest.raises(OSError, match="the last of them"):
-            build(home, SETTINGS, clock=clock, lane=InlineLane, parts=[open_ledger, fail])
+            build(home, SETTINGS, clock=clock, lane=InlineWorker, parts=[open_ledger, fail])
         assert open_files() == before
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
     home.lock()
     home.unlock()
 
 
 def test_every_listener_gets_every_reading(tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
-    heard: list[list[Reading]] = [[], [], []]
+    heard: list[list[LiveStats]] = [[], [], []]
     crawl(home, [ear.append for ear in heard])
     assert len(heard[0]) > 1
     assert heard[0] == heard[1] == heard[2]

@@ -14,7 +14,7 @@ from fieldmouse.policy.scope import Scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 SEEDS = [Url("http://a.test/"), Url("http://b.a.test/")]
@@ -35,7 +35,7 @@ CHAIN = [moved(SEEDS[0], "https://a.test/"), moved("https://a.test/", END), move
 @pytest.fixture
 def scope(tmp_path: Path) -> CrawlScope:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    return CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=None)
+    return CrawlScope(Scope.from_seeds(SEEDS, "host"), SEEDS, home, None, shared=None)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -45,51 +45,51 @@ def test_a_scope_is_open_until_every_seed_redirect_is_resolved(
 ) -> None:
     rows = [CHAIN[place] for place in order]
     for start in range(0, len(rows), at_once):
-        assert scope.is_open
-        scope.note_settled(rows[start : start + at_once])
-    assert not scope.is_open
+        assert scope.may_grow
+        scope.handle_durable(rows[start : start + at_once])
+    assert not scope.may_grow
 
 
 def test_redirect_cycles_and_redirects_out_of_scope_close_the_scope(scope: CrawlScope) -> None:
-    scope.note_settled([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
-    assert not scope.is_open
+    scope.handle_durable([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
+    assert not scope.may_grow
 
 
 def test_a_redirect_out_of_scope_ends_the_chain(scope: CrawlScope) -> None:
-    scope.note_settled([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
-    assert scope.is_open
-    scope.note_settled([page(SEEDS[1])])
-    assert not scope.is_open
+    scope.handle_durable([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
+    assert scope.may_grow
+    scope.handle_durable([page(SEEDS[1])])
+    assert not scope.may_grow
 
 
 def test_links_to_a_host_added_by_another_agent_are_followed(tmp_path: Path) -> None:
     shared = SharedScope()
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    scope = CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=shared)
-    links = [Link(Url(f"{END}{number}"), depth=2) for number in range(3)]
-    assert scope.admit(links) == []
-    assert scope.take_in() == []
-    shared.hear([END, Url("http://far.test/")])
-    assert scope.take_in() == links
-    assert scope.take_in() == []
-    assert scope.admit(links) == links
+    scope = CrawlScope(Scope.from_seeds(SEEDS, "host"), SEEDS, home, None, shared=shared)
+    links = [Request(Url(f"{END}{number}"), depth=2) for number in range(3)]
+    assert scope.filter_links(links) == []
+    assert scope.apply_shared() == []
+    shared.receive([END, Url("http://far.test/")])
+    assert scope.apply_shared() == links
+    assert scope.apply_shared() == []
+    assert scope.filter_links(links) == links
     assert not scope.scope.admits(Url("http://far.test/")), "another agent cannot add any domain it likes"
-    news = scope.news()
+    news = scope.take_changes()
     assert news is not None
-    assert news.joined == (END,), "the workers hear of it"
+    assert news.added == (END,), "the workers hear of it"
     assert END in scope.seal().state.joined, "it is durable"
 
 
 def test_additions_are_published_once_and_again_after_a_restart() -> None:
     shared = SharedScope()
     shared.publish([END, END])
-    assert shared.unsent == [END]
-    shared.sent([END])
+    assert shared.unpublished == [END]
+    shared.mark_published([END])
     shared.publish([END])
-    assert shared.unsent == []
-    shared.hear([END, SEEDS[0]])
-    assert shared.take_heard() == [SEEDS[0]]
+    assert shared.unpublished == []
+    shared.receive([END, SEEDS[0]])
+    assert shared.take_received() == [SEEDS[0]]
     assert len(shared) == 2
     shared.publish_again()
-    assert shared.unsent == [END, SEEDS[0]]
+    assert shared.unpublished == [END, SEEDS[0]]
     assert len(shared) == 0

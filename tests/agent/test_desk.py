@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.crawler.in_flight import Desk
-from fieldmouse.storage.counters import CrawlTally
-from fieldmouse.types.outcome import Failed, News, OutcomeRow, Parsed, Refused
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Door, Link, Ticket
+from fieldmouse.crawler.in_flight import InFlight
+from fieldmouse.storage.counters import CrawlCounters
+from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Origin, QueuedRequest, Request
 from fieldmouse.url import Url
 
 SHARDS = 2
@@ -26,34 +26,34 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-def link(number: int) -> Link:
-    return Link(Url(f"http://mouse.test/{number}"))
+def link(number: int) -> Request:
+    return Request(Url(f"http://mouse.test/{number}"))
 
 
-def news_of(number: int, kind: str) -> News:
+def news_of(number: int, kind: str) -> ContentChange:
     """Result of a poll: every other page is unchanged."""
     if kind == "page":
-        return News.CHANGED if number % 2 else News.SAME
-    return {"moved": News.MOVED, "unchanged": News.SAME}.get(kind, News.NONE)
+        return ContentChange.CHANGED if number % 2 else ContentChange.SAME
+    return {"moved": ContentChange.MOVED, "unchanged": ContentChange.SAME}.get(kind, ContentChange.NONE)
 
 
 def parsed(
-    number: int, shard: int, batch: int, kind: str, size: int = 10, of: Link | None = None, status: int = 0
-) -> Parsed:
-    reason = Reason.BOMB.value if kind == "failed" else ""
+    number: int, shard: int, batch: int, kind: str, size: int = 10, of: Request | None = None, status: int = 0
+) -> IndexResult:
+    reason = OutcomeReason.DECOMPRESSION_BOMB.value if kind == "failed" else ""
     asked = of or link(number)
     row = OutcomeRow(
         asked.url,
         OutcomeKind(kind),
         1.0,
-        reason=Reason(reason),
+        reason=OutcomeReason(reason),
         size=size,
         polled=asked.was,
         status=status,
         digest=f"sha1:{number % 2}",
-        news=news_of(number, kind) if asked.was else News.NONE,
+        news=news_of(number, kind) if asked.was else ContentChange.NONE,
     )
-    return Parsed(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
+    return IndexResult(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
 
 
 class AtTheDesk(RuleBasedStateMachine):
@@ -61,16 +61,16 @@ class AtTheDesk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk(CrawlTally(), page_limit=LIMIT)
+        self.desk = InFlight(CrawlCounters(), page_limit=LIMIT)
         self.next = 1
         self.asked: set[int] = set()
         self.sent: dict[int, int] = {}  # ticket to shard
         self.answered: dict[int, tuple[int, int, str]] = {}  # ticket to shard, batch and kind
         self.verdicts: dict[int, str] = {}
         self.settled: dict[int, str] = {}  # latest outcome of each discovered URL
-        self.reasons: dict[int, Reason] = {}  # its reason, if it is no page
+        self.reasons: dict[int, OutcomeReason] = {}  # its reason, if it is no page
         self.pages = 0  # discovered ones
-        self.polls: dict[int, Link] = {}  # not settled
+        self.polls: dict[int, Request] = {}  # not settled
         self.status: dict[int, int] = {}
         self.polled: Counter[str] = Counter()
         self.batch = [1] * SHARDS  # the one each shard is at
@@ -83,13 +83,13 @@ class AtTheDesk(RuleBasedStateMachine):
         air = len((self.asked | self.sent.keys()) - self.polls.keys())
         known = self.pages
         known += sum(kind == "page" for n, (_, _, kind) in self.answered.items() if n not in self.polls)
-        allowed = self.desk.may_ask(Ticket(number, link(number)))
+        allowed = self.desk.try_start_fetch(QueuedRequest(number, link(number)))
         assert allowed == (known + air < LIMIT)
         if allowed:
             self.asked.add(number)
         self.next += 1
 
-    def link(self, number: int) -> Link:
+    def link(self, number: int) -> Request:
         return self.polls.get(number) or link(number)
 
     @precondition(lambda self: self.settled)
@@ -99,12 +99,12 @@ class AtTheDesk(RuleBasedStateMachine):
         known = data.draw(st.sampled_from(sorted(self.settled)))
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
-        poll = Link(link(known).url, door=Door.POLLED, was=self.settled[known], digest="sha1:0")
+        poll = Request(link(known).url, door=Origin.POLLED, was=self.settled[known], digest="sha1:0")
         if self.settled[known] in BLAMED:
             poll = msgspec.structs.replace(poll, why=self.reasons[known])
         self.polls[self.next] = poll
         self.asked.add(self.next)
-        assert self.desk.may_ask(Ticket(self.next, poll))
+        assert self.desk.try_start_fetch(QueuedRequest(self.next, poll))
         self.next += 1
 
     @precondition(lambda self: self.asked)
@@ -113,7 +113,7 @@ class AtTheDesk(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.asked)))
         self.asked.remove(number)
         self.sent[number] = shard
-        self.desk.handed_over(number, self.link(number))
+        self.desk.mark_delivered(number, self.link(number))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data(), again=st.booleans())
@@ -122,15 +122,17 @@ class AtTheDesk(RuleBasedStateMachine):
         self.asked.remove(number)
         if again:  # under another number
             self.polls.pop(number, None)
-            self.desk.landed(number)
+            self.desk.forget_request(number)
         else:
             self.verdicts[number] = "failed"
-            self.desk.note_verdict(number, Failed(self.link(number), Reason.CLOSED, 1.0, "why"))
+            self.desk.record_outcome(
+                number, Failed(self.link(number), OutcomeReason.CONNECTION_CLOSED, 1.0, "why")
+            )
 
     @rule()
     def a_url_is_refused(self) -> None:
         self.verdicts[self.next] = "refused"
-        self.desk.note_verdict(self.next, Refused(link(self.next), Reason.EXCLUDED, 1.0))
+        self.desk.record_outcome(self.next, Refused(link(self.next), OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
         self.next += 1
 
     @precondition(lambda self: self.sent)
@@ -142,7 +144,7 @@ class AtTheDesk(RuleBasedStateMachine):
         self.answered[number] = (shard, batch, kind)
         self.status[number] = status
         told = parsed(number, shard, batch, kind, of=self.link(number), status=status)
-        found = self.desk.note_parsed([told, parsed(0, shard, batch, "page")])
+        found = self.desk.record_parsed([told, parsed(0, shard, batch, "page")])
         assert [one.url for one in found] == [link(1000 + number).url, link(1000).url]
 
     @rule(shard=st.integers(0, SHARDS - 1))
@@ -154,7 +156,7 @@ class AtTheDesk(RuleBasedStateMachine):
             for number, (where, batch, _) in self.answered.items()
             if where == shard and batch > self.durable[shard]
         ]
-        lost = self.desk.note_undone(gone)
+        lost = self.desk.undo_parsed(gone)
         assert lost == [(number, self.link(number)) for number in gone]
         for number in gone:
             self.polls.pop(number, None)
@@ -171,7 +173,7 @@ class AtTheDesk(RuleBasedStateMachine):
 
     @rule()
     def a_checkpoint_settles(self) -> None:
-        settled, rows = self.desk.settle(self.durable)
+        settled, rows = self.desk.take_durable(self.durable)
         due = self.verdicts | {
             number: kind
             for number, (shard, batch, kind) in self.answered.items()
@@ -184,8 +186,12 @@ class AtTheDesk(RuleBasedStateMachine):
             poll = self.polls.pop(number, None)
             if poll is None:
                 self.settled[number] = kind
-                verdict = Reason.CLOSED if kind == "failed" else Reason.EXCLUDED
-                self.reasons[number] = verdict if number in self.verdicts else Reason.BOMB
+                verdict = (
+                    OutcomeReason.CONNECTION_CLOSED if kind == "failed" else OutcomeReason.ROBOTS_TXT_EXCLUDED
+                )
+                self.reasons[number] = (
+                    verdict if number in self.verdicts else OutcomeReason.DECOMPRESSION_BOMB
+                )
                 self.pages += kind == "page"
             else:
                 self.polled["polls"] += 1
@@ -197,7 +203,7 @@ class AtTheDesk(RuleBasedStateMachine):
     def the_poll_showed(self, known: int, number: int, kind: str) -> None:
         if kind == "failed" and number not in self.verdicts and self.status[number] in (404, 410):
             self.polled["gone" if self.settled[known] == "page" else "unchanged"] += 1
-            self.settled[known], self.reasons[known] = "failed", Reason.BOMB
+            self.settled[known], self.reasons[known] = "failed", OutcomeReason.DECOMPRESSION_BOMB
         elif kind == "unchanged" or (kind == "page" and number % 2 == 0):
             self.polled["unchanged"] += 1
             self.settled[known] = "page" if kind == "page" else self.settled[known]
@@ -216,7 +222,9 @@ class AtTheDesk(RuleBasedStateMachine):
         assert sum(told.pop("reasons").values()) == polled.failed + polled.refused
         assert told == nothing | {"pages": won} | self.polled
         assert self.desk.tally.discovered_pages == self.pages
-        assert self.desk.fresh_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))
+        assert self.desk.undurable_polls == len(
+            self.polls.keys() & (self.answered.keys() | self.verdicts.keys())
+        )
 
     @invariant()
     def the_tally_counts_what_is_settled_and_nothing_else(self) -> None:
@@ -235,16 +243,16 @@ class AtTheDesk(RuleBasedStateMachine):
     def what_is_known_and_not_settled_is_counted_apart(self) -> None:
         known = {number: kind for number, (_, _, kind) in self.answered.items()} | self.verdicts
         fresh = Counter(kind for number, kind in known.items() if number not in self.polls)
-        assert +self.desk.fresh == fresh
-        assert self.desk.fresh_bytes == 10 * len(self.answered)
-        assert self.desk.links.keys() == self.sent.keys() | self.answered.keys()
+        assert +self.desk.undurable == fresh
+        assert self.desk.undurable_bytes == 10 * len(self.answered)
+        assert self.desk.awaiting_index.keys() == self.sent.keys() | self.answered.keys()
 
     @invariant()
     def never_more_pages_than_asked_for_even_if_all_in_the_air_arrive(self) -> None:
         air = (self.asked | self.sent.keys()) - self.polls.keys()
-        known = self.pages + self.desk.fresh["page"]
+        known = self.pages + self.desk.undurable["page"]
         assert known + len(air) <= LIMIT
-        assert self.desk.full == (known >= LIMIT)
+        assert self.desk.is_page_limit_reached == (known >= LIMIT)
 
 
 AtTheDesk.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
@@ -252,21 +260,21 @@ TestAtTheDesk = AtTheDesk.TestCase
 
 
 def test_without_a_limit_every_fetch_is_allowed() -> None:
-    desk = Desk(CrawlTally(), page_limit=0)
-    assert all(desk.may_ask(Ticket(number, link(number))) for number in range(1, 1000))
-    assert not desk.full
+    desk = InFlight(CrawlCounters(), page_limit=0)
+    assert all(desk.try_start_fetch(QueuedRequest(number, link(number))) for number in range(1, 1000))
+    assert not desk.is_page_limit_reached
 
 
 def test_a_crashed_worker_fails_its_open_tickets_but_none_it_had_answered() -> None:
-    tickets = [Ticket(number, link(number)) for number in range(1, 6)]
-    desk = Desk(CrawlTally(), page_limit=0)
-    desk.leased(tickets)
-    desk.note_verdict(1, Refused(tickets[0].link, Reason.EXCLUDED, 1.0))
-    desk.may_ask(tickets[1])
-    desk.handed_over(2, tickets[1].link)
-    desk.may_ask(tickets[2])
-    assert desk.in_hand(tickets) == ([tickets[2]], tickets[3:])
-    desk.landed(3)  # tried again later
-    assert desk.in_hand(tickets) == (tickets[3:], [])
-    desk.returned(tickets)
-    assert desk.in_hand(tickets) == ([], [])
+    tickets = [QueuedRequest(number, link(number)) for number in range(1, 6)]
+    desk = InFlight(CrawlCounters(), page_limit=0)
+    desk.start_visit(tickets)
+    desk.record_outcome(1, Refused(tickets[0].link, OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
+    desk.try_start_fetch(tickets[1])
+    desk.mark_delivered(2, tickets[1].link)
+    desk.try_start_fetch(tickets[2])
+    assert desk.split_by_started(tickets) == ([tickets[2]], tickets[3:])
+    desk.forget_request(3)  # tried again later
+    assert desk.split_by_started(tickets) == (tickets[3:], [])
+    desk.end_visit(tickets)
+    assert desk.split_by_started(tickets) == ([], [])

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from balancer.mailboxes import a_chooser, a_mailbox
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.lease_clock import MARGIN, LeaseClock
+from fieldmouse.cluster.client.lease_clock import LEASE_MARGIN, LeaseClock
 from fieldmouse.crawler.leased_dispatch import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 
 LEASE, TAKES = 10.0, 30.0
@@ -29,7 +29,7 @@ class SlowWeb:
         self._clock = clock
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         began = self._clock.now()
         await self._clock.sleep(TAKES)
@@ -60,26 +60,26 @@ def asked(
             clock=clock,
             politeness=Politeness(),
         )
-        lease.renewed(clock.now())
+        lease.renew(clock.now())
 
         async def ask(address: str) -> Answered:
-            fetcher.grant(address)
+            fetcher.allow_address(address)
             began = clock.now()
-            return await fetcher.fetch(Link(Url("http://a.test/")), HOST, address), clock.now() - began
+            return await fetcher.fetch(Request(Url("http://a.test/")), HOST, address), clock.now() - began
 
         both = asyncio.gather(ask(HERE), ask(THERE))
         await asyncio.sleep(0)
         await meanwhile(fetcher, lease, clock)
         return await both
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)
 
 
 async def beat(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
     for _ in range(10):
         await clock.sleep(4.0)
-        lease.renewed(clock.now())
-        fetcher.extend()
+        lease.renew(clock.now())
+        fetcher.extend_requests()
 
 
 def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) -> None:
@@ -91,21 +91,21 @@ def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) 
 def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
     async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(20.0)
-        lease.renewed(clock.now())
-        fetcher.extend()  # too late: it was over
+        lease.renew(clock.now())
+        fetcher.extend_requests()  # too late: it was over
 
     for answer, seconds in asked(tmp_path, silence):
         assert isinstance(answer, Failed)
-        assert (answer.reason, answer.detail) == (Reason.NO_CONNECTION, "our lease is over")
-        assert seconds == LEASE * (1 - MARGIN)
+        assert (answer.reason, answer.detail) == (OutcomeReason.NO_CONNECTION, "our lease is over")
+        assert seconds == LEASE * (1 - LEASE_MARGIN)
 
 
 def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
     async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(3.0)
-        fetcher.hang_up(HERE)
-        lease.renewed(clock.now())
-        fetcher.extend()
+        fetcher.abort_requests(HERE)
+        lease.renew(clock.now())
+        fetcher.extend_requests()
         await beat(fetcher, lease, clock)
 
     (here, left_after), (there, took) = asked(tmp_path, refused)

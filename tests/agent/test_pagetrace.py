@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.backpressure import Meter
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import ManualClock
-from fieldmouse.control.gauge import Fare
-from fieldmouse.control.page_trace import Fate, PageTrace, TraceFile, old, read_rows
-from fieldmouse.control.rule_choice import services, trace_of, without_settling
+from fieldmouse.control.gauge import BufferMetrics
+from fieldmouse.control.page_trace import PageFate, PageTrace, TraceFile, previous_trace_path, read_trace_rows
+from fieldmouse.control.rule_choice import service_times, trace_from_rows, without_settling
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
 
@@ -27,7 +27,7 @@ class Page:
     arrived: float
     taken: float | None = None
     left: float | None = None
-    fate: Fate = Fate.SERVED
+    fate: PageFate = PageFate.SERVED
 
 
 @dataclass
@@ -46,13 +46,13 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
     clock = ManualClock(START)
     waiting: list[Page] = []
     serving: list[Page] = []
-    meter = Meter()
+    meter = Backpressure()
 
     def inside() -> int:
         """Number of pages now; also on the meter."""
-        meter.note_waiting(len(waiting))
-        meter.note_indexing(len(serving))
-        meter.note_allowed(RULE.robots_at(meter.level))
+        meter.set_buffered(len(waiting))
+        meter.set_indexing(len(serving))
+        meter.set_concurrency(RULE.concurrency_at(meter.level))
         return meter.level
 
     inside()
@@ -73,28 +73,28 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
             page = serving.pop()
             page.left, ready = now, np.inf
             inside()
-            trace.answered([page.number])
+            trace.pages_served([page.number])
         elif now == coming:
             page = Page(nearest + 1, now)
             pages.append(page)
             nearest += 1
             lost = inside() >= room
             if lost:
-                page.fate, page.left = Fate.DROPPED, now
+                page.fate, page.left = PageFate.DROPPED, now
             else:
                 waiting.append(page)
             inside()
-            trace.came(page.number, now, dropped=lost)
+            trace.page_arrived(page.number, now, dropped=lost)
         else:
             page = min(waiting, key=lambda one: one.arrived)
             waiting.remove(page)
-            page.fate, page.left = Fate.OBSOLETE, now
+            page.fate, page.left = PageFate.OBSOLETE, now
             inside()
-            trace.expired(page.number, now)
+            trace.page_expired(page.number, now)
         if waiting and not serving:
             page = waiting.pop(0)
             page.taken = now
-            trace.taken(page.number, now)
+            trace.page_taken(page.number, now)
             serving.append(page)
             spent.append(float(chance.exponential(1.0)))
             ready = now + spent[-1]
@@ -106,14 +106,14 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
 @given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
 def test_a_trace_holds_the_actual_arrivals_services_and_lifetimes(seed: int, count: int) -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
-    told = trace_of(story.trace.rows(), settling=0.0)
-    served = [page for page in story.pages if page.fate is Fate.SERVED]
+    told = trace_from_rows(story.trace.rows(), settling=0.0)
+    served = [page for page in story.pages if page.fate is PageFate.SERVED]
     known = [page for page in story.pages if page.arrived <= served[-1].arrived]
     np.testing.assert_allclose(told.arrived, [page.arrived - START for page in known], atol=1e-6)
     np.testing.assert_allclose(told.service, story.services[1:], atol=1e-6)
-    ages = {fate: [p for p in known if p.fate is fate] for fate in (Fate.OBSOLETE, Fate.SERVED)}
-    np.testing.assert_allclose(told.expired, [3.0] * len(ages[Fate.OBSOLETE]), rtol=1e-6)
-    waits = [page.taken - page.arrived for page in ages[Fate.SERVED] if page.taken is not None]
+    ages = {fate: [p for p in known if p.fate is fate] for fate in (PageFate.OBSOLETE, PageFate.SERVED)}
+    np.testing.assert_allclose(told.expired, [3.0] * len(ages[PageFate.OBSOLETE]), rtol=1e-6)
+    waits = [page.taken - page.arrived for page in ages[PageFate.SERVED] if page.taken is not None]
     np.testing.assert_allclose(told.outlived, waits, rtol=1e-6, atol=1e-6)
     assert told.span == served[-1].arrived - START
 
@@ -122,11 +122,13 @@ def test_a_trace_holds_the_actual_arrivals_services_and_lifetimes(seed: int, cou
 @given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
 def test_the_mode_is_known_at_every_moment(seed: int, count: int) -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
-    told = trace_of(story.trace.rows(), settling=0.0)
+    told = trace_from_rows(story.trace.rows(), settling=0.0)
     moments = np.random.default_rng(seed).uniform(0, told.span, 50)
     for moment in moments:
         level = [level for at, level in story.levels if at - START <= moment][-1]
-        assert told.mode[np.searchsorted(told.switched, moment, side="right") - 1] == RULE.robots_at(level)
+        assert told.mode[np.searchsorted(told.switched, moment, side="right") - 1] == RULE.concurrency_at(
+            level
+        )
 
 
 @settings(max_examples=30, deadline=None)
@@ -134,23 +136,23 @@ def test_the_mode_is_known_at_every_moment(seed: int, count: int) -> None:
 def test_the_gauge_measures_the_scripted_queue(seed: int, count: int) -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
     totals = story.trace.totals()
-    fare = Fare.measured(totals)
+    fare = BufferMetrics.measured(totals)
     edges = np.array([at for at, _ in story.levels])
     levels = np.array([level for _, level in story.levels])
     spans = np.diff(edges)
     whole = story.end - START
-    by_fate = {fate: [page for page in story.pages if page.fate is fate] for fate in Fate}
+    by_fate = {fate: [page for page in story.pages if page.fate is fate] for fate in PageFate}
     np.testing.assert_allclose(fare.rate, count / whole)
-    np.testing.assert_allclose(fare.loss, len(by_fate[Fate.DROPPED]) / count)
-    np.testing.assert_allclose(fare.obsolete, len(by_fate[Fate.OBSOLETE]) / count)
+    np.testing.assert_allclose(fare.loss, len(by_fate[PageFate.DROPPED]) / count)
+    np.testing.assert_allclose(fare.obsolete, len(by_fate[PageFate.OBSOLETE]) / count)
     np.testing.assert_allclose(fare.starvation, spans[levels[:-1] == 0].sum() / whole, atol=1e-9)
     np.testing.assert_allclose(fare.level, (spans @ levels[:-1]) / whole, atol=1e-9)
-    robots = np.array([RULE.robots_at(level) for level in levels[:-1].tolist()])
+    robots = np.array([RULE.concurrency_at(level) for level in levels[:-1].tolist()])
     np.testing.assert_allclose(fare.robots, (spans @ robots) / whole, atol=1e-9)
-    stays = [page.left - page.arrived for page in by_fate[Fate.SERVED] if page.left is not None]
+    stays = [page.left - page.arrived for page in by_fate[PageFate.SERVED] if page.left is not None]
     np.testing.assert_allclose(fare.response, np.mean(stays), atol=1e-9)
     # Little's law holds for every realisation that begins and ends empty.
-    others = [page.left - page.arrived for page in by_fate[Fate.OBSOLETE] if page.left is not None]
+    others = [page.left - page.arrived for page in by_fate[PageFate.OBSOLETE] if page.left is not None]
     np.testing.assert_allclose(totals.page_seconds, sum(stays) + sum(others), atol=1e-6)
 
 
@@ -158,7 +160,7 @@ def test_a_window_of_rows_yields_only_complete_events() -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), 5, 400)
     rows = story.trace.rows()
     window = rows[len(rows) // 3 : 2 * len(rows) // 3]
-    told = trace_of(window, settling=0.0)
+    told = trace_from_rows(window, settling=0.0)
     start = float(window["at"][0] + window["stay"][0])
     true = [page.arrived for page in story.pages if start <= page.arrived <= start + told.span + 1e-6]
     np.testing.assert_allclose(told.arrived + start, true, atol=1e-6)
@@ -169,15 +171,15 @@ def test_runs_of_a_crawl_are_joined_without_the_time_between() -> None:
     first, second = (play(TraceFile(Path("/nonexistent"), 0), seed, 50).trace.rows() for seed in (1, 2))
     second = second.copy()
     second["at"] += 1e6
-    alone = [trace_of(rows, settling=0.0) for rows in (first, second)]
-    joined = trace_of(np.concatenate([first, second]), settling=0.0)
+    alone = [trace_from_rows(rows, settling=0.0) for rows in (first, second)]
+    joined = trace_from_rows(np.concatenate([first, second]), settling=0.0)
     assert joined.span == alone[0].span + alone[1].span
     assert len(joined.arrived) == sum(len(one.arrived) for one in alone)
     assert (np.diff(joined.arrived) >= 0).all()
 
 
 def test_results_that_arrive_together_share_their_service_time() -> None:
-    found = services(np.array([0.0, 0.1, 0.2, 0.3]), np.array([1.0, 4.0, 4.0, 4.0]))
+    found = service_times(np.array([0.0, 0.1, 0.2, 0.3]), np.array([1.0, 4.0, 4.0, 4.0]))
     assert found.tolist() == [1.0, 1.0, 1.0]
 
 
@@ -205,9 +207,9 @@ def test_the_file_keeps_the_newest_rows_within_its_allowance(tmp_path: Path) -> 
     file = TraceFile(path, 40_000)
     story = play(file, 3, 3000, life=1e9)
     story.trace.close()
-    size = path.stat().st_size + old(path).stat().st_size
+    size = path.stat().st_size + previous_trace_path(path).stat().st_size
     assert size <= 40_000
-    kept = read_rows(path)
+    kept = read_trace_rows(path)
     assert len(kept) * kept.itemsize > 15_000
     everything = story.trace.rows()
     np.testing.assert_array_equal(kept, everything[-len(kept) :])
@@ -216,38 +218,38 @@ def test_the_file_keeps_the_newest_rows_within_its_allowance(tmp_path: Path) -> 
 def test_a_torn_tail_is_cut_and_the_trace_continues(tmp_path: Path) -> None:
     path = tmp_path / "pages.trace"
     play(TraceFile(path, 1 << 20), 1, 100).trace.close()
-    whole = read_rows(path)
+    whole = read_trace_rows(path)
     with path.open("ab") as file:
         file.write(b"\x40\0\0\0torn")
-    np.testing.assert_array_equal(read_rows(path), whole)
+    np.testing.assert_array_equal(read_trace_rows(path), whole)
     play(TraceFile(path, 1 << 20), 2, 100).trace.close()
-    assert len(read_rows(path)) > len(whole)
-    assert (read_rows(path)["fate"] == Fate.BEGAN).sum() == 2
+    assert len(read_trace_rows(path)) > len(whole)
+    assert (read_trace_rows(path)["fate"] == PageFate.BEGAN).sum() == 2
 
 
 def test_pages_of_a_dead_worker_leave_the_level() -> None:
     clock = ManualClock(START)
-    meter = Meter()
-    meter.note_allowed(1)
+    meter = Backpressure()
+    meter.set_concurrency(1)
     trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=meter)
     trace.begin()
     for number in (1, 0, 2):
-        meter.note_indexing(meter.indexing + 1)
-        trace.came(number, clock.now())
-    meter.note_indexing(0)
-    trace.undone([1, 2, 77])
-    trace.answered([0])  # a result for a robots.txt, which has no ticket
-    assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.UNDONE, Fate.UNDONE]
+        meter.set_indexing(meter.indexing + 1)
+        trace.page_arrived(number, clock.now())
+    meter.set_indexing(0)
+    trace.pages_lost([1, 2, 77])
+    trace.pages_served([0])  # a result for a robots.txt, which has no ticket
+    assert trace.rows()["fate"].tolist() == [PageFate.BEGAN, PageFate.UNDONE, PageFate.UNDONE]
     assert trace.totals().served == 0
 
 
 def test_checkpoints_do_not_shorten_the_recorded_history() -> None:
     clock = ManualClock(START)
-    trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=Meter(), newest=300)
+    trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=Backpressure(), newest=300)
     for number in range(1, 1001):
         clock.advance(1.0)
-        trace.came(number, clock.now())
-        trace.answered([number])
+        trace.page_arrived(number, clock.now())
+        trace.pages_served([number])
         if number % 5 == 0:
             trace.flush()
     times = trace.rows()["at"].tolist()

@@ -15,13 +15,13 @@ from fieldmouse.api.planning import Plan
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.shared_settings import (
-    Decider,
-    decider,
+    Authority,
+    authority_over,
     parse_published,
-    published,
-    undecided,
+    render_published,
+    unlisted_settings,
 )
-from fieldmouse.config.toml_format import abouts, sections
+from fieldmouse.config.toml_format import keys_of, sections_of
 from fieldmouse.errors import SettingsError, UsageError
 
 SEED = "http://a.test/"
@@ -38,11 +38,11 @@ def server() -> object:
 def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> Plan:
     """Create a crawl with these settings."""
     RedisWorld(server)
-    return cluster_agent.plan_to_join(folder / "first", [server.url], "atlas", {}, changes, [SEED])
+    return cluster_agent.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
 
 def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> Plan:
-    return cluster_agent.plan_to_join(folder / "second", [server.url], "atlas", {}, changes or {})
+    return cluster_agent.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
 
 
 def write(server: ServerProcess, settings: str) -> None:
@@ -74,7 +74,7 @@ def test_harmful_settings_are_taken_only_if_the_machine_allows_them(
 ) -> None:
     found(server, tmp_path, {})
     told = Settings().override({setting: value})
-    write(server, published(told.override({"crawl.seeds": [SEED]})))
+    write(server, render_published(told.override({"crawl.seeds": [SEED]})))
     with pytest.raises(UsageError, match="this machine has not allowed it") as refused:
         join(server, tmp_path)
     assert f"the crawl `atlas` sets {shown}" in str(refused.value)
@@ -156,7 +156,7 @@ def test_an_agents_address_delay_does_not_shorten_that_of_the_crawl(
 ) -> None:
     found(server, tmp_path, {"politeness.delay": "5s"})
     polite = join(server, tmp_path, {"politeness.address_delay": "2s"}).settings.politeness
-    assert (polite.delay, polite.per_address) == (5.0, 5.0)
+    assert (polite.delay, polite.effective_address_delay) == (5.0, 5.0)
 
 
 def test_machine_settings_are_never_sent_to_the_server(server: ServerProcess, tmp_path: Path) -> None:
@@ -208,16 +208,16 @@ def test_invalid_settings_on_the_server_raise_a_clear_error(
 
 
 def test_every_setting_has_a_decider() -> None:
-    assert undecided(Settings) == []
+    assert unlisted_settings(Settings) == []
     code = {"plugins.extract", "plugins.admit", "plugins.readers", "plugins.sign", "refresh.policy"}
     for name in code:
-        assert decider(*name.split(".")) in (Decider.AGREE, Decider.CODE)
+        assert authority_over(*name.split(".")) in (Authority.AGREE, Authority.CODE)
 
 
 def test_published_settings_read_back_as_the_settings_of_the_crawl() -> None:
     settings = Settings().override({"crawl.max_depth": 3, "fetch.concurrency": 7, "politeness.delay": "3s"})
-    again = parse_published(published(settings), "here")
-    for section, table in sections(Settings).items():
-        for key in abouts(table):
-            its = settings if decider(section, key) is not Decider.MACHINE else Settings()
+    again = parse_published(render_published(settings), "here")
+    for section, table in sections_of(Settings).items():
+        for key in keys_of(table):
+            its = settings if authority_over(section, key) is not Authority.MACHINE else Settings()
             assert getattr(getattr(again, section), key) == getattr(getattr(its, section), key)

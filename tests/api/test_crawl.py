@@ -21,7 +21,7 @@ from fieldmouse.api import page_stream
 from fieldmouse.errors import CrawlLocked, UsageError
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import run
@@ -109,7 +109,7 @@ def test_undelivered_pages_come_first_in_the_next_run(meadow: RunningMeadow, tmp
     breaks_off()
     with pytest.raises(ZeroDivisionError):
         goes_wrong()
-    assert CrawlDir.open(home).owner() is None, "an error in the loop stops the crawl, too"
+    assert CrawlDir.open(home).owner_pid() is None, "an error in the loop stops the crawl, too"
     closes()
     given.update(page.url for page in crawl_of(meadow, home))
     assert given == Counter(meadow.pages()) + in_hand
@@ -192,7 +192,7 @@ def test_async_iteration_does_not_block_the_event_loop(meadow: RunningMeadow, tm
                 await anext(aiter(crawl_of(meadow, tmp_path / "c")))
             assert "`await crawl.aclose()` waits" in locked.value.hint
         await crawl.aclose()  # without `async with` nothing waits for the end
-        assert CrawlDir.open(crawl.path).owner() is None
+        assert CrawlDir.open(crawl.path).owner_pid() is None
         urls += [page.url async for page in crawl]
         done = True
         await other
@@ -223,7 +223,7 @@ def test_a_crawl_of_a_cancelled_task_can_be_continued(meadow: RunningMeadow, tmp
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert CrawlDir.open(home).owner() is None
+        assert CrawlDir.open(home).owner_pid() is None
         return urls
 
     urls = asyncio.run(main())
@@ -338,7 +338,7 @@ def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
                 if not seen or seen[-1] != now:
                     still = still + 1 if seen and seen[-1][1] == now[1] else 0
                     seen.append(now)
-                assert CrawlDir.open(home).owner() is not None, "it waits, and does not end"
+                assert CrawlDir.open(home).owner_pid() is not None, "it waits, and does not end"
             left = sealed_frontier(last).waiting
         urls.append(page.url)
     assert Counter(urls) == Counter(wide.pages())
@@ -352,8 +352,8 @@ def test_outcomes_without_a_page_are_read_once(meadow: RunningMeadow, tmp_path: 
     assert list(crawl_of(meadow, home, seeds=seeds)) == []
     last = read_checkpoint(CrawlDir.open(home))
     assert last is not None
-    assert sealed_tally(last).pages == pages
-    assert last.state(page_stream.PART, page_stream.Delivered).reach == sealed_outcomes(last)
+    assert sealed_counters(last).pages == pages
+    assert last.state(page_stream.DELIVERY_PART, page_stream.DeliveryState).reach == sealed_outcomes(last)
 
 
 # -- errors

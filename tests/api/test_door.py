@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import fieldmouse
-from fieldmouse.api.planning import SETTING_OF, plan
+from fieldmouse.api.planning import KEYWORD_SETTINGS, plan
 from fieldmouse.cli import main
 from fieldmouse.policy.distribution.registry import POLICIES
 
@@ -73,11 +73,11 @@ def test_a_printed_summary_says_what_failed_and_what_ended_it(
 
 def test_every_short_option_of_the_command_is_a_keyword() -> None:
     keywords = set(inspect.signature(fieldmouse.Crawl).parameters)
-    assert keywords == {"directory", "seeds", "settings", *SETTING_OF}
+    assert keywords == {"directory", "seeds", "settings", *KEYWORD_SETTINGS}
     from fieldmouse.cli.crawl.crawl import command
 
     options = {option.name for option in command.params}
-    assert set(SETTING_OF) - {"extract", "admit", "readers", "sign"} <= options
+    assert set(KEYWORD_SETTINGS) - {"extract", "admit", "readers", "sign"} <= options
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_invalid_arguments_raise_the_error_that_the_command_prints(
     words: list[str], keywords: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "c"
-    assert main.run(["crawl", str(home), *words]) == 2
+    assert main.run_command(["crawl", str(home), *words]) == 2
     printed = capsys.readouterr().err
     with pytest.raises(fieldmouse.FieldmouseError) as raised:
         fieldmouse.Crawl(home, **keywords)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_user_code_may_be_an_object_that_can_be_imported_by_name(tmp_path: Path)
 
 SCRIPT = """
 import fieldmouse
-from fieldmouse import Crawl, FieldmouseError, ReadingRoom, StoredPage, Summary
+from fieldmouse import Crawl, FieldmouseError, CrawlReader, StoredPage, Summary
 
 async def main() -> list[str]:
     async with fieldmouse.Crawl("other", seeds=["https://example.org/"]) as crawl:
@@ -149,7 +149,7 @@ try:
     last: Summary = fieldmouse.crawl("third", seeds=["https://example.org/"], pages=5)
 except FieldmouseError as trouble:
     hint: str = trouble.hint
-atlas: ReadingRoom = fieldmouse.open("atlas")
+atlas: CrawlReader = fieldmouse.open("atlas")
 urls: list[str] = [page.url for page in atlas.pages(host="example.org")]
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.url import Url, host_of, name_of
+from fieldmouse.url import Url, host_of, hostname_of
 from meadowland import running_meadow
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -22,7 +22,7 @@ def blocks(document: str, seed: str) -> list[str]:
     """The code blocks of a document, with the meadow as site."""
     text = (DOCS / document).read_text()
     here = text.replace('seeds=["https://example.org/"]', f'seeds=["{seed}"], allow_private=True, delay=0.02')
-    here = here.replace('host="example.org"', f'host="{name_of(host_of(Url(seed)))}"')
+    here = here.replace('host="example.org"', f'host="{hostname_of(host_of(Url(seed)))}"')
     return re.findall(r"^```python\n(.*?)^```", here, re.MULTILINE | re.DOTALL)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.api.planning import SETTING_OF, plan, plan_anew, plan_to_resume, with_seeds
+from fieldmouse.api.planning import KEYWORD_SETTINGS, add_seeds, plan, plan_new, plan_to_resume
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl, StorageError
@@ -79,7 +79,7 @@ def test_an_unusable_directory_is_refused_by_the_plan(tmp_path: Path) -> None:
 
 def test_seconds_in_python_and_on_the_command_line_mean_the_same() -> None:
     def delay(value: object) -> float:
-        return plan_anew(Path("nowhere"), {"delay": value}, {}, [SEED]).settings.politeness.delay
+        return plan_new(Path("nowhere"), {"delay": value}, {}, [SEED]).settings.politeness.delay
 
     assert delay(0.25) == delay("250ms") == 0.25
     assert delay(2) == delay("2s") == 2.0
@@ -87,18 +87,16 @@ def test_seconds_in_python_and_on_the_command_line_mean_the_same() -> None:
 
 
 def test_none_keeps_the_default_and_zero_is_a_value() -> None:
-    nothing: dict[str, object] = dict.fromkeys(SETTING_OF)
-    assert (
-        plan_anew(Path("nowhere"), nothing, {}, [SEED]).settings.override({"crawl.seeds": []}) == Settings()
-    )
-    said = plan_anew(Path("nowhere"), nothing | {"pages": 0, "delay": 0}, {"limits.body": "1MiB"}, [SEED])
+    nothing: dict[str, object] = dict.fromkeys(KEYWORD_SETTINGS)
+    assert plan_new(Path("nowhere"), nothing, {}, [SEED]).settings.override({"crawl.seeds": []}) == Settings()
+    said = plan_new(Path("nowhere"), nothing | {"pages": 0, "delay": 0}, {"limits.body": "1MiB"}, [SEED])
     assert (said.settings.crawl.pages, said.settings.politeness.delay) == (0, 0.0)
     assert said.settings.limits.body == 1 << 20
 
 
 def test_a_single_seed_may_be_a_string_and_duplicates_are_removed() -> None:
-    assert plan_anew(Path("nowhere"), {}, {}, SEED).seeds == (SEED,)
-    assert plan_anew(Path("nowhere"), {}, {}, [SEED, SEED[:-1], "http://b/"]).seeds == (SEED, "http://b/")
+    assert plan_new(Path("nowhere"), {}, {}, SEED).seeds == (SEED,)
+    assert plan_new(Path("nowhere"), {}, {}, [SEED, SEED[:-1], "http://b/"]).seeds == (SEED, "http://b/")
 
 
 def test_a_plan_creates_nothing_until_it_is_opened(tmp_path: Path) -> None:
@@ -106,12 +104,12 @@ def test_a_plan_creates_nothing_until_it_is_opened(tmp_path: Path) -> None:
     assert new.new
     assert not list(tmp_path.iterdir())
     home = new.open()
-    assert home.owner() is not None
+    assert home.owner_pid() is not None
     home.unlock()
     kept = settings_file.load(home / "fieldmouse.toml")
     assert (kept.crawl.pages, kept.crawl.seeds) == (7, (SEED,))
     with pytest.raises(CrawlExists):
-        plan_anew(tmp_path / "c", {}, {}, [SEED])
+        plan_new(tmp_path / "c", {}, {}, [SEED])
     assert not plan(tmp_path / "c", {}, {}).new
 
 
@@ -124,7 +122,7 @@ def test_arguments_hold_for_one_run_and_new_seeds_stay(made: CrawlDir) -> None:
     before = (made / "fieldmouse.toml").read_bytes()
     again = plan(made.path, {"delay": 0.0}, {}, [SEED, "http://b/"])
     assert again.seeds == (SEED, "http://b/")
-    assert again.added == ("http://b/",)
+    assert again.new_seeds == ("http://b/",)
     assert again.settings.politeness.delay == 0.0
     assert (made / "fieldmouse.toml").read_bytes() == before, "nothing is written while it is only planned"
     again.open().unlock()
@@ -133,12 +131,12 @@ def test_arguments_hold_for_one_run_and_new_seeds_stay(made: CrawlDir) -> None:
     assert kept.politeness.delay == 7.0
     assert kept.crawl.seeds == (SEED, "http://b/")
     assert "# mine" in text, "the file is its owner's"
-    assert plan(made.path, {}, {}).added == ()
+    assert plan(made.path, {}, {}).new_seeds == ()
 
 
 def test_seeds_added_to_the_settings_file_between_two_runs_count(made: CrawlDir) -> None:
     file = made / "fieldmouse.toml"
-    file.write_text(with_seeds(file.read_text(), ["http://b/"]))
+    file.write_text(add_seeds(file.read_text(), ["http://b/"]))
     assert plan(made.path, {}, {}).seeds == (SEED, "http://b/")
 
 
@@ -158,7 +156,7 @@ def files() -> Iterator[str]:
 @settings(max_examples=8)
 @given(added=st.lists(st.text("/#'=,[]äab ").map("http://b/{}".format), min_size=1))
 def test_adding_seeds_changes_nothing_else_in_any_layout_of_the_file(text: str, added: list[str]) -> None:
-    before, after = settings_file.parse(text), settings_file.parse(edited := with_seeds(text, added))
+    before, after = settings_file.parse(text), settings_file.parse(edited := add_seeds(text, added))
     assert after == before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
     assert tomllib.loads(edited)
     if not text.startswith("crawl"):
@@ -186,7 +184,7 @@ def _refuse(path: Path, content: bytes, *, private: bool) -> None:
 def test_a_settings_file_with_secrets_is_private(tmp_path: Path) -> None:
     secret = {"network.headers": {"Cookie": "id=s3cret"}}
     for name, changes, mode in (("open", {}, None), ("closed", secret, 0o600)):
-        home = plan_anew(tmp_path / name, {}, changes, [SEED]).open()
+        home = plan_new(tmp_path / name, {}, changes, [SEED]).open()
         home.unlock()
         usual = (tmp_path / name / "crawl.json").stat().st_mode
         assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == (mode or usual & 0o777)
@@ -208,5 +206,5 @@ def test_a_leftover_settings_file_of_a_kill_does_not_make_the_settings_public(tm
     left.write_bytes(b"")
     left.chmod(0o666)
     secret = {"network.headers": {"Cookie": "id=s3cret"}}
-    plan_anew(tmp_path / "c", {}, secret, [SEED]).open().unlock()
+    plan_new(tmp_path / "c", {}, secret, [SEED]).open().unlock()
     assert (tmp_path / "c" / "fieldmouse.toml").stat().st_mode & 0o777 == 0o600

@@ -30,7 +30,7 @@ def meadow() -> Iterator[RunningMeadow]:
 
 def ended_in_good_order(home: Path) -> bool:
     last = read_checkpoint(CrawlDir.open(home))
-    return last is not None and last.clean and not CrawlDir.open(home).killed
+    return last is not None and last.clean and not CrawlDir.open(home).was_killed
 
 
 def test_a_script_killed_at_any_moment_gets_every_page_when_run_again(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import redis
 
-from fieldmouse.cluster.coordinator import Held, Name
-from fieldmouse.cluster.decoding import rows_in
-from fieldmouse.testing.memory_crawl_state import CrawlLedger
+from fieldmouse.cluster.coordinator import AgentId, LeaseId
+from fieldmouse.cluster.decoding import block_rows
+from fieldmouse.testing.memory_crawl_state import MemoryCrawl
 from fieldmouse.url import Host
 
 
@@ -19,8 +19,8 @@ class Audit:
     seen: frozenset[int]
     settled: int
     queued: dict[int, Host]  # by key
-    owed: dict[int, tuple[Name, Held]]
-    holders: dict[Host, tuple[Name, int]]
+    owed: dict[int, tuple[AgentId, LeaseId]]
+    holders: dict[Host, tuple[AgentId, int]]
     stranded: frozenset[Host] = frozenset()  # hosts placed at an agent that left
 
     def check(self) -> None:
@@ -55,13 +55,13 @@ def once(pairs: list[tuple[int, Host]]) -> dict[int, Host]:
     return dict(pairs)
 
 
-def audit_of_ledger(ledger: CrawlLedger) -> Audit:
-    owed: dict[int, tuple[Name, Held]] = {}
+def audit_of_ledger(ledger: MemoryCrawl) -> Audit:
+    owed: dict[int, tuple[AgentId, LeaseId]] = {}
     for epoch, lease in ledger.leases.items():
         assert lease.owed, "a lease of nothing"
         for key in lease.owed:
             assert key not in owed, "owed twice"
-            owed[key] = (lease.by, Held(lease.host, epoch))
+            owed[key] = (lease.agent_id, LeaseId(lease.host, epoch))
     return Audit(
         seen=frozenset(ledger.seen),
         settled=ledger.settled,
@@ -71,7 +71,7 @@ def audit_of_ledger(ledger: CrawlLedger) -> Audit:
         stranded=frozenset(
             host
             for host, record in ledger.hosts.items()
-            if record.stands and record.place and record.place not in ledger.present
+            if record.is_available and record.place and record.place not in ledger.members
         ),
     )
 
@@ -95,10 +95,10 @@ def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Au
 
     queued: list[tuple[int, Host]] = []
     standing = _standing(client, prefix, kinds.get("r", []))
-    holders: dict[Host, tuple[Name, int]] = {}
+    holders: dict[Host, tuple[AgentId, int]] = {}
     for host in kinds.get("h", ()):
         record = client.hgetall(f"{prefix}h:{host}")
-        rows = [row for blob in client.lrange(f"{prefix}q:{host}", 0, -1) for row in rows_in(blob)]
+        rows = [row for blob in client.lrange(f"{prefix}q:{host}", 0, -1) for row in block_rows(blob)]
         assert int(record.get(b"n", 0)) == len(rows), "the host's count is not its rows"
         queued += ((key, Host(host)) for key, _ in rows)
         if b"by" in record:
@@ -119,14 +119,14 @@ def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Au
     }
     assert held == holders
 
-    owed: dict[int, tuple[Name, Held]] = {}
+    owed: dict[int, tuple[AgentId, LeaseId]] = {}
     epochs = set()
     for id in kinds.get("owe", ()):
         for epoch, debt in client.hgetall(f"{prefix}owe:{id}").items():
             number = epoch.decode()
             epochs.add(number)
             total, _, host = debt.decode().split(" ", 2)
-            blobs = [rows_in(blob) for blob in client.lrange(f"{prefix}o:{number}", 0, -1)]
+            blobs = [block_rows(blob) for blob in client.lrange(f"{prefix}o:{number}", 0, -1)]
             assert sum(map(len, blobs)) == int(total)
             inside = {key for blob in blobs for key, _ in blob}
             keys_owed = {int(key) % 2**64 for key in client.smembers(f"{prefix}k:{number}")}
@@ -134,7 +134,7 @@ def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Au
             assert keys_owed <= inside, "owed, but the row is gone"
             for key in keys_owed:
                 assert key not in owed, "owed twice"
-                owed[key] = (_name(id), Held(Host(host), int(number)))
+                owed[key] = (_name(id), LeaseId(Host(host), int(number)))
     assert set(kinds.get("o", ())) == set(kinds.get("k", ())) == epochs, "left behind"
     return Audit(
         seen=frozenset(key % 2**64 for key in seen),
@@ -161,6 +161,6 @@ def _standing(client: redis.Redis, prefix: str, places: list[str]) -> dict[str, 
     return standing
 
 
-def _name(id: str) -> Name:
+def _name(id: str) -> AgentId:
     start, _, agent = id.partition(":")
-    return Name(agent, int(start))
+    return AgentId(agent, int(start))

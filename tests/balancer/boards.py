@@ -18,14 +18,14 @@ import redis
 
 from balancer.audits import Audit, audit_of_ledger, audit_of_server, merged
 from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.coordinator import Board, Name
-from fieldmouse.cluster.rebuild import BoardBuilder
-from fieldmouse.cluster.redis.coordinator import RedisBoard
-from fieldmouse.cluster.redis.rebuild import RedisBuilder
-from fieldmouse.cluster.sharded.coordinator import SpreadBoard
-from fieldmouse.cluster.sharded.rebuild import SpreadBuilder
-from fieldmouse.cluster.sharded.sharding import place_of_address, place_of_host
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryBuilder, MemoryServer
+from fieldmouse.cluster.coordinator import AgentId, Coordinator
+from fieldmouse.cluster.rebuild import CrawlRebuilder
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+from fieldmouse.cluster.redis.rebuild import RedisRebuilder
+from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
+from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
+from fieldmouse.cluster.sharded.sharding import shard_of_address, shard_of_host
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryRebuilder, MemoryServer
 from fieldmouse.url import Host
 
 PROGRAM = os.environ.get("FIELDMOUSE_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")
@@ -39,9 +39,9 @@ needs_server = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 class World(Protocol):
     """A server whose clock can be moved."""
 
-    def board(self, crawl: str = "fieldmouse") -> Board: ...
+    def board(self, crawl: str = "fieldmouse") -> Coordinator: ...
 
-    def builder(self) -> BoardBuilder: ...
+    def builder(self) -> CrawlRebuilder: ...
 
     def advance(self, seconds: float) -> None:
         """Move the server's clock forward, for every crawl on it."""
@@ -71,7 +71,7 @@ class World(Protocol):
     def misplace(self, host: Host, agent: str) -> None:
         """Put a waiting host into the queue of that agent, present or not."""
 
-    def fence_unswept(self, name: Name) -> None:
+    def fence_unswept(self, name: AgentId) -> None:
         """Remove an agent without ever releasing its leases."""
 
     def take_out_of_queue(self, host: Host) -> bool:
@@ -86,13 +86,13 @@ class MemoryWorld:
     def __init__(self) -> None:
         self.clock = ManualClock(1_700_000_000.0)
         self.server = MemoryServer(self.clock)
-        self._disk = self.server.memory()
+        self._disk = self.server.snapshot()
 
-    def board(self, crawl: str = "fieldmouse") -> MemoryBoard:
-        return MemoryBoard(self.server, crawl)
+    def board(self, crawl: str = "fieldmouse") -> MemoryCoordinator:
+        return MemoryCoordinator(self.server, crawl)
 
-    def builder(self) -> MemoryBuilder:
-        return MemoryBuilder(self.server)
+    def builder(self) -> MemoryRebuilder:
+        return MemoryRebuilder(self.server)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -104,26 +104,26 @@ class MemoryWorld:
         return self.clock.now()
 
     def remember(self) -> None:
-        self._disk = self.server.memory()
+        self._disk = self.server.snapshot()
 
     def restart_forgetful(self) -> Callable[[Host], bool]:
         self.server.restart(self._disk)
         return lambda host: True
 
     def audit(self) -> Audit:
-        return audit_of_ledger(self.board().ledger())
+        return audit_of_ledger(self.board().crawl_state())
 
     def addresses(self, host: Host, count: int) -> list[str]:
         return some_addresses(count)
 
     def misplace(self, host: Host, agent: str) -> None:
-        self.board().ledger().hosts[host].move(agent)
+        self.board().crawl_state().hosts[host].place_at(agent)
 
-    def fence_unswept(self, name: Name) -> None:
-        ledger = self.board().ledger()
-        ledger.agents[name.agent].fall()
-        ledger.fallen[name] = self.now()
-        ledger.present.discard(name.agent)
+    def fence_unswept(self, name: AgentId) -> None:
+        ledger = self.board().crawl_state()
+        ledger.agents[name.agent].deactivate()
+        ledger.fenced_until[name] = self.now()
+        ledger.members.discard(name.agent)
 
     def take_out_of_queue(self, host: Host) -> bool:
         return False
@@ -181,11 +181,11 @@ class RedisWorld:
         self.server.client().flushall()
         self._disk: dict[bytes, bytes] = {}
 
-    def board(self, crawl: str = "fieldmouse") -> RedisBoard:
-        return RedisBoard(self.server.url, crawl)
+    def board(self, crawl: str = "fieldmouse") -> RedisCoordinator:
+        return RedisCoordinator(self.server.url, crawl)
 
-    def builder(self) -> RedisBuilder:
-        return RedisBuilder(self.server.url)
+    def builder(self) -> RedisRebuilder:
+        return RedisRebuilder(self.server.url)
 
     def advance(self, seconds: float) -> None:
         client = self.server.client()
@@ -230,7 +230,7 @@ class RedisWorld:
         client.zadd(f"{PREFIX}r:{agent}", {host: 0})
         client.hset(f"{PREFIX}h:{host}", "p", agent)
 
-    def fence_unswept(self, name: Name) -> None:
+    def fence_unswept(self, name: AgentId) -> None:
         client = self.server.client()
         client.hset(f"{PREFIX}agent:{name.agent}", "counts", 0)
         client.zrem(f"{PREFIX}live", name.agent)
@@ -250,12 +250,16 @@ class SpreadWorld:
         self.worlds: Sequence[World] = worlds
         self._turn = 0
 
-    def board(self, crawl: str = "fieldmouse") -> SpreadBoard:
-        return SpreadBoard({f"server {n}": world.board(crawl) for n, world in enumerate(self.worlds)}, crawl)
+    def board(self, crawl: str = "fieldmouse") -> ShardedCoordinator:
+        return ShardedCoordinator(
+            {f"server {n}": world.board(crawl) for n, world in enumerate(self.worlds)}, crawl
+        )
 
-    def builder(self) -> SpreadBuilder:
+    def builder(self) -> ShardedRebuilder:
         builders = {f"server {n}": world.builder() for n, world in enumerate(self.worlds)}
-        return SpreadBuilder(builders, {f"server {n}": world.board() for n, world in enumerate(self.worlds)})
+        return ShardedRebuilder(
+            builders, {f"server {n}": world.board() for n, world in enumerate(self.worlds)}
+        )
 
     def advance(self, seconds: float) -> None:
         for world in self.worlds:
@@ -276,20 +280,20 @@ class SpreadWorld:
         self._turn += 1
         place = self._turn % len(self.worlds)
         self.worlds[place].restart_forgetful()
-        return lambda host: place_of_host(host, len(self.worlds)) == place
+        return lambda host: shard_of_host(host, len(self.worlds)) == place
 
     def audit(self) -> Audit:
         return merged([world.audit() for world in self.worlds])
 
     def addresses(self, host: Host, count: int) -> list[str]:
         servers = len(self.worlds)
-        home = place_of_host(host, servers)
-        return [a for a in some_addresses(100) if place_of_address(a, servers) == home][:count]
+        home = shard_of_host(host, servers)
+        return [a for a in some_addresses(100) if shard_of_address(a, servers) == home][:count]
 
     def misplace(self, host: Host, agent: str) -> None:
         self._home(host).misplace(host, agent)
 
-    def fence_unswept(self, name: Name) -> None:
+    def fence_unswept(self, name: AgentId) -> None:
         for world in self.worlds:
             world.fence_unswept(name)
 
@@ -297,7 +301,7 @@ class SpreadWorld:
         return self._home(host).take_out_of_queue(host)
 
     def _home(self, host: Host) -> World:
-        return self.worlds[place_of_host(host, len(self.worlds))]
+        return self.worlds[shard_of_host(host, len(self.worlds))]
 
 
 @contextmanager

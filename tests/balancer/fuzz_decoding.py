@@ -27,24 +27,24 @@ import zstandard
 
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import rows as blocks
-from fieldmouse.cluster.client.membership import share_of, table_of
-from fieldmouse.cluster.coordinator import Advert, AgentNote, Charter, Held, Luggage
+from fieldmouse.cluster.client.membership import agent_table, page_share
+from fieldmouse.cluster.coordinator import AgentStatus, CrawlSpec, HostPayload, LeaseId, ListedAgent
 from fieldmouse.cluster.decoding import DamagedValue
 from fieldmouse.cluster.redis import replies
-from fieldmouse.cluster.rows import BookedAgain, pack_urls, to_row
-from fieldmouse.errors import BoardError
+from fieldmouse.cluster.rows import UrlsToRefetch, encode_row, pack_urls
+from fieldmouse.errors import CoordinatorError
 from fieldmouse.policy import outage
 from fieldmouse.policy.balance import balancer
-from fieldmouse.robotstxt.parser import Exclusion
-from fieldmouse.types.host import HostState, Unreached
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.robotstxt.parser import RobotsTxt
+from fieldmouse.types.host import HostState, UnreachedNote
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 
 HOST = Host("http://a.test")
-HELD = [Held(HOST, 7), Held(Host("https://b.test:8443"), 8)]
+HELD = [LeaseId(HOST, 7), LeaseId(Host("https://b.test:8443"), 8)]
 _encode = msgspec.msgpack.encode
-_BALANCERS = [balancer.lookup(name)(np.random.default_rng(1)) for name in balancer.BALANCERS]
+_BALANCERS = [balancer.find_balancer(name)(np.random.default_rng(1)) for name in balancer.BALANCERS]
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Target:
 
 
 def _row(path: str, **more: Any) -> bytes:
-    return to_row(Link(Url(HOST + path), via=HOST + "/", seen_at=1.7e9, **more), HOST, 0.0)
+    return encode_row(Request(Url(HOST + path), via=HOST + "/", seen_at=1.7e9, **more), HOST, 0.0)
 
 
 def _a_block(count: int) -> bytes:
-    return blocks.block([(n * 7919 + 5, _row(f"/page/{n}?q={n * n}")) for n in range(count)])
+    return blocks.encode_block([(n * 7919 + 5, _row(f"/page/{n}?q={n * n}")) for n in range(count)])
 
 
 def _excluding(count: int) -> bytes:
@@ -77,15 +77,15 @@ def _learned() -> bytes:
     return row
 
 
-_unreached = Unreached("east", "m1", Reason.NO_ADDRESS, 30.0)
+_unreached = UnreachedNote("east", "m1", OutcomeReason.NO_ADDRESS, 30.0)
 STATE = _encode(HostState(address="192.0.2.7", crawl_delay=2.0, failures=1, pages=9, unreached=(_unreached,)))
-ADVERT = _encode(Advert(3.0, 1.1, 0.2, 500, 3.5, 16, "m1", "/srv/crawl", 300.0, 4, True, False))
+ADVERT = _encode(AgentStatus(3.0, 1.1, 0.2, 500, 3.5, 16, "m1", "/srv/crawl", 300.0, 4, True, False))
 ROBOTS = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: http://a.test/s.xml\n"
-CHARTER = Charter(4711, '[crawl]\nseeds = ["http://a.test/"]\n', ("http://a.test/",), "fieldmouse/0.1")
+CHARTER = CrawlSpec(4711, '[crawl]\nseeds = ["http://a.test/"]\n', ("http://a.test/",), "fieldmouse/0.1")
 
 
 def _grant(blobs: int = 2) -> list[Any]:
-    rows, robots_txt = [_a_block(3), _a_block(40), _excluding(6)][:blobs], blocks.packed_text(ROBOTS)
+    rows, robots_txt = [_a_block(3), _a_block(40), _excluding(6)][:blobs], blocks.compress_text(ROBOTS)
     return [HOST.encode(), 7, 12, 1500, 1000, STATE, _learned(), robots_txt, 60_000, rows]
 
 
@@ -99,14 +99,14 @@ def _books() -> list[Any]:
 
 
 def _use_link(value: bytes) -> object:
-    link = decoding.link_of(value, HOST, 1.7e9)
+    link = decoding.decode_row(value, HOST, 1.7e9)
     assert link.url.startswith(HOST + "/")
-    return to_row(link, HOST, 1.7e9)
+    return encode_row(link, HOST, 1.7e9)
 
 
 def _use_learned(value: bytes) -> object:
-    row = decoding.learned_of(value)
-    table = balancer.AgentTable.of(["east", "west", "south"])
+    row = decoding.check_policy_data(value)
+    table = balancer.AgentTable.with_defaults(["east", "west", "south"])
     for each in _BALANCERS:
         each.choose(HOST, row, 0, table)
         each.observe(row, "east", 0.4, 0.1)
@@ -114,28 +114,28 @@ def _use_learned(value: bytes) -> object:
 
 
 def _use_state(value: bytes) -> object:
-    state = decoding.state_of(value)
-    return outage.unpacked(state.unreached, 1.7e9)
+    state = decoding.decode_host_state(value)
+    return outage.import_notes(state.unreached, 1.7e9)
 
 
 def _use_robots_txt(value: bytes) -> object:
-    return Exclusion.parse(decoding.robots_txt_of(value)[: 1 << 14], "fieldmouse").allows("/x")
+    return RobotsTxt.parse(decoding.decode_robots_txt(value)[: 1 << 14], "fieldmouse").allows("/x")
 
 
 def _use_pulse(value: Any) -> object:
-    pulse, _ = replies.pulse_of(value)
-    table_of(pulse.agents)
-    return share_of(pulse.agents, "east-1a2b3c", pulse.alive)
+    pulse, _ = replies.parse_heartbeat_reply(value)
+    agent_table(pulse.agents)
+    return page_share(pulse.agents, "east-1a2b3c", pulse.alive)
 
 
 def _use_advert(value: bytes) -> object:
-    return table_of([AgentNote("east", 1, True, False, value, 0.0)])
+    return agent_table([ListedAgent("east", 1, True, False, value, 0.0)])
 
 
 def _use_kept(value: Any) -> object:
-    _, urls, counted, kinds = replies.kept_of(value)
+    _, urls, counted, kinds = replies.parse_kept_batch(value)
     try:
-        return BookedAgain(urls, counted, kinds, Counter(), 4711)
+        return UrlsToRefetch(urls, counted, kinds, Counter(), 4711)
     except DamagedValue:
         raise
     except ValueError as trouble:  # lists of different lengths
@@ -145,36 +145,44 @@ def _use_kept(value: Any) -> object:
 def targets() -> list[Target]:
     kept = [b"110", [b"page", b"failed"], b"010", pack_urls([f"{HOST}/{n}" for n in range(3)]), b"d" * 40]
     return [
-        Target("rows", decoding.rows_in, (_a_block(3), _a_block(60), _excluding(6))),
-        Target("keys", decoding.keys_in, (_a_block(3), _a_block(60), _excluding(6))),
+        Target("rows", decoding.block_rows, (_a_block(3), _a_block(60), _excluding(6))),
+        Target("keys", decoding.block_keys, (_a_block(3), _a_block(60), _excluding(6))),
         Target(
             "row", _use_link, (_row("/"), _row("/a?b", tries=2, not_before=9.0, trail=("http://c.test/",)))
         ),
-        Target("urls", decoding.urls_of, (kept[3],)),
+        Target("urls", decoding.decode_urls, (kept[3],)),
         Target("state", _use_state, (STATE, b"")),
         Target("learned", _use_learned, (_learned(),)),
-        Target("values", lambda v: decoding.host_values(Luggage(state=v, learned=v)), (STATE, _learned())),
-        Target("robots.txt", _use_robots_txt, (blocks.packed_text(ROBOTS), blocks.packed_text(ROBOTS * 900))),
+        Target(
+            "values",
+            lambda v: decoding.decode_host_payload(HostPayload(state=v, policy_data=v)),
+            (STATE, _learned()),
+        ),
+        Target(
+            "robots.txt", _use_robots_txt, (blocks.compress_text(ROBOTS), blocks.compress_text(ROBOTS * 900))
+        ),
         Target("advert", _use_advert, (ADVERT,)),
-        Target("charter", lambda v: decoding.charter_in(v, "here"), (msgspec.json.encode(CHARTER),)),
-        Target("grant", replies.grant_of, (_grant(), _grant(3))),
-        Target("lease", replies.grants_of, ([[_grant(), _grant(3)], 1],)),
-        Target("more", lambda v: replies.more_of(v, HELD), ([_grant(), 0],)),
-        Target("stranded", replies.stranded_of, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
-        Target("offered", replies.offered_of, ([5, 0, 1, [HOST.encode()]],)),
-        Target("tails", lambda v: replies.tails_of(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
-        Target("holdings", replies.holdings_of, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
-        Target("addresses", lambda v: replies.answers_of(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)),
-        Target("booked", lambda v: replies.booked_of(v, 2), ([1, 0],)),
+        Target("charter", lambda v: decoding.decode_crawl_spec(v, "here"), (msgspec.json.encode(CHARTER),)),
+        Target("grant", replies.parse_grant, (_grant(), _grant(3))),
+        Target("lease", replies.parse_grants, ([[_grant(), _grant(3)], 1],)),
+        Target("more", lambda v: replies.parse_more_urls(v, HELD), ([_grant(), 0],)),
+        Target("stranded", replies.parse_stranded, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
+        Target("offered", replies.parse_offer_result, ([5, 0, 1, [HOST.encode()]],)),
+        Target("tails", lambda v: replies.parse_queue_ends(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
+        Target("holdings", replies.parse_leases, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
+        Target(
+            "addresses", lambda v: replies.parse_address_replies(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)
+        ),
+        Target("booked", lambda v: replies.parse_ack_results(v, 2), ([1, 0],)),
         Target("kept", _use_kept, (kept,)),
-        Target("keys again", replies.keys_of, ([b"-5", b"77"],)),
-        Target("taken back", replies.taken_of, ([b"-5", b"1", b"77", b"2"],)),
-        Target("books", replies.books_of, (_books(),)),
-        Target("agents", replies.agents_of, (_books(),)),
-        Target("departed", replies.notes_of, ([_note(), _note(b"west")],)),
+        Target("keys again", replies.parse_keys, ([b"-5", b"77"],)),
+        Target("taken back", replies.parse_retry_counts, ([b"-5", b"1", b"77", b"2"],)),
+        Target("books", replies.parse_totals, (_books(),)),
+        Target("agents", replies.parse_agents_of_totals, (_books(),)),
+        Target("departed", replies.parse_agents, ([_note(), _note(b"west")],)),
         Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b"", [f"{HOST}/".encode()]],)),
-        Target("pages", replies.count_of, ([b"600", 0],)),
-        Target("names", replies.keys_found, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
+        Target("pages", replies.parse_page_count, ([b"600", 0],)),
+        Target("names", replies.parse_scan, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
     ]
 
 
@@ -300,7 +308,7 @@ def fuzz(cases: int, seed: int, slow: float = 2.0, memory: float = 64.0) -> Find
         try:
             target.decode(value)
             found.accepted += 1
-        except (DamagedValue, BoardError):
+        except (DamagedValue, CoordinatorError):
             pass
         except BaseException as mistake:
             if isinstance(mistake, KeyboardInterrupt):

@@ -8,25 +8,25 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.lease_clock import LeaseClock
-from fieldmouse.cluster.client.outbox import Tellings
-from fieldmouse.cluster.client.pending import Mailbox
-from fieldmouse.cluster.client.placement import Chooser
-from fieldmouse.cluster.coordinator import Luggage
+from fieldmouse.cluster.client.outbox import Outbox
+from fieldmouse.cluster.client.pending import PendingCalls
+from fieldmouse.cluster.client.placement import HostPlacement
+from fieldmouse.cluster.coordinator import HostPayload
 from fieldmouse.policy.balance import balancer
 from fieldmouse.url import Url, key_of
 
 
-def a_chooser() -> Chooser:
-    return Chooser(balancer.lookup("priced")(np.random.default_rng(1)))
+def a_chooser() -> HostPlacement:
+    return HostPlacement(balancer.find_balancer("priced")(np.random.default_rng(1)))
 
 
-def a_mailbox(folder: Path, clock: Clock, lease: LeaseClock, chooser: Chooser) -> Mailbox:
-    return Mailbox(
-        tellings=Tellings(folder / "board", None, clock.now),
+def a_mailbox(folder: Path, clock: Clock, lease: LeaseClock, chooser: HostPlacement) -> PendingCalls:
+    return PendingCalls(
+        tellings=Outbox(folder / "board", None, clock.now),
         lease=lease,
         chooser=chooser,
         clock=clock,
-        pack=lambda host, state: Luggage(),
+        pack=lambda host, state: HostPayload(),
         delay=lambda state: 1.0,
         key_of=lambda url: key_of(Url(url), 7),
         kinds_of=lambda keys: ["page"] * len(keys),

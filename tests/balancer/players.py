@@ -17,23 +17,23 @@ from typing import TypeVar
 
 from balancer.boards import World
 from fieldmouse.cluster.coordinator import (
-    AddressAsk,
-    Board,
-    BookedKeys,
-    Charter,
-    GivenBack,
-    Grant,
+    AckBatch,
+    AckedKeys,
+    AddressRequest,
+    AgentId,
+    Coordinator,
+    CrawlSpec,
     Heartbeat,
-    Held,
-    Luggage,
-    Name,
-    Offer,
-    PageAsk,
+    HostGrant,
+    HostPayload,
+    LeaseId,
+    LinkOffer,
+    PageReservation,
+    ReleasedHost,
     SiteBounds,
-    Told,
 )
 from fieldmouse.cluster.rows import pack_urls
-from fieldmouse.errors import Fenced
+from fieldmouse.errors import AgentFenced
 from fieldmouse.url import Host
 
 T = TypeVar("T")
@@ -54,18 +54,18 @@ def kinds_of(keys: Iterable[int]) -> list[str]:
 class Player:
     """State of one agent."""
 
-    name: Name
+    name: AgentId
     run: str
     until: float  # it must not visit any host after that
-    knows: dict[Held, set[int]] = field(default_factory=dict)  # keys it owes
+    knows: dict[LeaseId, set[int]] = field(default_factory=dict)  # keys it owes
     holds: dict[Host, int] = field(default_factory=dict)
     addresses: dict[str, float] = field(default_factory=dict)  # that it has, with their delays
     delays: dict[Host, float] = field(default_factory=dict)
     missed_answer: bool = False
-    told: list[Told] = field(default_factory=list)
-    given: list[GivenBack] = field(default_factory=list)
+    told: list[AckBatch] = field(default_factory=list)
+    given: list[ReleasedHost] = field(default_factory=list)
 
-    def owes_no_longer(self, held: Held, keys: list[int]) -> None:
+    def owes_no_longer(self, held: LeaseId, keys: list[int]) -> None:
         if held in self.knows:
             self.knows[held].difference_update(keys)
             if not self.knows[held]:
@@ -78,25 +78,25 @@ class Network:
     def __init__(self, world: World) -> None:
         self.loop = asyncio.new_event_loop()
         self.world = world
-        self.board: Board = world.board()
+        self.board: Coordinator = world.board()
         self.players: dict[str, Player] = {}
         self.starts = 0
         self.key = 0
         self.settled: set[int] = set()
         self.settled_on_disk: set[int] = set()
         self.homes: dict[int, Host] = {}
-        self.offered: list[Offer] = []  # since the last write to disk
+        self.offered: list[LinkOffer] = []  # since the last write to disk
         self.forgot = False  # the server lost data at least once
         self.restarts = 0
         self.quiet: dict[str, float] = {}  # this host or address must not be visited before then
         self.wished: set[tuple[str, Host]] = set()  # last agent there, if not granted since
         self.done: dict[str, int] = {}  # acts that had an effect, for inspection
-        self.do(self.board.found(Charter(1, "", ())))
+        self.do(self.board.create_crawl(CrawlSpec(1, "", ())))
         # The longest lease and delay were stored long ago, whatever the server loses.
-        first = Name("first", 1)
+        first = AgentId("first", 1)
         self.do(self.board.join(first, LEASE))
-        asks = [AddressAsk(f"10.9.9.{n}", Held(HOSTS[0], 0), LONGEST_DELAY) for n in range(9)]
-        self.do(self.board.ask_addresses(first, asks))
+        asks = [AddressRequest(f"10.9.9.{n}", LeaseId(HOSTS[0], 0), LONGEST_DELAY) for n in range(9)]
+        self.do(self.board.lease_addresses(first, asks))
         self.do(self.board.leave(first))
         world.remember()
 
@@ -116,7 +116,7 @@ class Network:
         """Start a process; an earlier one of that name may have died just now, or still run."""
         agent = dice.choice(AGENTS)
         if old := self.players.pop(agent, None):
-            if dice.random() < 0.5 and self.do(self.board.outlives(old.name)):
+            if dice.random() < 0.5 and self.do(self.board.is_active(old.name)):
                 self._tell_again(old)
                 self.happened("told by a quick successor")
             self._falls(old)
@@ -124,11 +124,11 @@ class Network:
 
     def _begin(self, agent: str) -> Player:
         self.starts += 1
-        name = Name(agent, self.starts)
+        name = AgentId(agent, self.starts)
         sent_at = self.world.now()
         self.do(self.board.join(name, LEASE))
-        pulse = self.do(self.board.beat(name, Heartbeat(b"", LEASE)))
-        self.players[agent] = Player(name, pulse.run, sent_at + LEASE)
+        pulse = self.do(self.board.heartbeat(name, Heartbeat(b"", LEASE)))
+        self.players[agent] = Player(name, pulse.server_run, sent_at + LEASE)
         return self.players[agent]
 
     def _falls(self, player: Player) -> None:
@@ -147,13 +147,13 @@ class Network:
         player = self.players.get(agent) or self._begin(agent)
         sent_at = self.world.now()
         try:
-            pulse = self.do(self.board.beat(player.name, Heartbeat(b"", LEASE)))
-            if pulse.run != player.run:
-                player.run, player.missed_answer = pulse.run, True
+            pulse = self.do(self.board.heartbeat(player.name, Heartbeat(b"", LEASE)))
+            if pulse.server_run != player.run:
+                player.run, player.missed_answer = pulse.server_run, True
                 self._tell_again(player)
             if player.missed_answer:
                 self._recover(player)
-        except Fenced:
+        except AgentFenced:
             self.happened("fenced")
             self._falls(player)
             return self._begin(agent)
@@ -162,8 +162,8 @@ class Network:
 
     def _recover(self, player: Player) -> None:
         self.happened("recovered")
-        known: dict[Held, set[int]] = {Held(host, epoch): set() for host, epoch in player.holds.items()}
-        lost = self.do(self.board.recover(player.name, known | player.knows))
+        known: dict[LeaseId, set[int]] = {LeaseId(host, epoch): set() for host, epoch in player.holds.items()}
+        lost = self.do(self.board.reconcile_leases(player.name, known | player.knows))
         assert self.forgot or not lost
         for held in lost:
             player.knows.pop(held, None)
@@ -176,11 +176,11 @@ class Network:
                 assert self.forgot
                 del player.holds[host]
             else:
-                luggage = Luggage(b"noted again", 0.0, player.delays[host])
-                self.do(self.board.note(player.name, {Held(host, epoch): luggage}))
+                luggage = HostPayload(b"noted again", 0.0, player.delays[host])
+                self.do(self.board.save_host_payloads(player.name, {LeaseId(host, epoch): luggage}))
         for address, delay in list(player.addresses.items()):
-            ask = AddressAsk(address, Held(HOSTS[0], 0), delay)
-            if not self.do(self.board.ask_addresses(player.name, [ask]))[0].granted:
+            ask = AddressRequest(address, LeaseId(HOSTS[0], 0), delay)
+            if not self.do(self.board.lease_addresses(player.name, [ask]))[0].granted:
                 assert self.forgot
                 del player.addresses[address]
         player.missed_answer = False
@@ -205,7 +205,7 @@ class Network:
         del self.players[player.name.agent]
 
     def drain(self, dice: Random) -> None:
-        self.do(self.board.ask_to_drain(dice.choice(AGENTS)))
+        self.do(self.board.request_drain(dice.choice(AGENTS)))
 
     def live_on(self, dice: Random) -> None:
         self._somebody(dice)
@@ -226,22 +226,22 @@ class Network:
         self.key = max([self.key, *keys])
         rows = [(key * 0x9E3779B97F4A7C15 % 2**64, b"row %d" % key) for key in keys]
         self.homes.update((key, HOSTS[home]) for key, _ in rows)
-        offer = Offer(HOSTS[home], "test", rows, dice.choice(["", *AGENTS]))
-        self.do(self.board.offer([offer], SiteBounds()))
+        offer = LinkOffer(HOSTS[home], "test", rows, dice.choice(["", *AGENTS]))
+        self.do(self.board.offer_links([offer], SiteBounds()))
         self.offered.append(offer)
         assert {key for key, _ in rows} <= self.world.audit().seen
 
     def lease(self, dice: Random) -> None:
         player = self._somebody(dice)
         most = dice.randint(1, 3)
-        grants = self.do(self.board.lease(player.name, most, dice.randint(1, 6), dice.choice([0, 50])))
+        grants = self.do(self.board.lease_hosts(player.name, most, dice.randint(1, 6), dice.choice([0, 50])))
         assert len(grants) <= most
         for grant in grants:
             if not grant.rows:
                 assert self.forgot or (player.name.agent, grant.host) in self.wished
                 self.happened("leased by a wish alone")
             self.wished.discard((player.name.agent, grant.host))
-            assert self.world.now() + grant.luggage.rest >= self.quiet.get(grant.host, 0.0) - SLACK
+            assert self.world.now() + grant.payload.rest >= self.quiet.get(grant.host, 0.0) - SLACK
         if grants and dice.random() < 0.15:
             player.missed_answer = True
             return
@@ -249,24 +249,24 @@ class Network:
             self.happened("leased")
             self._granted(player, grant)
             player.holds[grant.host] = grant.epoch
-            player.delays[grant.host] = grant.luggage.delay
+            player.delays[grant.host] = grant.payload.delay
 
     def wish(self, dice: Random) -> None:
         player, hosts = self._somebody(dice), dice.sample(HOSTS, 2)
-        self.do(self.board.wish(player.name, hosts))
+        self.do(self.board.request_hosts(player.name, hosts))
         self.wished.update((player.name.agent, host) for host in hosts)
 
-    def _granted(self, player: Player, grant: Grant) -> None:
+    def _granted(self, player: Player, grant: HostGrant) -> None:
         fresh = {key for key, _ in grant.rows}
         assert len(fresh) == len(grant.rows)
         assert not fresh & self.settled
         if fresh:
-            player.knows.setdefault(Held(grant.host, grant.epoch), set()).update(fresh)
+            player.knows.setdefault(LeaseId(grant.host, grant.epoch), set()).update(fresh)
 
     def more(self, dice: Random) -> None:
         player = self._somebody(dice)
-        held = [Held(host, epoch) for host, epoch in player.holds.items()]
-        for grant in self.do(self.board.more(player.name, held, dice.randint(1, 6))):
+        held = [LeaseId(host, epoch) for host, epoch in player.holds.items()]
+        for grant in self.do(self.board.lease_more_urls(player.name, held, dice.randint(1, 6))):
             if grant.rows and dice.random() < 0.15:
                 player.missed_answer = True
             else:
@@ -276,21 +276,21 @@ class Network:
         player = self._somebody(dice)
         for host, epoch in player.holds.items():
             player.delays[host] = dice.choice([0, LONGEST_DELAY])
-            luggage = Luggage(b"noted", dice.choice([0, 5]), player.delays[host])
-            self.do(self.board.note(player.name, {Held(host, epoch): luggage}))
+            luggage = HostPayload(b"noted", dice.choice([0, 5]), player.delays[host])
+            self.do(self.board.save_host_payloads(player.name, {LeaseId(host, epoch): luggage}))
 
     def give_back(self, dice: Random) -> None:
         player = self._somebody(dice)
         if not player.holds:
             return
         host = dice.choice(sorted(player.holds))
-        held = Held(host, player.holds.pop(host))
+        held = LeaseId(host, player.holds.pop(host))
         unused = self._some(player.knows.get(held, set()), dice)
         rest = dice.choice([0, 40])
-        luggage = Luggage(b"given", rest, player.delays[host])
-        given = GivenBack(held, luggage, [(key, b"unused") for key in unused], dice.choice(["", *AGENTS]))
+        luggage = HostPayload(b"given", rest, player.delays[host])
+        given = ReleasedHost(held, luggage, [(key, b"unused") for key in unused], dice.choice(["", *AGENTS]))
         self._keep_quiet(host, self.world.now() + rest)
-        self.do(self.board.give_back(player.name, [given]))
+        self.do(self.board.release_hosts(player.name, [given]))
         player.given.append(given)
         player.owes_no_longer(held, unused)
         self.happened("given back")
@@ -300,7 +300,7 @@ class Network:
         player = self._somebody(dice)
         before = self.world.audit()
         for given in player.given:
-            self.do(self.board.give_back(player.name, [given]))
+            self.do(self.board.release_hosts(player.name, [given]))
         assert self.world.audit() == before or self.forgot
 
     def put_back(self, dice: Random) -> None:
@@ -308,7 +308,7 @@ class Network:
         for held in list(player.knows):
             unused = self._some(player.knows[held], dice)
             for _ in range(dice.randint(1, 2)):
-                self.do(self.board.put_back(player.name, {held: [(key, b"again") for key in unused]}))
+                self.do(self.board.return_urls(player.name, {held: [(key, b"again") for key in unused]}))
             player.owes_no_longer(held, unused)
 
     def _some(self, keys: set[int], dice: Random) -> list[int]:
@@ -321,19 +321,19 @@ class Network:
         player = self._somebody(dice)
         leases = {held: self._some(keys, dice) for held, keys in player.knows.items()}
         urls = pack_urls([f"{held.host}/{key}" for held, keys in leases.items() for key in keys])
-        told = Told([BookedKeys(held, keys, kinds_of(keys)) for held, keys in leases.items()], urls)
+        told = AckBatch([AckedKeys(held, keys, kinds_of(keys)) for held, keys in leases.items()], urls)
         for _ in range(dice.randint(1, 2)):
             self._book(player, told)
         player.told.append(told)
         for held, keys in leases.items():
             player.owes_no_longer(held, keys)
 
-    def _book(self, player: Player, told: Told) -> None:
+    def _book(self, player: Player, told: AckBatch) -> None:
         owed = self.world.audit().owed
-        strays = self.do(self.board.book(player.name, told))
-        for booked, out in zip(told.bookings, strays, strict=True):
+        strays = self.do(self.board.ack(player.name, told))
+        for booked, out in zip(told.acks, strays, strict=True):
             for key in booked.keys:
-                if owed.get(key) == (player.name, booked.held):
+                if owed.get(key) == (player.name, booked.lease):
                     assert key not in out
                     assert key not in self.settled
                     self.settled.add(key)
@@ -345,7 +345,7 @@ class Network:
         """No agent here counts its pages; the audit checks that the coordinator adds them up."""
         player = self._somebody(dice)
         keep, want = dice.choice([0, 3]), dice.choice([3, 9])
-        pages = self.do(self.board.reserve_pages(player.name, PageAsk(30, keep, want)))
+        pages = self.do(self.board.reserve_pages(player.name, PageReservation(30, keep, want)))
         assert keep <= pages <= want
         self.happened("reserved" if pages > keep else "refused to reserve")
 
@@ -358,15 +358,15 @@ class Network:
         host = dice.choice(sorted(player.holds))
         address, delay = dice.choice(ADDRESSES), dice.choice([0, LONGEST_DELAY])
         had = address in player.addresses
-        ask = AddressAsk(address, Held(host, player.holds[host]), delay)
-        (answer,) = self.do(self.board.ask_addresses(player.name, [ask]))
+        ask = AddressRequest(address, LeaseId(host, player.holds[host]), delay)
+        (answer,) = self.do(self.board.lease_addresses(player.name, [ask]))
         assert answer.granted or not had
         if answer.granted:
             assert had or self.world.now() >= self.quiet.get(address, 0.0) - SLACK
             player.addresses[address] = delay
             self.happened("address granted")
         else:
-            assert answer.rest > 0
+            assert answer.retry_seconds > 0
             assert answer.holder != player.name.agent
             self.happened("address refused")
 
@@ -376,7 +376,7 @@ class Network:
             rest = dice.choice([0, 40])
             del player.addresses[address]
             self._keep_quiet(address, self.world.now() + rest)
-            self.do(self.board.free_addresses(player.name, {address: rest}))
+            self.do(self.board.release_addresses(player.name, {address: rest}))
 
     # -- the server
 
@@ -400,16 +400,16 @@ class Network:
         else:
             self.world.restart()
         self.board = self.world.board()
-        self.do(self.board.books())
+        self.do(self.board.totals())
         if forgetful:  # the agent that found links still has them, and sends them again
-            self.do(self.board.offer(self.offered, SiteBounds()))
+            self.do(self.board.offer_links(self.offered, SiteBounds()))
 
     # -- invariants
 
     def check(self) -> None:
         audit = self.world.audit()
         audit.check()
-        books = self.do(self.board.books())
+        books = self.do(self.board.totals())
         assert books.seen == books.settled + books.waiting
         assert books.waiting == len(audit.queued) + len(audit.owed)
         assert sum(books.kinds.values()) == books.settled
@@ -428,21 +428,21 @@ class Network:
     def finish(self) -> None:
         """All agents are gone, and a new one comes: it finds everything that is left, each URL once."""
         self.world.advance(1000)
-        name = Name("zed", 10**6)
+        name = AgentId("zed", 10**6)
         self.do(self.board.join(name, LEASE))
         self.world.advance(LEASE / 2)
-        self.do(self.board.beat(name, Heartbeat(b"", 3 * LEASE)))
+        self.do(self.board.heartbeat(name, Heartbeat(b"", 3 * LEASE)))
         self.world.advance(LEASE / 2 + 3)  # the server may have been calm
-        while grants := self.do(self.board.lease(name, 9, 9)):
+        while grants := self.do(self.board.lease_hosts(name, 9, 9)):
             for grant in grants:
-                held = Held(grant.host, grant.epoch)
+                held = LeaseId(grant.host, grant.epoch)
                 while grant.rows:
                     keys = [key for key, _ in grant.rows]
                     assert not self.settled & set(keys)
                     self.settled.update(keys)
-                    told = Told([BookedKeys(held, keys, kinds_of(keys))])
-                    assert self.do(self.board.book(name, told)) == [()]
-                    (grant,) = self.do(self.board.more(name, [held], 9))
-        books = self.do(self.board.books())
+                    told = AckBatch([AckedKeys(held, keys, kinds_of(keys))])
+                    assert self.do(self.board.ack(name, told)) == [()]
+                    (grant,) = self.do(self.board.lease_more_urls(name, [held], 9))
+        books = self.do(self.board.totals())
         assert (books.waiting, books.settled) == (0, books.seen)
         self.world.audit().check()

@@ -15,12 +15,12 @@ import pytest
 
 from fieldmouse.api import cluster_agent
 from fieldmouse.cli import main
-from fieldmouse.cluster.client.connect import open_board
-from fieldmouse.cluster.client.identity import NAMELESS, is_agent, next_start
-from fieldmouse.cluster.coordinator import Charter, Name, Offer, SiteBounds
+from fieldmouse.cluster.client.connect import open_coordinator
+from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY, begin_start, is_agent_directory
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, LinkOffer, SiteBounds
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.errors import BoardLost, UsageError
+from fieldmouse.errors import CoordinatorDataLost, UsageError
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 from meadowland import running_meadow
@@ -33,7 +33,7 @@ Said = pytest.CaptureFixture[str]
 
 
 def asked(said: Said, *words: object, expect: int = 0) -> dict[str, object]:
-    assert main.run([*map(str, words), "--json"]) == expect
+    assert main.run_command([*map(str, words), "--json"]) == expect
     told: dict[str, object] = json.loads(said.readouterr().out)
     return told
 
@@ -81,11 +81,11 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
 
     async def strand(hosts: Sequence[Host]) -> None:
         board = world.board()
-        await board.found(Charter(1, "", ()))
-        cyd = Name("cyd", 1)
+        await board.create_crawl(CrawlSpec(1, "", ()))
+        cyd = AgentId("cyd", 1)
         await board.join(cyd, 100.0)
-        await board.offer(
-            [Offer(host, "e.test", [(key, b"row")]) for key, host in enumerate(hosts)], SiteBounds()
+        await board.offer_links(
+            [LinkOffer(host, "e.test", [(key, b"row")]) for key, host in enumerate(hosts)], SiteBounds()
         )
         await board.leave(cyd)
         for host in hosts:
@@ -93,9 +93,9 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
         await board.close()
 
     async def lease() -> None:
-        board, ada = world.board(), Name("ada", 1)
+        board, ada = world.board(), AgentId("ada", 1)
         await board.join(ada, 100.0)
-        assert len(await board.lease(ada, 9, 9)) == 7
+        assert len(await board.lease_hosts(ada, 9, 9)) == 7
         await board.close()
 
     hosts = [Host(f"http://{n}.e.test") for n in range(7)]
@@ -103,7 +103,7 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
     status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert status["stranded"] == 7
     assert set(status["stranded_hosts"]) < set(hosts)  # type: ignore[call-overload]
-    assert main.run(["cluster", "status", "--coordinator", server.url]) == 0
+    assert main.run_command(["cluster", "status", "--coordinator", server.url]) == 0
     line = capfd.readouterr().out.splitlines()[1]
     assert line.startswith(
         "fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, "
@@ -221,29 +221,29 @@ def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], f"made-{missing}")
-    plan = cluster_agent.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
+    plan = cluster_agent.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
     plan.open().unlock()
     (tmp_path / "a" / missing).unlink(missing_ok=True)
-    again = cluster_agent.plan_to_join(tmp_path / "a", *where, {}, {})
+    again = cluster_agent.plan_agent(tmp_path / "a", *where, {}, {})
     assert again.new == (missing == "crawl.json")
     again.open().unlock()
-    assert is_agent(tmp_path / "a")
+    assert is_agent_directory(tmp_path / "a")
 
 
 def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess, tmp_path: Path) -> None:
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
     words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "concurrency": "3", "pages": "70"}
-    first = cluster_agent.plan_to_join(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
+    first = cluster_agent.plan_agent(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
     first.open().unlock()
-    again = cluster_agent.plan_to_join(home, *where, {}, {}).settings
+    again = cluster_agent.plan_agent(home, *where, {}, {}).settings
     assert again.network.resolve == ("a.test=127.0.0.9",)
     assert (again.fetch.concurrency, again.storage.checkpoint) == (3, 1.0)
-    said = cluster_agent.plan_to_join(home, *where, {"concurrency": "5"}, {}).settings
+    said = cluster_agent.plan_agent(home, *where, {"concurrency": "5"}, {}).settings
     assert (said.fetch.concurrency, said.storage.checkpoint) == (5, 1.0)
     other = tmp_path / "other.toml"
     other.write_text("[fetch]\nconcurrency = 7\n")
-    instead = cluster_agent.plan_to_join(home, *where, {}, {}, config=other).settings
+    instead = cluster_agent.plan_agent(home, *where, {}, {}, config=other).settings
     assert (instead.fetch.concurrency, instead.network.resolve) == (7, ())
     # Settings of the crawl come from the coordinator, whatever the file of one agent says. Delays may be
     # longer.
@@ -252,7 +252,7 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     for delay, kept in (("9s", 9.0), ("10ms", 1.0)):
         edited = text.replace("pages = 70", "pages = 9").replace('delay = "1s"', f'delay = "{delay}"')
         file.write_text(edited.replace('lease = "15s"', 'lease = "99s"'))
-        strange = cluster_agent.plan_to_join(home, *where, {}, {}).settings
+        strange = cluster_agent.plan_agent(home, *where, {}, {}).settings
         assert (strange.crawl.pages, strange.politeness.delay, strange.cluster.lease) == (70, kept, 15.0)
 
 
@@ -261,20 +261,20 @@ def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], "news")
-    cluster_agent.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open().unlock()
-    next_start(tmp_path / "a", "news")
+    cluster_agent.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open().unlock()
+    begin_start(tmp_path / "a", "news")
     with pytest.raises(UsageError, match="belongs to the crawl `news`, not to `nwes`") as wrong:
-        cluster_agent.plan_to_join(tmp_path / "a", [server.url], "nwes", {}, {})
+        cluster_agent.plan_agent(tmp_path / "a", [server.url], "nwes", {}, {})
     assert "`--crawl news`" in wrong.value.hint
     server.client().flushall()
-    with pytest.raises(BoardLost):
-        cluster_agent.plan_to_join(tmp_path / "a", *where, {}, {})
+    with pytest.raises(CoordinatorDataLost):
+        cluster_agent.plan_agent(tmp_path / "a", *where, {}, {})
 
 
 def test_a_single_machine_crawl_can_start_where_an_agent_was_killed_before_it_joined(tmp_path: Path) -> None:
-    (tmp_path / "agent.json").write_bytes(NAMELESS)
+    (tmp_path / "agent.json").write_bytes(UNJOINED_IDENTITY)
     CrawlDir.create(tmp_path, shards=1, settings=b"")
-    assert not is_agent(tmp_path)
+    assert not is_agent_directory(tmp_path)
 
 
 def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
@@ -336,7 +336,7 @@ def test_a_rebuild_refuses_directories_of_different_crawls(
     for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
         CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
         if crawl:
-            next_start(tmp_path / name, crawl)
+            begin_start(tmp_path / name, crawl)
 
     def refused(*homes: str) -> str:
         words = ("cluster", "rebuild", *(tmp_path / home for home in homes), *where)
@@ -351,7 +351,7 @@ def test_a_rebuild_refuses_directories_of_different_crawls(
     assert '`scope.mode` is "site"' in refused("a", "copy")
     stranger = tmp_path / "stranger"
     CrawlDir.create(stranger, shards=1, settings=render(Settings()).encode(), key_seed=2)
-    next_start(stranger, "mixed")
+    begin_start(stranger, "mixed")
     assert "agents of different crawls" in refused("a", "stranger")
 
 
@@ -388,7 +388,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
         assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
         assert not asked(capfd, "cluster", "list", *where)
         for name in ("news", "wikis"):
-            plan = cluster_agent.plan_to_join(
+            plan = cluster_agent.plan_agent(
                 tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"]
             )
             plan.open().unlock()
@@ -417,15 +417,15 @@ def test_an_unused_crawl_is_removed_and_its_name_is_free(
     unknown = asked(capfd, "cluster", "remove", "strays", *both, expect=1)
     assert "`stray`" in str(unknown["hint"])
 
-    async def join(name: Name, *, leave: bool) -> None:
-        board = open_board([server.url, other_server.url], "stray")
+    async def join(name: AgentId, *, leave: bool) -> None:
+        board = open_coordinator([server.url, other_server.url], "stray")
         await (board.leave(name) if leave else board.join(name, 30.0))
         await board.close()
 
-    asyncio.run(join(Name("ada", 1), leave=False))
+    asyncio.run(join(AgentId("ada", 1), leave=False))
     busy = asked(capfd, "cluster", "remove", "stray", *both, expect=2)
     assert "`ada` crawls in `stray`" in str(busy["error"])
-    asyncio.run(join(Name("ada", 1), leave=True))
+    asyncio.run(join(AgentId("ada", 1), leave=True))
     removed = {"crawl": "stray", "seen": 1, "booked": 1, "waiting": 0}
     assert asked(capfd, "cluster", "remove", "stray", *both) == removed
     for each, others in before.items():
@@ -442,10 +442,10 @@ def test_one_url_is_reported_in_the_singular(tmp_path: Path, capfd: Said) -> Non
     with a_server() as server:
         where = ("--coordinator", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)
-        assert main.run(["cluster", "status", *where]) == 0
+        assert main.run_command(["cluster", "status", *where]) == 0
         assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 acknowledged, done;" in capfd.readouterr().out
         server.client().flushall()
-        assert main.run(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
+        assert main.run_command(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
         told = capfd.readouterr().err
         assert "has outcomes of 1 URL that no other has" in told
         assert "rebuilt `fieldmouse`: 1 URL seen, 1 acknowledged, 0 waiting" in told

@@ -11,41 +11,41 @@ from contextlib import asynccontextmanager
 import pytest
 
 from balancer.boards import RedisWorld, ServerProcess
-from fieldmouse.api.cluster_agent import answered, founded
+from fieldmouse.api.cluster_agent import create_crawl, fetch_crawl_spec
 from fieldmouse.cluster.coordinator import (
-    AddressAsk,
-    BookedKeys,
-    Charter,
+    AckBatch,
+    AckedKeys,
+    AddressRequest,
+    AgentId,
+    CrawlSpec,
     Heartbeat,
-    Held,
-    Name,
-    Offer,
+    LeaseId,
+    LinkOffer,
     SiteBounds,
-    Told,
 )
-from fieldmouse.cluster.redis.connection import MOST_REPLY, checked_url, label_of
-from fieldmouse.cluster.redis.coordinator import RedisBoard
-from fieldmouse.errors import BoardError, BoardUnreachable, FieldmouseError, UsageError
+from fieldmouse.cluster.redis.connection import MOST_REPLY_BYTES, check_url, url_label
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+from fieldmouse.errors import CoordinatorError, CoordinatorUnreachable, FieldmouseError, UsageError
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Host
 
-ADA, A = Name("ada", 5), Host("http://a.test")
-HELD = Held(A, 1)
-CALLS: list[Callable[[RedisBoard], Awaitable[object]]] = [
-    lambda board: board.charter(),
-    lambda board: board.found(Charter(1, "", ())),
+ADA, A = AgentId("ada", 5), Host("http://a.test")
+HELD = LeaseId(A, 1)
+CALLS: list[Callable[[RedisCoordinator], Awaitable[object]]] = [
+    lambda board: board.crawl_spec(),
+    lambda board: board.create_crawl(CrawlSpec(1, "", ())),
     lambda board: board.join(ADA, 15.0),
-    lambda board: board.beat(ADA, Heartbeat(b"", 15.0)),
-    lambda board: board.offer([Offer(A, "test", [(1, b"row")])], SiteBounds()),
-    lambda board: board.lease(ADA, 1, 1),
-    lambda board: board.more(ADA, [HELD], 1),
-    lambda board: board.recover(ADA, {}),
-    lambda board: board.ask_addresses(ADA, [AddressAsk("10.0.0.1", HELD, 1.0)]),
-    lambda board: board.book(ADA, Told([BookedKeys(HELD, [1], ["page"])])),
-    lambda board: board.last_told(ADA),
-    lambda board: board.books(),
-    lambda board: board.agents(),
+    lambda board: board.heartbeat(ADA, Heartbeat(b"", 15.0)),
+    lambda board: board.offer_links([LinkOffer(A, "test", [(1, b"row")])], SiteBounds()),
+    lambda board: board.lease_hosts(ADA, 1, 1),
+    lambda board: board.lease_more_urls(ADA, [HELD], 1),
+    lambda board: board.reconcile_leases(ADA, {}),
+    lambda board: board.lease_addresses(ADA, [AddressRequest("10.0.0.1", HELD, 1.0)]),
+    lambda board: board.ack(ADA, AckBatch([AckedKeys(HELD, [1], ["page"])])),
+    lambda board: board.last_acked_batch(ADA),
+    lambda board: board.totals(),
+    lambda board: board.list_agents(),
     lambda board: board.leave(ADA),
 ]
 GREETING = b"$12\r\nrun_id:abcde\r\n"
@@ -87,7 +87,7 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
         said: list[FieldmouseError | None] = []
         async with a_stranger(answer) as url:
             for call in CALLS:
-                board = RedisBoard(url)
+                board = RedisCoordinator(url)
                 try:
                     await call(board)
                     said.append(None)
@@ -119,7 +119,7 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
 )
 def test_agents_wait_for_errors_that_an_operator_can_fix(complaint: str, words: str) -> None:
     for trouble in heard(complaining(f"{complaint}\r\n")):
-        assert isinstance(trouble, BoardUnreachable)
+        assert isinstance(trouble, CoordinatorUnreachable)
         assert words in str(trouble)
         assert trouble.hint
 
@@ -139,8 +139,8 @@ def test_agents_wait_for_errors_that_an_operator_can_fix(complaint: str, words: 
 )
 def test_errors_that_waiting_cannot_fix_end_the_agent_with_an_explanation(complaint: str, words: str) -> None:
     for trouble in heard(complaining(f"{complaint}\r\n")):
-        assert isinstance(trouble, BoardError)
-        assert not isinstance(trouble, BoardUnreachable)
+        assert isinstance(trouble, CoordinatorError)
+        assert not isinstance(trouble, CoordinatorUnreachable)
         assert words in str(trouble)
         assert trouble.hint
 
@@ -157,39 +157,39 @@ def test_errors_that_waiting_cannot_fix_end_the_agent_with_an_explanation(compla
 )
 def test_another_protocol_is_reported_as_no_redis_server(answer: bytes) -> None:
     for trouble in heard(lambda _: answer):
-        assert isinstance(trouble, BoardUnreachable), "a proxy before a server that is away is one, too"
+        assert isinstance(trouble, CoordinatorUnreachable), "a proxy before a server that is away is one, too"
         assert "not as a Redis server does" in str(trouble)
 
 
 @pytest.mark.parametrize("greeting", [b"$-1\r\n", b":1\r\n", b"*1\r\n:1\r\n", b"$2\r\nhi\r\n"])
 def test_a_server_without_run_id_is_reported_as_no_redis_server(greeting: bytes) -> None:
     for trouble in heard(complaining("+OK\r\n", greeting)):
-        assert isinstance(trouble, BoardUnreachable)
+        assert isinstance(trouble, CoordinatorUnreachable)
 
 
 @pytest.mark.parametrize("answer", [":7", "*0", "*1\r\n$-1", "$3\r\nabc", "+OK", "*3\r\n:1\r\n:2\r\n:3"])
 def test_a_foreign_answer_is_no_traceback(answer: str) -> None:
-    assert any(isinstance(trouble, BoardError) for trouble in heard(complaining(f"{answer}\r\n")))
+    assert any(isinstance(trouble, CoordinatorError) for trouble in heard(complaining(f"{answer}\r\n")))
 
 
 def test_data_of_another_program_is_reported_as_such(server: ServerProcess) -> None:
     RedisWorld(server)
 
-    async def story(key: str, act: Callable[[RedisBoard], Awaitable[object]]) -> None:
+    async def story(key: str, act: Callable[[RedisCoordinator], Awaitable[object]]) -> None:
         server.client().flushall()
-        board = RedisBoard(server.url)
-        await board.found(Charter(1, "", ()))
+        board = RedisCoordinator(server.url)
+        await board.create_crawl(CrawlSpec(1, "", ()))
         await board.join(ADA, 15.0)
-        await board.offer([Offer(A, "test", [(1, b"row")])], SiteBounds())
+        await board.offer_links([LinkOffer(A, "test", [(1, b"row")])], SiteBounds())
         server.client().delete(key)
         server.client().set(key, "not ours")
-        with pytest.raises(BoardError, match="cannot be read"):
+        with pytest.raises(CoordinatorError, match="cannot be read"):
             await act(board)
         await board.close()
 
     prefix = "fm:{fieldmouse}:"
-    asyncio.run(story(f"{prefix}meta", lambda board: board.charter()))
-    asyncio.run(story(f"{prefix}meta", lambda board: board.books()))
+    asyncio.run(story(f"{prefix}meta", lambda board: board.crawl_spec()))
+    asyncio.run(story(f"{prefix}meta", lambda board: board.totals()))
 
 
 def test_an_endless_reply_is_aborted() -> None:
@@ -202,13 +202,13 @@ def test_an_endless_reply_is_aborted() -> None:
         if b"INFO" in asked or b"CLIENT" in asked:
             return complaining("")(asked)
         sent += 1
-        return head.encode() + bytes(MOST_REPLY + (1 << 20))
+        return head.encode() + bytes(MOST_REPLY_BYTES + (1 << 20))
 
     async def story() -> None:
         async with a_stranger(answer) as url:
-            board = RedisBoard(url)
-            with pytest.raises(BoardUnreachable):
-                await board.books()
+            board = RedisCoordinator(url)
+            with pytest.raises(CoordinatorUnreachable):
+                await board.totals()
             await board.close()
 
     asyncio.run(story())
@@ -217,14 +217,14 @@ def test_an_endless_reply_is_aborted() -> None:
 
 def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
     for password in ("pass", "p@ss", "pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?q=x"):
-        assert label_of(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
+        assert url_label(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
     for password in ("pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?ss=x"):
         with pytest.raises(
             UsageError, match=re.escape("`redis://board.test:7/1` is no coordinator")
         ) as wrong:
-            checked_url(f"redis://me:{password}@board.test:7/1")
+            check_url(f"redis://me:{password}@board.test:7/1")
         assert "%40" in wrong.value.hint
-    checked_url("redis://me:p%40%2F%3Fss@[::1]:7/1")
+    check_url("redis://me:p%40%2F%3Fss@[::1]:7/1")
 
 
 @pytest.mark.parametrize(
@@ -239,47 +239,49 @@ def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
 )
 def test_invalid_url_options_are_named(url: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        checked_url(url)
+        check_url(url)
 
 
-class SilentBoard(MemoryBoard):
+class SilentBoard(MemoryCoordinator):
     """Its server accepts calls and never answers: a call lasts until it is cancelled."""
 
-    async def charter(self) -> Charter | None:
+    async def crawl_spec(self) -> CrawlSpec | None:
         await asyncio.sleep(10.0)
-        raise BoardUnreachable("the board says nothing")
+        raise CoordinatorUnreachable("the board says nothing")
 
 
 def test_a_new_agent_does_not_wait_for_a_silent_server() -> None:
     said: list[str] = []
 
-    async def story(clock: virtual_time.BottleClock) -> float:
+    async def story(clock: virtual_time.VirtualClock) -> float:
         began = clock.now()
-        with pytest.raises(BoardUnreachable):
-            await answered(SilentBoard(MemoryServer(clock)), "fieldmouse", 5.0, said.append)
+        with pytest.raises(CoordinatorUnreachable):
+            await fetch_crawl_spec(SilentBoard(MemoryServer(clock)), "fieldmouse", 5.0, said.append)
         return clock.now() - began
 
-    assert virtual_time.run(story) == 10.0, "once, since that took longer than it had patience"
+    assert virtual_time.run_in_virtual_time(story) == 10.0, (
+        "once, since that took longer than it had patience"
+    )
 
 
-class InterruptedBoard(MemoryBoard):
+class InterruptedBoard(MemoryCoordinator):
     """The first call does not arrive, and the answer of the second is lost."""
 
     tries = 0
 
-    async def found(self, charter: Charter) -> Charter:
+    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         self.tries += 1
         if self.tries > 1:
-            charter = await super().found(charter)
+            charter = await super().create_crawl(charter)
         if self.tries < 3:
-            raise BoardUnreachable("the board does not answer")
+            raise CoordinatorUnreachable("the board does not answer")
         return charter
 
 
 def test_creating_a_crawl_survives_a_lost_answer() -> None:
-    async def story(clock: virtual_time.BottleClock) -> None:
-        board, ours = InterruptedBoard(MemoryServer(clock)), Charter(1, "", ())
-        assert await founded(board, ours, "fieldmouse", lambda words: None) == ours
+    async def story(clock: virtual_time.VirtualClock) -> None:
+        board, ours = InterruptedBoard(MemoryServer(clock)), CrawlSpec(1, "", ())
+        assert await create_crawl(board, ours, "fieldmouse", lambda words: None) == ours
         assert board.tries == 2
 
-    virtual_time.run(story)
+    virtual_time.run_in_virtual_time(story)

@@ -17,34 +17,34 @@ from balancer.boards import META, RedisWorld, ServerProcess, needs_server
 from balancer.fuzz_decoding import claiming_frame, fuzz
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import rows as blocks
-from fieldmouse.cluster.client.membership import advert_of
+from fieldmouse.cluster.client.membership import status_of
 from fieldmouse.cluster.coordinator import (
-    AddressAsk,
-    Advert,
-    AgentNote,
-    BookedKeys,
-    Charter,
+    AckBatch,
+    AckedKeys,
+    AddressRequest,
+    AgentId,
+    AgentStatus,
+    CrawlSpec,
     DamagedField,
-    GivenBack,
-    Grant,
     Heartbeat,
-    Held,
-    Luggage,
-    Name,
-    Offer,
+    HostGrant,
+    HostPayload,
+    LeaseId,
+    LinkOffer,
+    ListedAgent,
+    ReleasedHost,
     SiteBounds,
-    Told,
 )
 from fieldmouse.cluster.decoding import DamagedValue
 from fieldmouse.cluster.redis import replies
-from fieldmouse.cluster.redis.coordinator import RedisBoard
-from fieldmouse.cluster.rows import to_row
-from fieldmouse.errors import Fenced, FieldmouseError
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+from fieldmouse.cluster.rows import encode_row
+from fieldmouse.errors import AgentFenced, FieldmouseError
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 
-ADA, BOB = Name("ada", 5), Name("bob", 6)
+ADA, BOB = AgentId("ada", 5), AgentId("bob", 6)
 A, B = Host("http://a.test"), Host("http://b.test")
 PREFIX = META.removesuffix("meta")
 DIGITS = b"9" * 400
@@ -64,9 +64,9 @@ def test_a_frame_that_claims_too_much_allocates_nothing(frame: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(DamagedValue, match=r"is the limit|cannot be unpacked"):
-            decoding.robots_txt_of(frame)
+            decoding.decode_robots_txt(frame)
         with pytest.raises(DamagedValue):
-            decoding.rows_in(b"z" + struct.pack("<IQ", 1, 7) + frame)
+            decoding.block_rows(b"z" + struct.pack("<IQ", 1, 7) + frame)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -75,9 +75,10 @@ def test_a_frame_that_claims_too_much_allocates_nothing(frame: bytes) -> None:
 def test_a_reply_of_many_large_grants_is_bounded_and_the_rest_goes_back() -> None:
     rows = [(n, bytes(200 << 10)) for n in range(20)]
     grants = [
-        [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.block(rows)]] for n in range(40)
+        [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.encode_block(rows)]]
+        for n in range(40)
     ]
-    reply = replies.grants_of([grants, 1])
+    reply = replies.parse_grants([grants, 1])
     assert sum(len(row) for grant in reply.grants for _, row in grant.rows) < 2 * decoding.MOST_REPLY_ROWS
     assert len(reply.grants) + len(reply.surplus) == 40
     assert reply.surplus
@@ -96,7 +97,7 @@ def test_a_reply_of_many_large_grants_is_bounded_and_the_rest_goes_back() -> Non
 )
 def test_a_row_without_a_url_of_its_host_is_damaged(url: str, why: str) -> None:
     with pytest.raises(DamagedValue, match=why):
-        decoding.link_of(msgspec.msgpack.encode([url]), A, 0.0)
+        decoding.decode_row(msgspec.msgpack.encode([url]), A, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +113,14 @@ def test_a_row_without_a_url_of_its_host_is_damaged(url: str, why: str) -> None:
 )
 def test_a_row_with_impossible_fields_is_damaged(row: bytes) -> None:
     with pytest.raises(DamagedValue, match="row"):
-        decoding.link_of(row, A, 0.0)
+        decoding.decode_row(row, A, 0.0)
 
 
 def test_a_long_chain_of_redirects_still_makes_a_readable_row() -> None:
-    long = Link(
+    long = Request(
         Url(A + "/" + "x" * 60_000), trail=tuple(A + "/" + "y" * 60_000 for _ in range(9)), redirects=9
     )
-    assert decoding.link_of(to_row(long, A, 0.0), A, 0.0).url == long.url
+    assert decoding.decode_row(encode_row(long, A, 0.0), A, 0.0).url == long.url
 
 
 def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
@@ -129,28 +130,28 @@ def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
         BOMB[:16000],
         msgspec.msgpack.encode([float("inf")]),
     ):
-        assert advert_of(AgentNote("ada", 1, True, False, advert, 0.0)) == Advert()
+        assert status_of(ListedAgent("ada", 1, True, False, advert, 0.0)) == AgentStatus()
 
 
 def test_long_robots_txt_values_are_read_only_when_needed() -> None:
     from fieldmouse.clock import ManualClock
-    from fieldmouse.robotstxt.cache import Exclusions
+    from fieldmouse.robotstxt.cache import RobotsTxtCache
 
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d\n" % n for n in range(20_000))
-    exclusions = Exclusions(ManualClock(0.0), product="fieldmouse")
+    exclusions = RobotsTxtCache(ManualClock(0.0), product="fieldmouse")
     started = time.process_time()
     for n in range(200):
-        exclusions.unpack(Host(f"http://h{n}.test"), rules, 60.0)
-        assert exclusions.pack(Host(f"http://h{n}.test")) == (rules, 60.0)
+        exclusions.import_host(Host(f"http://h{n}.test"), rules, 60.0)
+        assert exclusions.export_host(Host(f"http://h{n}.test")) == (rules, 60.0)
     assert time.process_time() - started < 5.0  # reading all of them takes about twenty
     assert asyncio.run(_allows(exclusions, Host("http://h7.test"), "/private/77")) is False
 
 
 async def _allows(exclusions: object, host: Host, path: str) -> bool:
-    from fieldmouse.robotstxt.cache import Exclusions
+    from fieldmouse.robotstxt.cache import RobotsTxtCache
 
-    assert isinstance(exclusions, Exclusions)
-    rules = await exclusions.recall(host)
+    assert isinstance(exclusions, RobotsTxtCache)
+    rules = await exclusions.get_or_parse(host)
     assert rules is not None
     return rules.allows(path)
 
@@ -173,20 +174,20 @@ def test_no_other_module_decodes_server_replies() -> None:
 # -- on a real server
 
 
-def of(grant: Grant) -> Held:
-    return Held(grant.host, grant.epoch)
+def of(grant: HostGrant) -> LeaseId:
+    return LeaseId(grant.host, grant.epoch)
 
 
-def told(server: ServerProcess, story: Callable[[RedisBoard], Awaitable[None]]) -> None:
+def told(server: ServerProcess, story: Callable[[RedisCoordinator], Awaitable[None]]) -> None:
     RedisWorld(server)
 
     async def tell() -> None:
-        board = RedisBoard(server.url)
-        await board.found(Charter(1, "", ()))
+        board = RedisCoordinator(server.url)
+        await board.create_crawl(CrawlSpec(1, "", ()))
         await board.join(ADA, 15.0)
         rows = [(1, b"row 1"), (2, b"row 2")]
-        await board.offer([Offer(A, "test", rows)], SiteBounds(), seeds=True)
-        await board.offer([Offer(B, "test", [(3, b"row 3")])], SiteBounds())
+        await board.offer_links([LinkOffer(A, "test", rows)], SiteBounds(), seeds=True)
+        await board.offer_links([LinkOffer(B, "test", [(3, b"row 3")])], SiteBounds())
         try:
             await story(board)
         finally:
@@ -195,18 +196,18 @@ def told(server: ServerProcess, story: Callable[[RedisBoard], Awaitable[None]]) 
     asyncio.run(tell())
 
 
-async def finish(board: RedisBoard, name: Name = ADA) -> dict[Host, list[int]]:
+async def finish(board: RedisCoordinator, name: AgentId = ADA) -> dict[Host, list[int]]:
     """Take and acknowledge everything that is granted; the crawl must be over then. Returns keys by host."""
     got: dict[Host, list[int]] = {}
-    while grants := await board.lease(name, 10, 10):
+    while grants := await board.lease_hosts(name, 10, 10):
         for grant in grants:
             if grant.damaged:
                 await board.quarantine(name, {of(grant): grant.damaged})
             keys = [key for key, _ in grant.rows]
             got.setdefault(grant.host, []).extend(keys)
-            await board.book(name, Told([BookedKeys(of(grant), keys, ["page"] * len(keys))]))
-            await board.give_back(name, [GivenBack(of(grant), Luggage())])
-    books = await board.books()
+            await board.ack(name, AckBatch([AckedKeys(of(grant), keys, ["page"] * len(keys))]))
+            await board.release_hosts(name, [ReleasedHost(of(grant), HostPayload())])
+    books = await board.totals()
     assert books.waiting == 0, "the crawl would never end"
     assert books.seen == books.settled
     return got
@@ -230,14 +231,14 @@ QUEUES = {
 def test_a_damaged_block_of_rows_is_quarantined_and_the_crawl_ends(
     server: ServerProcess, blob: bytes
 ) -> None:
-    async def story(board: RedisBoard) -> None:
+    async def story(board: RedisCoordinator) -> None:
         client = server.client()
         client.delete(f"{PREFIX}q:{A}")
         client.rpush(f"{PREFIX}q:{A}", blob)
         got = await finish(board)
         assert got[B] == [3]
         assert got.get(A, []) == []
-        books = await board.books()
+        books = await board.totals()
         assert books.quarantined >= 1
         assert books.kinds == {"page": 1, "quarantined": 2}
         assert client.llen(f"{PREFIX}quarantine") >= 1
@@ -275,17 +276,17 @@ HASHES: dict[str, tuple[str, str, bytes]] = {
 def test_a_damaged_field_does_not_prevent_fetching_all_pages(
     server: ServerProcess, poison: tuple[str, str, bytes]
 ) -> None:
-    async def story(board: RedisBoard) -> None:
+    async def story(board: RedisCoordinator) -> None:
         key, field, value = poison
         server.client().hset(f"{PREFIX}{key}", field, value)
         server.client().hset(f"{PREFIX}h:{A}", "rx", int(time.time() * 1000) + 60_000)
-        await board.beat(ADA, Heartbeat(b"", 15.0))
-        (answer,) = await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
+        await board.heartbeat(ADA, Heartbeat(b"", 15.0))
+        (answer,) = await board.lease_addresses(ADA, [AddressRequest("10.0.0.1", LeaseId(A, 0), 1.0)])
         assert answer.granted
-        await board.free_addresses(ADA, {"10.0.0.1": 0.0})
+        await board.release_addresses(ADA, {"10.0.0.1": 0.0})
         got = await finish(board)
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
-        await board.agents()
+        await board.list_agents()
 
     told(server, story)
 
@@ -293,15 +294,15 @@ def test_a_damaged_field_does_not_prevent_fetching_all_pages(
 @needs_server
 @pytest.mark.parametrize("key", [f"h:{A}", f"q:{A}", "a:10.0.0.1", "agent:ghost"])
 def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess, key: str) -> None:
-    async def story(board: RedisBoard) -> None:
+    async def story(board: RedisCoordinator) -> None:
         client = server.client()
         client.delete(f"{PREFIX}{key}")
         client.set(f"{PREFIX}{key}", "not ours")
         client.zadd(f"{PREFIX}names", {"ghost": 0, b"\xff\xfe": 0})
         client.zadd(f"{PREFIX}live", {"ghost": 1, b"\xff\xfe": 1})
-        pulse = await board.beat(ADA, Heartbeat(b"", 15.0))
+        pulse = await board.heartbeat(ADA, Heartbeat(b"", 15.0))
         assert [note.agent for note in pulse.agents] == ["ada"]
-        await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
+        await board.lease_addresses(ADA, [AddressRequest("10.0.0.1", LeaseId(A, 0), 1.0)])
         got = await finish(board)
         assert got[B] == [3]
 
@@ -311,23 +312,23 @@ def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess,
 @needs_server
 @pytest.mark.parametrize("key", ["told", "kinds"])
 def test_outcomes_are_counted_although_another_key_has_a_wrong_type(server: ServerProcess, key: str) -> None:
-    async def story(board: RedisBoard) -> None:
+    async def story(board: RedisCoordinator) -> None:
         server.client().delete(f"{PREFIX}{key}")
         server.client().set(f"{PREFIX}{key}", "not ours")
-        await board.beat(ADA, Heartbeat(b"", 15.0))
+        await board.heartbeat(ADA, Heartbeat(b"", 15.0))
         got = await finish(board)
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
-        assert (await board.books()).quarantined > 0
+        assert (await board.totals()).quarantined > 0
 
     told(server, story)
 
 
 @needs_server
 def test_outcomes_are_counted_although_later_ones_cannot_be_acknowledged(server: ServerProcess) -> None:
-    async def story(board: RedisBoard) -> None:
-        first, second = sorted(await board.lease(ADA, 10, 10), key=lambda grant: grant.host)
+    async def story(board: RedisCoordinator) -> None:
+        first, second = sorted(await board.lease_hosts(ADA, 10, 10), key=lambda grant: grant.host)
         booked = [
-            BookedKeys(of(grant), keys, ["page"] * len(keys))
+            AckedKeys(of(grant), keys, ["page"] * len(keys))
             for grant in (first, second)
             if (keys := [key for key, _ in grant.rows])
         ]
@@ -335,24 +336,24 @@ def test_outcomes_are_counted_although_later_ones_cannot_be_acknowledged(server:
         client.rename(owed, "kept")
         client.set(owed, "not ours")
         with pytest.raises(FieldmouseError, match="cannot be read"):
-            await board.book(ADA, Told(booked))
-        assert (await board.books()).settled == 2
+            await board.ack(ADA, AckBatch(booked))
+        assert (await board.totals()).settled == 2
         client.rename("kept", owed)
-        await board.book(ADA, Told(booked))
-        assert (await board.books()).waiting == 0, "the crawl would never end"
+        await board.ack(ADA, AckBatch(booked))
+        assert (await board.totals()).waiting == 0, "the crawl would never end"
 
     told(server, story)
 
 
 @needs_server
 def test_an_agent_whose_own_record_is_damaged_joins_again(server: ServerProcess) -> None:
-    async def story(board: RedisBoard) -> None:
+    async def story(board: RedisCoordinator) -> None:
         server.client().delete(f"{PREFIX}agent:ada")
         server.client().set(f"{PREFIX}agent:ada", "not ours")
-        with pytest.raises(Fenced):
-            await board.beat(ADA, Heartbeat(b"", 15.0))
-        await board.join(Name("ada", 6), 15.0)
-        got = await finish(board, Name("ada", 6))
+        with pytest.raises(AgentFenced):
+            await board.heartbeat(ADA, Heartbeat(b"", 15.0))
+        await board.join(AgentId("ada", 6), 15.0)
+        got = await finish(board, AgentId("ada", 6))
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
 
     told(server, story)
@@ -360,19 +361,19 @@ def test_an_agent_whose_own_record_is_damaged_joins_again(server: ServerProcess)
 
 @needs_server
 def test_hosts_of_a_dead_agent_go_to_others_although_its_records_are_damaged(server: ServerProcess) -> None:
-    async def story(board: RedisBoard) -> None:
-        (first, second) = sorted(await board.lease(ADA, 2, 10), key=lambda grant: grant.host)
+    async def story(board: RedisCoordinator) -> None:
+        (first, second) = sorted(await board.lease_hosts(ADA, 2, 10), key=lambda grant: grant.host)
         client = server.client()
         client.rpush(f"{PREFIX}o:{first.epoch}", b"r\x05")
         client.lset(f"{PREFIX}o:{first.epoch}", 0, b"z")
         client.hset(f"{PREFIX}owe:5:ada", second.epoch, b"\xff\xfe")
         await board.join(BOB, 15.0)
-        await board.forget("ada", again=False)
+        await board.forget_agent("ada", again=False)
         client.hincrby(META, "skew", 60_000)
         await board.join(BOB, 15.0)
-        await board.beat(BOB, Heartbeat(b"", 15.0))
+        await board.heartbeat(BOB, Heartbeat(b"", 15.0))
         await finish(board, BOB)
-        assert (await board.books()).kinds == {"quarantined": 3}
+        assert (await board.totals()).kinds == {"quarantined": 3}
 
     told(server, story)
 
@@ -382,10 +383,10 @@ def test_hosts_of_a_dead_agent_go_to_others_although_its_records_are_damaged(ser
     "host", [b"\xff\xfe", b"ftp://x.test", b"http://", b"http://UPPER.test", b"x" * 5000]
 )
 def test_an_invalid_host_is_quarantined(server: ServerProcess, host: bytes) -> None:
-    async def story(board: RedisBoard) -> None:
+    async def story(board: RedisCoordinator) -> None:
         client = server.client()
         client.zadd(f"{PREFIX}r:", {host: 1})
-        client.rpush(f"{PREFIX}q:".encode() + host, blocks.block([(9, b"row 9")]))
+        client.rpush(f"{PREFIX}q:".encode() + host, blocks.encode_block([(9, b"row 9")]))
         client.hset(f"{PREFIX}h:".encode() + host, mapping={"n": 1, "p": ""})
         client.hincrby(META, "seen", 1)
         got = await finish(board)
@@ -396,8 +397,8 @@ def test_an_invalid_host_is_quarantined(server: ServerProcess, host: bytes) -> N
 
 @needs_server
 def test_unreadable_rows_are_settled_once(server: ServerProcess) -> None:
-    async def story(board: RedisBoard) -> None:
-        (grant,) = [grant for grant in await board.lease(ADA, 2, 10) if grant.host == A]
+    async def story(board: RedisCoordinator) -> None:
+        (grant,) = [grant for grant in await board.lease_hosts(ADA, 2, 10) if grant.host == A]
         damaged = {
             of(grant): [DamagedField("rows", "no URL", (1,), b"row 1"), DamagedField("st", "no state")]
         }
@@ -405,13 +406,15 @@ def test_unreadable_rows_are_settled_once(server: ServerProcess) -> None:
         assert await board.quarantine(ADA, damaged) == 1
         assert await board.quarantine(ADA, damaged) == 0, "said twice"
         assert not server.client().hexists(f"{PREFIX}h:{A}", "st")
-        books = await board.books()
+        books = await board.totals()
         assert (books.settled, books.quarantined, books.kinds) == (1, 2, {"quarantined": 1})
 
     told(server, story)
 
 
 def test_a_damaged_state_is_logged_and_left_out() -> None:
-    state, learned, damaged = decoding.host_values(Luggage(state=b"\x91\xa3/\xff\xfe", learned=b"\xff"))
+    state, learned, damaged = decoding.decode_host_payload(
+        HostPayload(state=b"\x91\xa3/\xff\xfe", policy_data=b"\xff")
+    )
     assert (state, learned) == (HostState(), b"")
     assert [its.field for its in damaged] == ["st", "le"]

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cluster.client.identity import is_agent, next_start, read_identity, read_origin
+from fieldmouse.cluster.client.identity import (
+    begin_start,
+    is_agent_directory,
+    read_identity,
+    read_original_identity,
+)
 from fieldmouse.storage.directory import AGENT_FILE
 
 DAMAGE = [
@@ -23,7 +28,7 @@ DAMAGE = [
 
 
 def test_starts_of_an_agent_share_a_name_and_have_growing_numbers(tmp_path: Path) -> None:
-    first, second = next_start(tmp_path, "crawl"), next_start(tmp_path, "crawl")
+    first, second = begin_start(tmp_path, "crawl"), begin_start(tmp_path, "crawl")
     assert first.agent == second.agent
     assert first.incarnation < second.incarnation
 
@@ -31,14 +36,14 @@ def test_starts_of_an_agent_share_a_name_and_have_growing_numbers(tmp_path: Path
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_an_agent_with_a_damaged_name_takes_a_new_one(tmp_path: Path, damage: bytes) -> None:
     """`doctor` could not restore the name, and nothing depends on it: its hosts go to others."""
-    before = next_start(tmp_path, "crawl")
+    before = begin_start(tmp_path, "crawl")
     (tmp_path / AGENT_FILE).write_bytes(damage)
-    assert is_agent(tmp_path)
+    assert is_agent_directory(tmp_path)
     assert read_identity(tmp_path) is None
-    origin = read_origin(tmp_path)
+    origin = read_original_identity(tmp_path)
     assert origin is not None
     assert origin.agent == ""
-    after = next_start(tmp_path, "crawl")
+    after = begin_start(tmp_path, "crawl")
     assert after.agent != before.agent
     assert 0 < after.incarnation < 2**53
-    assert next_start(tmp_path, "crawl").agent == after.agent
+    assert begin_start(tmp_path, "crawl").agent == after.agent

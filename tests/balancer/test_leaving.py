@@ -15,14 +15,14 @@ import pytest
 from balancer.boards import World
 from balancer.test_board_contract import ADA, BOB, CHARTER, CYD, FREE, LEASE, A, B, done, links, of, offer
 from fieldmouse.cluster.coordinator import (
-    Board,
-    GivenBack,
-    Grant,
+    AgentId,
+    Coordinator,
     Heartbeat,
-    Luggage,
-    Name,
-    Stranded,
-    TakenBack,
+    HostGrant,
+    HostPayload,
+    ReleasedHost,
+    RetryBatch,
+    StrandedHosts,
 )
 from fieldmouse.cluster.rows import pack_urls
 from fieldmouse.url import Host, key_of
@@ -35,46 +35,46 @@ OWED = 2  # owed by ada when cyd leaves
 # -- ways of leaving: cyd is gone after each
 
 
-async def leaves(world: World, board: Board) -> None:
+async def leaves(world: World, board: Coordinator) -> None:
     await board.leave(CYD)
 
 
-async def drains_and_leaves(world: World, board: Board) -> None:
-    await board.ask_to_drain("cyd")
+async def drains_and_leaves(world: World, board: Coordinator) -> None:
+    await board.request_drain("cyd")
     await board.leave(CYD)
 
 
-async def is_asked_to_drain(world: World, board: Board) -> None:
-    await board.ask_to_drain("cyd")
+async def is_asked_to_drain(world: World, board: Coordinator) -> None:
+    await board.request_drain("cyd")
 
 
-async def is_forgotten(world: World, board: Board) -> None:
-    await board.forget("cyd", again=False)
+async def is_forgotten(world: World, board: Coordinator) -> None:
+    await board.forget_agent("cyd", again=False)
 
 
-async def is_forgotten_with_its_pages(world: World, board: Board) -> None:
-    await board.forget("cyd", again=True)
+async def is_forgotten_with_its_pages(world: World, board: Coordinator) -> None:
+    await board.forget_agent("cyd", again=True)
 
 
-async def is_killed(world: World, board: Board) -> None:
+async def is_killed(world: World, board: Coordinator) -> None:
     for _ in range(3):
         world.advance(LEASE / 2)
-        await board.beat(ADA, Heartbeat(b"", LEASE))
-        await board.beat(BOB, Heartbeat(b"", LEASE))
+        await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+        await board.heartbeat(BOB, Heartbeat(b"", LEASE))
 
 
-async def is_killed_and_forgotten(world: World, board: Board) -> None:
+async def is_killed_and_forgotten(world: World, board: Coordinator) -> None:
     await is_killed(world, board)
-    await board.forget("cyd", again=False)
+    await board.forget_agent("cyd", again=False)
 
 
-async def starts_again_and_leaves(world: World, board: Board) -> None:
+async def starts_again_and_leaves(world: World, board: Coordinator) -> None:
     newer = replace(CYD, incarnation=2)
     await board.join(newer, LEASE)
     await board.leave(newer)
 
 
-async def comes_back_after_a_kill_and_leaves(world: World, board: Board) -> None:
+async def comes_back_after_a_kill_and_leaves(world: World, board: Coordinator) -> None:
     await is_killed(world, board)
     await starts_again_and_leaves(world, board)
 
@@ -82,27 +82,27 @@ async def comes_back_after_a_kill_and_leaves(world: World, board: Board) -> None
 # -- ways in which a URL comes to wait for the host
 
 
-async def a_link_is_found(world: World, board: Board) -> None:
-    await board.offer([offer(A, [9])], FREE)
+async def a_link_is_found(world: World, board: Coordinator) -> None:
+    await board.offer_links([offer(A, [9])], FREE)
 
 
-async def a_url_is_put_back(world: World, board: Board, held: Grant) -> None:
-    await board.put_back(ADA, {of(held): links([OWED])})
+async def a_url_is_put_back(world: World, board: Coordinator, held: HostGrant) -> None:
+    await board.return_urls(ADA, {of(held): links([OWED])})
 
 
-async def the_agent_that_owes_a_url_leaves(world: World, board: Board) -> None:
+async def the_agent_that_owes_a_url_leaves(world: World, board: Coordinator) -> None:
     await board.leave(ADA)
 
 
-async def a_failure_is_taken_back(world: World, board: Board) -> None:
-    await board.take_back(ADA, TakenBack(A, [(KEY, b"again")], ["failed"], 7))
+async def a_failure_is_taken_back(world: World, board: Coordinator) -> None:
+    await board.retry_failed(ADA, RetryBatch(A, [(KEY, b"again")], ["failed"], 7))
 
 
-async def a_url_of_a_lost_agent_is_fetched_again(world: World, board: Board) -> None:
-    await board.forget("ada", again=True)
+async def a_url_of_a_lost_agent_is_fetched_again(world: World, board: Coordinator) -> None:
+    await board.forget_agent("ada", again=True)
 
 
-Way = Callable[[World, Board], Awaitable[None]]
+Way = Callable[[World, Coordinator], Awaitable[None]]
 WAYS: list[Way] = [
     leaves,
     drains_and_leaves,
@@ -123,15 +123,15 @@ LINKS: list[Callable[..., Awaitable[None]]] = [
 ]
 
 
-async def a_dry_host_for_cyd(board: Board) -> Grant:
+async def a_dry_host_for_cyd(board: Coordinator) -> HostGrant:
     """The host has no URL left and should be visited by cyd next; ada still owes one of its URLs."""
-    await board.found(CHARTER)
+    await board.create_crawl(CHARTER)
     for name in (ADA, BOB, CYD):
         await board.join(name, LEASE)
-    await board.offer([offer(A, [KEY, OWED])], FREE)
-    (grant,) = await board.lease(ADA, 1, 5)
-    await board.book(ADA, replace(done(grant, [KEY], "failed"), urls=pack_urls([URL])))
-    await board.give_back(ADA, [GivenBack(of(grant), Luggage(), place="cyd")])
+    await board.offer_links([offer(A, [KEY, OWED])], FREE)
+    (grant,) = await board.lease_hosts(ADA, 1, 5)
+    await board.ack(ADA, replace(done(grant, [KEY], "failed"), urls=pack_urls([URL])))
+    await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload(), next_agent="cyd")])
     return grant
 
 
@@ -148,8 +148,8 @@ def test_a_host_of_an_agent_that_left_is_visited_by_another_agent(
             await link(world, board, grant)
         else:
             await link(world, board)
-        assert await board.stranded() == Stranded()
-        granted = await board.lease(BOB, 5, 5)
+        assert await board.stranded_hosts() == StrandedHosts()
+        granted = await board.lease_hosts(BOB, 5, 5)
         assert [(each.host, len(each.rows)) for each in granted] == [
             (A, 2 if link is a_url_of_a_lost_agent_is_fetched_again else 1)
         ]
@@ -163,9 +163,9 @@ def test_a_host_goes_to_its_agent_while_the_agent_is_present(world: World) -> No
     async def run() -> None:
         board = world.board()
         await a_dry_host_for_cyd(board)
-        await board.offer([offer(A, [9])], FREE)
-        assert await board.lease(BOB, 5, 5) == []
-        assert [grant.host for grant in await board.lease(CYD, 5, 5)] == [A]
+        await board.offer_links([offer(A, [9])], FREE)
+        assert await board.lease_hosts(BOB, 5, 5) == []
+        assert [grant.host for grant in await board.lease_hosts(CYD, 5, 5)] == [A]
         await board.close()
 
     asyncio.run(run())
@@ -174,10 +174,10 @@ def test_a_host_goes_to_its_agent_while_the_agent_is_present(world: World) -> No
 # -- hosts that could not be granted to any agent: left by older versions, or by a damaged server
 
 
-async def a_crawl_with_a_waiting_host(board: Board, host: Host = A) -> None:
-    await board.found(CHARTER)
+async def a_crawl_with_a_waiting_host(board: Coordinator, host: Host = A) -> None:
+    await board.create_crawl(CHARTER)
     await board.join(ADA, LEASE)
-    await board.offer([offer(host, [1])], FREE)
+    await board.offer_links([offer(host, [1])], FREE)
 
 
 @pytest.mark.parametrize("host", [A, B])
@@ -187,11 +187,11 @@ def test_the_next_lease_repairs_a_host_that_waits_for_an_agent_that_left(world: 
         await a_crawl_with_a_waiting_host(board, host)
         await board.join(CYD, LEASE)
         await board.leave(CYD)
-        assert await board.stranded() == Stranded()
+        assert await board.stranded_hosts() == StrandedHosts()
         world.misplace(host, "cyd")
-        assert await board.stranded() == Stranded(1, (host,))
+        assert await board.stranded_hosts() == StrandedHosts(1, (host,))
         assert [grant.host for grant in await leased_in_the_end(world, board)] == [host]
-        assert await board.stranded() == Stranded(repaired=1)
+        assert await board.stranded_hosts() == StrandedHosts(repaired=1)
         await board.close()
         world.audit().check()
 
@@ -204,13 +204,13 @@ def test_the_next_lease_repairs_a_host_held_by_an_agent_that_left(world: World, 
         board = world.board()
         await a_crawl_with_a_waiting_host(board, host)
         await board.join(CYD, LEASE)
-        (grant,) = await board.lease(CYD, 1, 1)
+        (grant,) = await board.lease_hosts(CYD, 1, 1)
         world.fence_unswept(CYD)
-        assert await board.stranded() == Stranded(1, (host,))
+        assert await board.stranded_hosts() == StrandedHosts(1, (host,))
         (again,) = await leased_in_the_end(world, board)
         assert (again.host, len(again.rows)) == (host, 1)
         assert again.epoch > grant.epoch
-        assert (await board.stranded()).hosts == 0
+        assert (await board.stranded_hosts()).count == 0
         await board.close()
         world.audit().check()
 
@@ -223,19 +223,19 @@ def test_the_next_lease_repairs_a_waiting_host_that_is_in_no_queue(world: World,
         board = world.board()
         await a_crawl_with_a_waiting_host(board, host)
         if world.take_out_of_queue(host):
-            assert await board.stranded() == Stranded(1, (host,))
+            assert await board.stranded_hosts() == StrandedHosts(1, (host,))
         assert [grant.host for grant in await leased_in_the_end(world, board)] == [host]
-        assert (await board.stranded()).hosts == 0
+        assert (await board.stranded_hosts()).count == 0
         await board.close()
         world.audit().check()
 
     asyncio.run(run())
 
 
-async def leased_in_the_end(world: World, board: Board, name: Name = ADA) -> list[Grant]:
+async def leased_in_the_end(world: World, board: Coordinator, name: AgentId = ADA) -> list[HostGrant]:
     """Ask again and again, as agents do, for less than half a lease."""
     for _ in range(8):
-        if grants := await board.lease(name, 5, 5):
+        if grants := await board.lease_hosts(name, 5, 5):
             return grants
         world.advance(5)
     return []

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import World
-from fieldmouse.cluster.coordinator import Board, Heartbeat, Name, PageAsk, reserved
-from fieldmouse.errors import Fenced
+from fieldmouse.cluster.coordinator import (
+    AgentId,
+    Coordinator,
+    Heartbeat,
+    PageReservation,
+    compute_reservation,
+)
+from fieldmouse.errors import AgentFenced
 
 from .test_board_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, offer, only, told_to
 
@@ -16,11 +22,11 @@ LIMIT = 20
 small = st.integers(0, 40)
 
 
-async def ask(board: Board, name: Name, keep: int, want: int, limit: int = LIMIT) -> int:
-    return await board.reserve_pages(name, PageAsk(limit, keep, want))
+async def ask(board: Coordinator, name: AgentId, keep: int, want: int, limit: int = LIMIT) -> int:
+    return await board.reserve_pages(name, PageReservation(limit, keep, want))
 
 
-async def all_of(board: Board, name: Name, want: int, limit: int = LIMIT) -> int:
+async def all_of(board: Coordinator, name: AgentId, want: int, limit: int = LIMIT) -> int:
     """Ask again and again, as an agent with too few pages does."""
     pages = 0
     for _ in range(2 * LIMIT):
@@ -29,22 +35,24 @@ async def all_of(board: Board, name: Name, want: int, limit: int = LIMIT) -> int
 
 
 @told_to
-async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(world: World, board: Board) -> None:
-    await board.offer([offer(A, range(30)), offer(B, range(30, 60))], FREE)
+async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(
+    world: World, board: Coordinator
+) -> None:
+    await board.offer_links([offer(A, range(30)), offer(B, range(30, 60))], FREE)
     assert await all_of(board, ADA, 12) == 12
     assert await all_of(board, BOB, 12) == LIMIT - 12
-    grants = {grant.host: grant for grant in await board.lease(ADA, 5, 30)}
-    await board.book(ADA, done(grants[A], range(5)))
-    await board.book(ADA, done(grants[B], range(30, 34)))
-    await board.book(ADA, done(grants[B], range(30, 34)))
+    grants = {grant.host: grant for grant in await board.lease_hosts(ADA, 5, 30)}
+    await board.ack(ADA, done(grants[A], range(5)))
+    await board.ack(ADA, done(grants[B], range(30, 34)))
+    await board.ack(ADA, done(grants[B], range(30, 34)))
     assert await ask(board, ADA, 3, 12) == 3, "nothing is left but what bob has"
     assert await all_of(board, BOB, 12) == LIMIT - 12, "ada's are booked, and count on"
     assert await ask(board, ADA, 3, 12, LIMIT + 40) > 3, "with a higher limit it goes on"
-    assert (await board.count_pages()).booked == 9
+    assert (await board.count_pages()).acked == 9
 
 
 @told_to
-async def test_no_agent_gets_all_of_the_last_pages(world: World, board: Board) -> None:
+async def test_no_agent_gets_all_of_the_last_pages(world: World, board: Coordinator) -> None:
     await board.join(CYD, LEASE)
     first, second, third = [await ask(board, name, 0, LIMIT) for name in (ADA, BOB, CYD)]
     assert LIMIT / 2 > first >= second >= third > 0
@@ -52,7 +60,7 @@ async def test_no_agent_gets_all_of_the_last_pages(world: World, board: Board) -
 
 @told_to
 async def test_failed_requests_and_leaving_agents_use_no_pages_of_the_limit(
-    world: World, board: Board
+    world: World, board: Coordinator
 ) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
     assert await ask(board, BOB, 0, 5) == 0
@@ -60,32 +68,32 @@ async def test_failed_requests_and_leaving_agents_use_no_pages_of_the_limit(
     assert await all_of(board, BOB, 5) == 4
     await board.leave(ADA)
     assert await all_of(board, BOB, LIMIT) == LIMIT
-    with pytest.raises(Fenced):
+    with pytest.raises(AgentFenced):
         await ask(board, ADA, 0, 1)
 
 
 @told_to
-async def test_a_reservation_ends_with_the_lease(world: World, board: Board) -> None:
+async def test_a_reservation_ends_with_the_lease(world: World, board: Coordinator) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
-    await board.beat(BOB, Heartbeat(b"", 3 * LEASE))
+    await board.heartbeat(BOB, Heartbeat(b"", 3 * LEASE))
     world.advance(LEASE + 1)
-    await board.beat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
     assert await all_of(board, BOB, LIMIT) == LIMIT
-    newer = Name("ada", 2)
+    newer = AgentId("ada", 2)
     await board.join(newer, LEASE)
     assert await ask(board, newer, 0, 5) == 0
 
 
 @told_to
-async def test_a_new_start_of_an_agent_has_nothing_reserved(world: World, board: Board) -> None:
+async def test_a_new_start_of_an_agent_has_nothing_reserved(world: World, board: Coordinator) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
-    await board.join(Name("ada", 2), LEASE)
+    await board.join(AgentId("ada", 2), LEASE)
     assert await all_of(board, BOB, LIMIT) == LIMIT
 
 
 @told_to
 async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_reservations(
-    world: World, board: Board
+    world: World, board: Coordinator
 ) -> None:
     if hasattr(world, "worlds"):
         return  # the test cannot choose which server loses data
@@ -97,7 +105,7 @@ async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT, LIMIT) == LIMIT
     for name in (ADA, BOB):
-        await again.beat(name, Heartbeat(b"", 3 * LEASE))
+        await again.heartbeat(name, Heartbeat(b"", 3 * LEASE))
     world.advance(2 * LEASE)
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT - 3, LIMIT - 3) == LIMIT - 3
@@ -106,11 +114,13 @@ async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_
 
 
 @told_to
-async def test_outcomes_other_than_pages_do_not_reduce_the_reservation(world: World, board: Board) -> None:
-    await board.offer([offer(A, range(30))], FREE)
+async def test_outcomes_other_than_pages_do_not_reduce_the_reservation(
+    world: World, board: Coordinator
+) -> None:
+    await board.offer_links([offer(A, range(30))], FREE)
     grant = await only(board, ADA, 30)
     assert await all_of(board, ADA, 8) == 8
-    await board.book(ADA, done(grant, range(3), "failed"))
+    await board.ack(ADA, done(grant, range(3), "failed"))
     assert await all_of(board, BOB, LIMIT) == LIMIT - 8
 
 
@@ -118,7 +128,9 @@ async def test_outcomes_other_than_pages_do_not_reduce_the_reservation(world: Wo
 def test_a_reservation_never_takes_pages_from_another_agent(
     limit: int, keep: int, want: int, booked: int, others: int, agents: int, calm: bool
 ) -> None:
-    pages = reserved(PageAsk(limit, keep, want), booked=booked, others=others, agents=agents, calm=calm)
+    pages = compute_reservation(
+        PageReservation(limit, keep, want), booked=booked, others=others, agents=agents, calm=calm
+    )
     assert keep <= pages <= max(keep, want)
     assert pages == keep or booked + others + pages <= limit
     if not calm and want > keep and booked + others + keep < limit:

@@ -17,11 +17,11 @@ import trustme
 
 from balancer.boards import MISSING, PROGRAM, a_server
 from common_name import issue_by_common_name
-from fieldmouse.cluster.coordinator import Charter
-from fieldmouse.cluster.redis.coordinator import RedisBoard
-from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
+from fieldmouse.cluster.coordinator import CrawlSpec
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+from fieldmouse.errors import CoordinatorError, CoordinatorUnreachable, UsageError
 
-CHARTER = Charter(1, "", ())
+CHARTER = CrawlSpec(1, "", ())
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,23 @@ def test_a_certificate_that_names_its_host_only_in_its_common_name_is_refused(tm
     async def ask() -> None:
         listening = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=theirs)
         port = listening.sockets[0].getsockname()[1]
-        board = RedisBoard(f"rediss://localhost:{port}/0?ssl_ca_certs={tmp_path / 'ca.pem'}")
+        board = RedisCoordinator(f"rediss://localhost:{port}/0?ssl_ca_certs={tmp_path / 'ca.pem'}")
         try:
-            await board.found(CHARTER)
+            await board.create_crawl(CHARTER)
         finally:
             await board.close()
             listening.close()
 
-    with pytest.raises(BoardError, match="is not trusted") as caught:
+    with pytest.raises(CoordinatorError, match="is not trusted") as caught:
         asyncio.run(ask())
     assert "subjectAltName" in str(caught.value)
 
 
-def asked(url: str) -> Charter:
-    async def ask() -> Charter:
-        board = RedisBoard(url)
+def asked(url: str) -> CrawlSpec:
+    async def ask() -> CrawlSpec:
+        board = RedisCoordinator(url)
         try:
-            return await board.found(CHARTER)
+            return await board.create_crawl(CHARTER)
         finally:
             await board.close()
 
@@ -111,20 +111,20 @@ def test_an_untrusted_certificate_is_refused_at_once(secure: SecureServer) -> No
         secure.url(ssl_ca_certs=secure.stranger),
         secure.url("localhost", ssl_ca_certs=secure.authority),  # it is only for the address
     ):
-        with pytest.raises(BoardError, match="is not trusted") as caught:
+        with pytest.raises(CoordinatorError, match="is not trusted") as caught:
             asked(url)
-        assert not isinstance(caught.value, BoardUnreachable), "waiting would not help"
+        assert not isinstance(caught.value, CoordinatorUnreachable), "waiting would not help"
         assert "secret" not in f"{caught.value} {caught.value.hint}"
 
 
 def test_errors_in_the_url_are_named(secure: SecureServer, tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="does not exist"):
+    with pytest.raises(CoordinatorError, match="does not exist"):
         asked(secure.url(ssl_ca_certs=tmp_path / "nothing.pem"))
-    with pytest.raises(BoardError, match="does not have the database number"):
+    with pytest.raises(CoordinatorError, match="does not have the database number"):
         asked(secure.url(database="99", ssl_ca_certs=secure.authority))
     with pytest.raises(UsageError, match="no coordinator"):
         asked(secure.url(database="three"))
     with pytest.raises(UsageError, match="`ca` is no option"):
         asked(secure.url(ca=secure.authority))
-    with pytest.raises(BoardError, match="password"):
+    with pytest.raises(CoordinatorError, match="password"):
         asked(secure.url(ssl_ca_certs=secure.authority).replace("secret", "wrong"))

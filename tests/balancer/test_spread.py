@@ -14,33 +14,33 @@ from hypothesis import strategies as st
 
 from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, SpreadWorld
 from balancer.test_board_contract import done
-from fieldmouse.cluster.client.connect import open_board
+from fieldmouse.cluster.client.connect import open_coordinator
 from fieldmouse.cluster.coordinator import (
-    AddressAsk,
-    Board,
-    BoardBooks,
-    BookedKeys,
-    Charter,
+    AckBatch,
+    AckedKeys,
+    AddressRequest,
+    AgentId,
+    Coordinator,
+    CrawlSpec,
+    CrawlTotals,
     Heartbeat,
-    Held,
-    Name,
-    Offer,
-    Pulse,
+    HeartbeatReply,
+    LeaseId,
+    LinkOffer,
     SiteBounds,
-    Told,
 )
-from fieldmouse.cluster.redis.coordinator import RedisBoard
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.cluster.rows import pack_urls, unpack_urls
-from fieldmouse.cluster.sharded.coordinator import SpreadBoard
-from fieldmouse.cluster.sharded.servers import check_whole
-from fieldmouse.cluster.sharded.sharding import place_of_address, place_of_host, shared_out
-from fieldmouse.errors import BoardLost, BoardUnreachable, Fenced, UsageError
-from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
+from fieldmouse.cluster.sharded.servers import check_not_sharded
+from fieldmouse.cluster.sharded.sharding import shard_of_address, shard_of_host, split_batch
+from fieldmouse.errors import AgentFenced, CoordinatorDataLost, CoordinatorUnreachable, UsageError
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.url import Host
 
 LEASE = 100.0
-CHARTER = Charter(7, "[crawl]", ("http://a.test/",))
-ADA = Name("ada", 1)
+CHARTER = CrawlSpec(7, "[crawl]", ("http://a.test/",))
+ADA = AgentId("ada", 1)
 FREE = SiteBounds()
 HERE, THERE = Host("http://a.test"), Host("http://be.test")  # on the first server of two, on the second
 
@@ -49,34 +49,36 @@ def tell(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(story())  # type: ignore[arg-type]
 
 
-class MoodyBoard(MemoryBoard):
+class MoodyBoard(MemoryCoordinator):
     """A coordinator in memory that can be made unreachable, and runs a callback before it is read."""
 
     silent = False
     heard = 0
 
-    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+    async def heartbeat(self, name: AgentId, *words: Any, **more: Any) -> HeartbeatReply:
         if self.silent:
-            raise BoardUnreachable("it does not answer", "wait")
+            raise CoordinatorUnreachable("it does not answer", "wait")
         self.heard += 1
-        return await super().beat(name, *words, **more)
+        return await super().heartbeat(name, *words, **more)
 
     before_books: Callable[[], Awaitable[None]] | None = None
 
-    async def books(self) -> BoardBooks:
+    async def totals(self) -> CrawlTotals:
         if self.before_books is not None:
             happens, self.before_books = self.before_books, None
             await happens()
-        return await super().books()
+        return await super().totals()
 
 
-async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, MoodyBoard]:
+async def two(names: Sequence[str] = "xy") -> tuple[ShardedCoordinator, MoodyBoard, MoodyBoard]:
     """Ada has joined and holds a host on each: each has one URL, with the keys 1 and 2."""
     first, second = (MoodyBoard(MemoryWorld().server) for _ in range(2))
-    board = SpreadBoard(dict(zip(names, (first, second), strict=True)))
-    await board.found(CHARTER)
+    board = ShardedCoordinator(dict(zip(names, (first, second), strict=True)))
+    await board.create_crawl(CHARTER)
     await board.join(ADA, LEASE)
-    await board.offer([Offer(HERE, "", [(1, b"1")]), Offer(THERE, "", [(2, b"2")])], FREE, seeds=True)
+    await board.offer_links(
+        [LinkOffer(HERE, "", [(1, b"1")]), LinkOffer(THERE, "", [(2, b"2")])], FREE, seeds=True
+    )
     return board, first, second
 
 
@@ -85,23 +87,23 @@ def test_a_site_lies_on_one_server_and_all_servers_fill_evenly() -> None:
     places = Counter()
     for site in sites:
         (place,) = {
-            place_of_host(Host(f"{start}{site}"), 3) for start in ("http://", "https://www.", "http://a.b.")
+            shard_of_host(Host(f"{start}{site}"), 3) for start in ("http://", "https://www.", "http://a.b.")
         }
         places[place] += 1
     # Three fair thirds of 3000 differ from 1000 by five standard deviations (129) once in a million times.
     assert all(870 < count < 1130 for count in places.values())
-    assert {place_of_address(f"10.0.0.{n}", 3) for n in range(99)} == {0, 1, 2}
+    assert {shard_of_address(f"10.0.0.{n}", 3) for n in range(99)} == {0, 1, 2}
 
 
 def test_each_host_is_on_one_server_only() -> None:
     async def story() -> None:
         board, first, second = await two()
-        assert (await first.books()).hosts == (await second.books()).hosts == 1
-        grants = await board.lease(ADA, 5, 5)
+        assert (await first.totals()).hosts == (await second.totals()).hosts == 1
+        grants = await board.lease_hosts(ADA, 5, 5)
         assert {grant.host for grant in grants} == {HERE, THERE}
-        held = {grant.host: Held(grant.host, grant.epoch) for grant in grants}
-        assert await board.book(ADA, done(held[THERE], [2])) == [()]
-        assert [(await each.books()).settled for each in (first, second)] == [0, 1]
+        held = {grant.host: LeaseId(grant.host, grant.epoch) for grant in grants}
+        assert await board.ack(ADA, done(held[THERE], [2])) == [()]
+        assert [(await each.totals()).settled for each in (first, second)] == [0, 1]
 
     tell(story)
 
@@ -109,16 +111,16 @@ def test_each_host_is_on_one_server_only() -> None:
 def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
     async def story() -> None:
         board, first, second = await two()
-        await board.beat(ADA, Heartbeat(b"", LEASE))
+        await board.heartbeat(ADA, Heartbeat(b"", LEASE))
         second.silent = True
-        with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, Heartbeat(b"", LEASE))
+        with pytest.raises(CoordinatorUnreachable):
+            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
         heard = first.heard
-        with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, Heartbeat(b"", LEASE))
+        with pytest.raises(CoordinatorUnreachable):
+            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
         assert first.heard == heard, "whoever waits for one server must die for the other"
         second.silent = False
-        pulse = await board.beat(ADA, Heartbeat(b"", LEASE))
+        pulse = await board.heartbeat(ADA, Heartbeat(b"", LEASE))
         assert first.heard == heard + 1
         assert [note.alive for note in pulse.agents] == [True]
 
@@ -130,19 +132,19 @@ def test_a_crawl_is_done_only_if_no_url_waited_at_one_moment() -> None:
 
     async def story() -> None:
         board, _, second = await two()
-        held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
-        await board.book(ADA, done(held[HERE], [1]))
+        held = {grant.host: LeaseId(grant.host, grant.epoch) for grant in await board.lease_hosts(ADA, 5, 5)}
+        await board.ack(ADA, done(held[HERE], [1]))
 
         async def visit() -> None:
-            await board.offer([Offer(HERE, "", [(3, b"3")])], FREE)
-            await board.book(ADA, done(held[THERE], [2]))
+            await board.offer_links([LinkOffer(HERE, "", [(3, b"3")])], FREE)
+            await board.ack(ADA, done(held[THERE], [2]))
 
         second.before_books = visit  # the first has been read by then
-        assert (await board.books()).waiting == 1
-        await board.more(ADA, [held[HERE]], 5)
-        await board.book(ADA, done(held[HERE], [3]))
-        books = await board.books()
-        assert (books.begun, books.waiting, books.seen, books.kinds) == (True, 0, 3, {"page": 3})
+        assert (await board.totals()).waiting == 1
+        await board.lease_more_urls(ADA, [held[HERE]], 5)
+        await board.ack(ADA, done(held[HERE], [3]))
+        books = await board.totals()
+        assert (books.started, books.waiting, books.seen, books.kinds) == (True, 0, 3, {"page": 3})
 
     tell(story)
 
@@ -151,12 +153,12 @@ def test_a_crawl_has_begun_when_all_servers_have_their_seeds() -> None:
     async def story() -> None:
         worlds = [MemoryWorld(), MemoryWorld()]
         board = SpreadWorld(*worlds).board()
-        await board.found(CHARTER)
+        await board.create_crawl(CHARTER)
         part = worlds[0].board()
-        await part.offer([Offer(HERE, "", [(1, b"")])], FREE, seeds=True)
-        assert not (await board.books()).begun
-        await board.offer([Offer(HERE, "", [(1, b"")])], FREE, seeds=True)
-        assert (await board.books()).begun
+        await part.offer_links([LinkOffer(HERE, "", [(1, b"")])], FREE, seeds=True)
+        assert not (await board.totals()).started
+        await board.offer_links([LinkOffer(HERE, "", [(1, b"")])], FREE, seeds=True)
+        assert (await board.totals()).started
 
     tell(story)
 
@@ -164,15 +166,15 @@ def test_a_crawl_has_begun_when_all_servers_have_their_seeds() -> None:
 def test_outcomes_count_only_on_servers_where_the_agent_is_not_fenced() -> None:
     async def story() -> None:
         board, first, second = await two()
-        held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
-        told = Told([*done(held[HERE], [1]).bookings, *done(held[THERE], [2]).bookings])
+        held = {grant.host: LeaseId(grant.host, grant.epoch) for grant in await board.lease_hosts(ADA, 5, 5)}
+        told = AckBatch([*done(held[HERE], [1]).acks, *done(held[THERE], [2]).acks])
         await second.leave(ADA)
-        assert await board.book(ADA, told) == [(), [2]]
-        with pytest.raises(Fenced):
-            await board.beat(ADA, Heartbeat(b"", LEASE))
+        assert await board.ack(ADA, told) == [(), [2]]
+        with pytest.raises(AgentFenced):
+            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
         await first.leave(ADA)
-        with pytest.raises(Fenced):
-            await board.book(ADA, told)
+        with pytest.raises(AgentFenced):
+            await board.ack(ADA, told)
 
     tell(story)
 
@@ -180,18 +182,18 @@ def test_outcomes_count_only_on_servers_where_the_agent_is_not_fenced() -> None:
 def test_an_address_on_an_unreachable_server_is_refused_and_others_are_granted() -> None:
     async def story() -> None:
         board, _, second = await two()
-        held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
+        held = {grant.host: LeaseId(grant.host, grant.epoch) for grant in await board.lease_hosts(ADA, 5, 5)}
         here, there = "10.0.0.1", "10.0.0.4"
-        assert (place_of_address(here, 2), place_of_address(there, 2)) == (0, 1)
+        assert (shard_of_address(here, 2), shard_of_address(there, 2)) == (0, 1)
 
-        async def silent(name: Name, asks: Sequence[AddressAsk]) -> list[object]:
-            raise BoardUnreachable("it does not answer", "wait")
+        async def silent(name: AgentId, asks: Sequence[AddressRequest]) -> list[object]:
+            raise CoordinatorUnreachable("it does not answer", "wait")
 
-        second.ask_addresses = silent  # type: ignore[method-assign, assignment]
-        asks = [AddressAsk(there, held[HERE], 1.0), AddressAsk(here, held[THERE], 1.0)]
-        assert [answer.granted for answer in await board.ask_addresses(ADA, asks)] == [False, True]
-        with pytest.raises(BoardUnreachable):
-            await board.ask_addresses(ADA, asks[:1])
+        second.lease_addresses = silent  # type: ignore[method-assign, assignment]
+        asks = [AddressRequest(there, held[HERE], 1.0), AddressRequest(here, held[THERE], 1.0)]
+        assert [answer.granted for answer in await board.lease_addresses(ADA, asks)] == [False, True]
+        with pytest.raises(CoordinatorUnreachable):
+            await board.lease_addresses(ADA, asks[:1])
 
     tell(story)
 
@@ -199,18 +201,18 @@ def test_an_address_on_an_unreachable_server_is_refused_and_others_are_granted()
 # -- servers of a crawl
 
 
-def boards(*worlds: MemoryWorld) -> dict[str, Board]:
+def boards(*worlds: MemoryWorld) -> dict[str, Coordinator]:
     return {f"redis://{'abc'[n]}": world.board() for n, world in enumerate(worlds)}
 
 
 def test_servers_of_a_crawl_are_identified_by_their_data() -> None:
     async def story() -> None:
         worlds = [MemoryWorld(), MemoryWorld()]
-        await SpreadBoard(boards(*worlds)).found(CHARTER)
-        moved = SpreadBoard({"x": worlds[1].board(), "y": worlds[0].board()})
-        assert await moved.charter() == CHARTER
-        await moved.offer([Offer(HERE, "", [(1, b"")])], FREE)
-        assert (await worlds[0].board().books()).seen == 1
+        await ShardedCoordinator(boards(*worlds)).create_crawl(CHARTER)
+        moved = ShardedCoordinator({"x": worlds[1].board(), "y": worlds[0].board()})
+        assert await moved.crawl_spec() == CHARTER
+        await moved.offer_links([LinkOffer(HERE, "", [(1, b"")])], FREE)
+        assert (await worlds[0].board().totals()).seen == 1
 
     tell(story)
 
@@ -218,26 +220,26 @@ def test_servers_of_a_crawl_are_identified_by_their_data() -> None:
 def test_a_different_list_of_servers_is_refused_with_an_explanation() -> None:
     async def story() -> None:
         a, b, c = MemoryWorld(), MemoryWorld(), MemoryWorld()
-        board = SpreadBoard(boards(a, b))
-        await board.found(CHARTER)
+        board = ShardedCoordinator(boards(a, b))
+        await board.create_crawl(CHARTER)
         with pytest.raises(UsageError, match=r"lies on 2 servers \(redis://a, redis://b\), and 3 are named"):
-            await SpreadBoard(boards(a, b, c)).charter()
+            await ShardedCoordinator(boards(a, b, c)).crawl_spec()
         with pytest.raises(UsageError, match=r"lies on 2 servers .*, and 1 is named"):
-            check_whole(await a.board().charter() or CHARTER, "fieldmouse")
+            check_not_sharded(await a.board().crawl_spec() or CHARTER, "fieldmouse")
         with pytest.raises(UsageError, match="are one server"):
-            await SpreadBoard(boards(a, a)).charter()
-        with pytest.raises(BoardLost, match="redis://c has no data"):
-            await SpreadBoard({"redis://a": a.board(), "redis://c": c.board()}).found(CHARTER)
-        await board.offer([], FREE, seeds=True)
-        with pytest.raises(BoardLost, match="redis://b has no data"):
-            await SpreadBoard(boards(a, c)).charter()
-        await c.board().found(Charter(8, "", ()))
+            await ShardedCoordinator(boards(a, a)).crawl_spec()
+        with pytest.raises(CoordinatorDataLost, match="redis://c has no data"):
+            await ShardedCoordinator({"redis://a": a.board(), "redis://c": c.board()}).create_crawl(CHARTER)
+        await board.offer_links([], FREE, seeds=True)
+        with pytest.raises(CoordinatorDataLost, match="redis://b has no data"):
+            await ShardedCoordinator(boards(a, c)).crawl_spec()
+        await c.board().create_crawl(CrawlSpec(8, "", ()))
         with pytest.raises(UsageError, match="different crawls"):
-            await SpreadBoard(boards(a, c)).charter()
+            await ShardedCoordinator(boards(a, c)).crawl_spec()
         alone = MemoryWorld()
-        await alone.board().found(CHARTER)
+        await alone.board().create_crawl(CHARTER)
         with pytest.raises(UsageError, match="lies on redis://a alone, and 2 are named"):
-            await SpreadBoard(boards(alone, MemoryWorld())).charter()
+            await ShardedCoordinator(boards(alone, MemoryWorld())).crawl_spec()
 
     tell(story)
 
@@ -246,11 +248,11 @@ def test_another_agent_completes_a_crawl_whose_creator_died() -> None:
     async def story() -> None:
         a, b = MemoryWorld(), MemoryWorld()
         names = ("redis://a", "redis://b")
-        await a.board().found(Charter(5, "first", (), servers=names, place=0))
-        board = SpreadBoard(boards(a, b))
-        assert await board.charter() is None
-        assert (await board.found(CHARTER)).key_seed == 5
-        assert (await b.board().charter() or CHARTER).place == 1
+        await a.board().create_crawl(CrawlSpec(5, "first", (), servers=names, place=0))
+        board = ShardedCoordinator(boards(a, b))
+        assert await board.crawl_spec() is None
+        assert (await board.create_crawl(CHARTER)).key_seed == 5
+        assert (await b.board().crawl_spec() or CHARTER).place == 1
 
     tell(story)
 
@@ -263,20 +265,20 @@ told = st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 5)), min_si
 @given(told, st.integers(1, 4))
 def test_the_shards_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
     bookings = [
-        BookedKeys(
-            Held(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys
+        AckedKeys(
+            LeaseId(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys
         )
         for n, (letter, keys) in enumerate(leases)
     ]
     keys = [key for booked in bookings for key in booked.keys]
-    whole = Told(bookings, pack_urls([f"url {key}" for key in keys]))
-    parts = shared_out(whole, servers)
+    whole = AckBatch(bookings, pack_urls([f"url {key}" for key in keys]))
+    parts = split_batch(whole, servers)
     numbers = sorted(number for its, _ in parts.values() for number in its)
     assert numbers == list(range(len(bookings)))
     for place, (its, part) in parts.items():
-        assert part.bookings == [bookings[number] for number in its]
-        assert {place_of_host(booked.held.host, servers) for booked in part.bookings} == {place}
-        assert unpack_urls(part.urls) == [f"url {key}" for booked in part.bookings for key in booked.keys]
+        assert part.acks == [bookings[number] for number in its]
+        assert {shard_of_host(booked.held.host, servers) for booked in part.acks} == {place}
+        assert unpack_urls(part.urls) == [f"url {key}" for booked in part.acks for key in booked.keys]
 
 
 # -- one server under two names
@@ -286,7 +288,11 @@ def test_one_server_under_two_names_is_refused_before_a_crawl_is_created() -> No
     async def story() -> None:
         world = MemoryWorld()
         twice = SpreadWorld(world, world)
-        for act in (twice.board().found(CHARTER), twice.board().charter(), twice.builder().hide(CHARTER)):
+        for act in (
+            twice.board().create_crawl(CHARTER),
+            twice.board().crawl_spec(),
+            twice.builder().begin_hidden(CHARTER),
+        ):
             with pytest.raises(UsageError, match="`server 0` and `server 1` are one server"):
                 await act
         assert not world.server.crawls
@@ -301,9 +307,9 @@ def test_a_real_server_is_identified_by_its_run_id(server: ServerProcess, tmp_pa
         other = tmp_path / "other"
         other.symlink_to(server.socket)
         for name in (f"unix://{other}", f"{server.url}?db=0"):
-            board = open_board([server.url, name], "fieldmouse")
+            board = open_coordinator([server.url, name], "fieldmouse")
             with pytest.raises(UsageError, match="are one server"):
-                await board.found(CHARTER)
+                await board.create_crawl(CHARTER)
             await board.close()
             assert not server.client().keys()
 
@@ -313,13 +319,15 @@ def test_a_real_server_is_identified_by_its_run_id(server: ServerProcess, tmp_pa
 def test_two_databases_of_one_server_are_two_coordinators(server: ServerProcess) -> None:
     async def story() -> None:
         RedisWorld(server)
-        board = open_board([f"{server.url}?db=1", f"{server.url}?db=2"], "fieldmouse")
-        assert (await board.found(CHARTER)).key_seed == CHARTER.key_seed
-        await board.offer([Offer(HERE, "", [(1, b"1")]), Offer(THERE, "", [(2, b"2")])], FREE, seeds=True)
+        board = open_coordinator([f"{server.url}?db=1", f"{server.url}?db=2"], "fieldmouse")
+        assert (await board.create_crawl(CHARTER)).key_seed == CHARTER.key_seed
+        await board.offer_links(
+            [LinkOffer(HERE, "", [(1, b"1")]), LinkOffer(THERE, "", [(2, b"2")])], FREE, seeds=True
+        )
         await board.close()
         for database in (1, 2):
-            part = RedisBoard(f"{server.url}?db={database}")
-            assert (await part.books()).hosts == 1
+            part = RedisCoordinator(f"{server.url}?db={database}")
+            assert (await part.totals()).hosts == 1
             await part.close()
 
     tell(story)

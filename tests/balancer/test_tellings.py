@@ -9,80 +9,90 @@ from typing import Any
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.cluster.client.outbox import (
-    KEPT,
-    DoneUrl,
-    FoundLinks,
-    Teller,
-    Tellings,
-    TellingsState,
-    found_links,
+    KEEP_SENT_SECONDS,
+    AckedUrl,
+    LinksMessage,
+    Outbox,
+    OutboxSender,
+    OutboxState,
+    stored_messages,
 )
-from fieldmouse.cluster.client.page_quota import PageAllowance
-from fieldmouse.cluster.coordinator import Charter, Heard, Heartbeat, Name, Offer, PageAsk, SiteBounds
+from fieldmouse.cluster.client.page_quota import ClusterPageQuota
+from fieldmouse.cluster.coordinator import (
+    AgentId,
+    CrawlSpec,
+    Heartbeat,
+    HeartbeatMark,
+    LinkOffer,
+    PageReservation,
+    SiteBounds,
+)
 from fieldmouse.storage.checkpoint import Checkpoint
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Host
 
 
-def found(name: str) -> FoundLinks:
-    return FoundLinks(Host(f"http://{name}"), ((1, b"row"),))
+def found(name: str) -> LinksMessage:
+    return LinksMessage(Host(f"http://{name}"), ((1, b"row"),))
 
 
 def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tmp_path: Path) -> None:
     """The server restarts while an answer arrives: it is unknown which of the two runs sent it."""
-    tellings = Tellings(tmp_path / "board", None, lambda: 0.0)
+    tellings = Outbox(tmp_path / "board", None, lambda: 0.0)
     tellings.begin()
     old, fresh = found("old.example"), found("fresh.example")
-    tellings.found(old)
-    assert tellings.next(1) == [old]
-    tellings.told(1)
-    tellings.found(fresh)
-    assert tellings.next(1) == [fresh]
-    tellings.tell_again()
-    tellings.told(1)
-    assert tellings.next(10) == [old, fresh]
-    tellings.told(2)
+    tellings.add_links(old)
+    assert tellings.next_batch(1) == [old]
+    tellings.mark_sent(1)
+    tellings.add_links(fresh)
+    assert tellings.next_batch(1) == [fresh]
+    tellings.resend_all()
+    tellings.mark_sent(1)
+    assert tellings.next_batch(10) == [old, fresh]
+    tellings.mark_sent(2)
     assert not len(tellings)
 
 
 def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Path) -> None:
     """Otherwise an old copy of the coordinator's data could not be detected."""
     clock = ManualClock(1_000.0)
-    tellings = Tellings(tmp_path / "board", None, clock.now)
+    tellings = Outbox(tmp_path / "board", None, clock.now)
     tellings.begin()
 
-    def checkpoint() -> TellingsState:
+    def checkpoint() -> OutboxState:
         state = tellings.seal().state
         tellings.committed()
         return state
 
     def kept() -> int:
         return len(
-            [*found_links(tmp_path / "board", Checkpoint(0.0, {}).replaced("board", checkpoint(), {}))]
+            [*stored_messages(tmp_path / "board", Checkpoint(0.0, {}).with_part("board", checkpoint(), {}))]
         )
 
-    tellings.found(found("a.example"))
-    assert tellings.next(9)
-    tellings.heard(clock.now(), Heard("ada", 1, 1))  # before it was sent
+    tellings.add_links(found("a.example"))
+    assert tellings.next_batch(9)
+    tellings.note_heartbeat(clock.now(), HeartbeatMark("ada", 1, 1))  # before it was sent
     clock.advance(1.0)
-    tellings.told(1)
+    tellings.mark_sent(1)
     clock.advance(100.0)
     checkpoint()
-    tellings.heard(clock.now(), Heard("ada", 1, 2))
+    tellings.note_heartbeat(clock.now(), HeartbeatMark("ada", 1, 2))
     assert (kept(), checkpoint().since.number) == (1, 1), "told before a sign that was heard just now"
-    clock.advance(KEPT + 1)
+    clock.advance(KEEP_SENT_SECONDS + 1)
     assert kept() == 1
-    tellings.heard(clock.now(), Heard("ada", 1, 3))
-    assert (kept(), checkpoint().since) == (0, Heard("ada", 1, 2))
-    last = Checkpoint(0.0, {}).replaced("board", checkpoint(), {})
+    tellings.note_heartbeat(clock.now(), HeartbeatMark("ada", 1, 3))
+    assert (kept(), checkpoint().since) == (0, HeartbeatMark("ada", 1, 2))
+    last = Checkpoint(0.0, {}).with_part("board", checkpoint(), {})
     tellings.close()
-    assert Tellings(tmp_path / "board", last, clock.now).since == Heard("ada", 1, 2)
+    assert Outbox(tmp_path / "board", last, clock.now).safe_heartbeat == HeartbeatMark("ada", 1, 2)
 
 
-def a_teller(board: MemoryBoard, tellings: Tellings, **given: Callable[..., None]) -> Teller:
+def a_teller(board: MemoryCoordinator, tellings: Outbox, **given: Callable[..., None]) -> OutboxSender:
     ignored: dict[str, Any] = dict.fromkeys(("on_dropped", "on_unbooked", "on_booked", "on_again"), _ignore)
     options = {**ignored, **given}
-    return Teller(board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options)
+    return OutboxSender(
+        board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options
+    )
 
 
 def _ignore(*values: object) -> None:
@@ -93,56 +103,56 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
     """Sent messages are sent again, and must not be taken off twice."""
     clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
     server = MemoryServer(clock)
-    board, ada, bob = MemoryBoard(server), Name("ada", 1), Name("bob", 1)
-    tellings = Tellings(tmp_path / "board", None, clock.now)
+    board, ada, bob = MemoryCoordinator(server), AgentId("ada", 1), AgentId("bob", 1)
+    tellings = Outbox(tmp_path / "board", None, clock.now)
     tellings.begin()
-    tellings.call(ada.agent, ada.incarnation)
-    allowance = PageAllowance(
+    tellings.set_agent(ada.agent, ada.incarnation)
+    allowance = ClusterPageQuota(
         limit, tellings=tellings, clock=clock, hosts=lambda: 4, on_hunger=lambda: None, every=5.0
     )
-    allowance.follow(lambda: air)
-    teller = a_teller(board, tellings, on_booked=allowance.told)
+    allowance.set_in_flight_counter(lambda: air)
+    teller = a_teller(board, tellings, on_booked=allowance.subtract_acked)
 
     async def bring() -> None:
-        await teller.tell_all(ada)
+        await teller.send_all(ada)
         clock.advance(2.0)
         await allowance.renew(board, ada)
 
     async def life() -> None:
         nonlocal air
-        await board.found(CHARTER)
+        await board.create_crawl(CHARTER)
         for name in (ada, bob):
             await board.join(name, 60.0)
-        await board.offer([Offer(A, "test", [(key, b"row") for key in range(60)])], SiteBounds())
-        (grant,) = await board.lease(ada, 1, 60)
+        await board.offer_links([LinkOffer(A, "test", [(key, b"row") for key in range(60)])], SiteBounds())
+        (grant,) = await board.lease_hosts(ada, 1, 60)
         for _ in range(20):
             await bring()
-        while allowance.admits() and air < 20:
+        while allowance.has_room() and air < 20:
             air += 1
         assert air > 12
         air -= 12
-        tellings.done({(A, grant.epoch): [DoneUrl(key, f"{A}/{key}", "page") for key in range(12)]})
+        tellings.add_outcomes({(A, grant.epoch): [AckedUrl(key, f"{A}/{key}", "page") for key in range(12)]})
         tellings.seal()
         tellings.committed()
         await bring()
         server.restart()
-        allowance.say_again(tellings.tell_again())  # as the session does
+        allowance.renew_now(tellings.resend_all())  # as the session does
         await bring()
         for _ in range(9):
             for name in (ada, bob):
-                await board.beat(name, Heartbeat(b"", 60.0))
+                await board.heartbeat(name, Heartbeat(b"", 60.0))
             clock.advance(10.0)
         others = 0
         for _ in range(100):
-            others = await board.reserve_pages(bob, PageAsk(limit, others, limit))
-        booked = (await board.count_pages()).booked
+            others = await board.reserve_pages(bob, PageReservation(limit, others, limit))
+        booked = (await board.count_pages()).acked
         assert booked == 12
         assert booked + air + others <= limit
 
     asyncio.run(life())
 
 
-CHARTER = Charter(key_seed=7, settings="", seeds=())
+CHARTER = CrawlSpec(key_seed=7, settings="", seeds=())
 A = Host("http://a.test")
 
 
@@ -150,39 +160,39 @@ def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_f
     tmp_path: Path,
 ) -> None:
     """One of two outcomes is sent in time; then the agent is fenced, joins again, and sends both."""
-    clock, late = ManualClock(1_700_000_000.0), list[DoneUrl]()
-    board = MemoryBoard(MemoryServer(clock))
-    first, second = Name("ada", 1), Name("ada", 2)
-    urls = [DoneUrl(1, "http://a.test/in-time", "page"), DoneUrl(2, "http://a.test/late", "page")]
+    clock, late = ManualClock(1_700_000_000.0), list[AckedUrl]()
+    board = MemoryCoordinator(MemoryServer(clock))
+    first, second = AgentId("ada", 1), AgentId("ada", 2)
+    urls = [AckedUrl(1, "http://a.test/in-time", "page"), AckedUrl(2, "http://a.test/late", "page")]
 
-    def opened(last: Checkpoint | None) -> tuple[Tellings, Teller]:
-        tellings = Tellings(tmp_path / "board", last, clock.now)
+    def opened(last: Checkpoint | None) -> tuple[Outbox, OutboxSender]:
+        tellings = Outbox(tmp_path / "board", last, clock.now)
         tellings.begin()
-        tellings.call(first.agent, first.incarnation)
+        tellings.set_agent(first.agent, first.incarnation)
         return tellings, a_teller(board, tellings, on_unbooked=late.extend)
 
     async def life() -> None:
-        await board.found(CHARTER)
+        await board.create_crawl(CHARTER)
         await board.join(first, 10.0)
-        await board.offer([Offer(A, "test", [(url.key, b"row") for url in urls])], SiteBounds())
-        (grant,) = await board.lease(first, 1, 10)
+        await board.offer_links([LinkOffer(A, "test", [(url.key, b"row") for url in urls])], SiteBounds())
+        (grant,) = await board.lease_hosts(first, 1, 10)
         tellings, teller = opened(None)
         for number, url in enumerate(urls):
-            tellings.done({(A, grant.epoch): [url]})
+            tellings.add_outcomes({(A, grant.epoch): [url]})
             sealed = tellings.seal()
             tellings.committed()
             if number == 0:
-                await teller.tell_all(first)
+                await teller.send_all(first)
         await board.join(second, 10.0)  # fences the first
 
-        await teller.tell_all(second)
+        await teller.send_all(second)
         assert [url.url for url in late] == ["http://a.test/late"]
 
         # The same after a kill: both are sent again, and the coordinator knows which it received.
         late.clear()
-        again, teller = opened(Checkpoint(0.0, {}).replaced("board", sealed.state, {}))
+        again, teller = opened(Checkpoint(0.0, {}).with_part("board", sealed.state, {}))
         assert len(again) == 2
-        await teller.tell_all(second)
+        await teller.send_all(second)
         assert [url.url for url in late] == ["http://a.test/late"]
         assert len(again) == 0
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.testing.meadow.paths import Nook, nook_path, path_of
+from fieldmouse.testing.meadow.paths import SpecialPath, path_of, special_path
 from fieldmouse.testing.meadow.server import Arrival
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -65,7 +65,7 @@ def test_a_page_counts_once_and_only_pages_count():
     with ground.fresh_meadow(hosts=3, pages=60, server_error=0.0, busy=0.0) as field:
         site = field.plan.sites[0]
         pages = [path_of(site, page) for page in range(10)]
-        for path in [*pages, *pages, "/robots.txt", nook_path(Nook.GONE, 20), "/nothing"]:
+        for path in [*pages, *pages, "/robots.txt", special_path(SpecialPath.GONE, 20), "/nothing"]:
             _ask(site.origin + path)
         seen = field.verdict()
     assert (seen.pages, seen.hosts, seen.requests) == (10, 1, 23)

@@ -8,31 +8,43 @@ import msgspec
 import pytest
 
 from fieldmouse.api import cluster
-from fieldmouse.api.cluster import AgentStanding, ClusterStanding
+from fieldmouse.api.cluster import AgentSummary, ClusterStatus
 from fieldmouse.cli import console, main, progress
 from fieldmouse.cli.cluster import cluster as status
-from fieldmouse.cluster.client.identity import NAMELESS
+from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.doctor.check.examine import examine
-from fieldmouse.errors import BoardUnreachable
-from fieldmouse.reader.explain import ELSEWHERE, Explanation, Explanations
-from fieldmouse.reader.polling_plan import NothingPolled
+from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.errors import CoordinatorUnreachable
+from fieldmouse.reader.explain import NO_OUTCOME_HERE, CombinedExplanation, Explanation
+from fieldmouse.reader.polling_plan import NoPolls
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.reason import StoppedBy
-from fieldmouse.types.stats import Reading, Summary, WholeCrawl
+from fieldmouse.types.stats import ClusterSummary, LiveStats, Summary
 from fieldmouse.url import Url
 
 DONE = Summary(
-    pages=184, hosts=11, seconds=29.0, pages_per_second=6.3, seen=2066, waiting=0, failed=1, refused=0,
-    moved=0, lost=0, bytes=16_000_000, peak_rss_mb=200.0, exit=0, giving_hosts=0,
-    whole=WholeCrawl(agents=2, pages=712, seen=2829, booked=713, waiting=0, again=0),
-)  # fmt: skip
+    pages=184,
+    hosts=11,
+    seconds=29.0,
+    pages_per_second=6.3,
+    seen=2066,
+    waiting=0,
+    failed=1,
+    refused=0,
+    moved=0,
+    lost=0,
+    bytes=16_000_000,
+    peak_rss_mb=200.0,
+    exit=0,
+    giving_hosts=0,
+    whole=ClusterSummary(agents=2, pages=712, seen=2829, booked=713, waiting=0, again=0),
+)
 STOPPED = msgspec.structs.replace(DONE, exit=130, stopped_by=StoppedBy.SIGNAL, waiting=1881)
 
 
 def last_words(summary: Summary, said: pytest.CaptureFixture[str]) -> str:
-    console.mute(False)  # whoever asked for JSON before us
-    progress.tell(summary, Settings(), "my west")
+    console.mute_messages(False)  # whoever asked for JSON before us
+    progress.print_summary(summary, Settings(), "my west")
     return said.readouterr().err
 
 
@@ -77,7 +89,9 @@ def test_drained_agent_does_not_report_a_stop_by_the_user(
     assert "by you" not in told
 
 
-@pytest.mark.parametrize(("by", "word"), [(StoppedBy.PAGES, "--pages N"), (StoppedBy.TIME, "--time T")])
+@pytest.mark.parametrize(
+    ("by", "word"), [(StoppedBy.PAGE_LIMIT, "--pages N"), (StoppedBy.TIME_LIMIT, "--time T")]
+)
 def test_agent_stopped_by_a_limit_gets_a_hint_with_a_higher_limit(
     by: StoppedBy, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,27 +101,46 @@ def test_agent_stopped_by_a_limit_gets_a_hint_with_a_higher_limit(
 
 
 def test_agent_progress_counts_held_hosts() -> None:
-    reading = Reading(
-        at=1.0, pages=5, hosts=76, ready=1, front=3, buffered=0, robots=2, waiting=900, failed=0, seen=905,
+    reading = LiveStats(
+        at=1.0,
+        pages=5,
+        hosts=76,
+        ready=1,
+        front=3,
+        buffered=0,
+        robots=2,
+        waiting=900,
+        failed=0,
+        seen=905,
         bytes=0,
-    )  # fmt: skip
-    line = progress.Progress(network=True)
+    )
+    line = progress.ProgressLine(network=True)
     line.show(reading)
     assert "  3 hosts held (1 ready)" in line.line(reading)
     assert "  waiting 900 for all" in line.line(reading)
-    alone = progress.Progress()
+    alone = progress.ProgressLine()
     alone.show(reading)
     assert "  76 hosts (1 ready)" in alone.line(reading)
     assert "  waiting 900  failed" in alone.line(reading)
 
 
 def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
-    reading = Reading(
-        at=1.0, pages=5, hosts=2, ready=1, front=2, buffered=0, robots=0, waiting=0, failed=0, seen=5,
-        bytes=0, polls=10,
-    )  # fmt: skip
+    reading = LiveStats(
+        at=1.0,
+        pages=5,
+        hosts=2,
+        ready=1,
+        front=2,
+        buffered=0,
+        robots=0,
+        waiting=0,
+        failed=0,
+        seen=5,
+        bytes=0,
+        polls=10,
+    )
     later = msgspec.structs.replace(reading, at=3.0, polls=14)
-    free, bound = progress.Progress(polls=True), progress.Progress(polls=True, budget=7.2)
+    free, bound = progress.ProgressLine(polls=True), progress.ProgressLine(polls=True, budget=7.2)
     for line in (free, bound):
         line.show(reading)
     assert free.line(reading).startswith("0 polls  0/s  changed 0")
@@ -117,21 +150,21 @@ def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
     assert bound.line(later).startswith("4 polls  2/s of 500/h  0% useful")
 
 
-@pytest.mark.parametrize(("agent", "verb"), [(NAMELESS, "agent"), (b"", "resume")])
+@pytest.mark.parametrize(("agent", "verb"), [(UNJOINED_IDENTITY, "agent"), (b"", "resume")])
 def test_hints_name_the_command_that_continues_the_directory(agent: bytes, verb: str, tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "east", shards=1, settings=b"", agent=agent)
-    (advice,) = [each.advice for each in examine(home) if each.what == "journal"]
+    (advice,) = [each.advice for each in check_crawl(home) if each.what == "journal"]
     assert f"`fieldmouse {verb} {home.path}" in advice
     assert ("--coordinator URL" in advice) is bool(agent)
     # `fieldmouse refresh` is refused there.
-    assert ("refresh.on=true" in home.way_to_poll()) is bool(agent)
-    assert home.way_to_poll("500/h") in NothingPolled(home).hint
+    assert ("refresh.on=true" in home.poll_command()) is bool(agent)
+    assert home.poll_command("500/h") in NoPolls(home).hint
 
 
 def test_agents_that_know_nothing_of_a_url_are_named_in_one_line() -> None:
     knows = Explanation(Url("http://a.test/"), "done", ["fetched once"])
-    silent = Explanation(Url("http://a.test/"), "unknown", [ELSEWHERE])
-    told = Explanations(knows.url, "done", "b", [], {"a": silent, "b": knows, "c": silent})
+    silent = Explanation(Url("http://a.test/"), "unknown", [NO_OUTCOME_HERE])
+    told = CombinedExplanation(knows.url, "done", "b", [], {"a": silent, "b": knows, "c": silent})
     assert told.lines == [
         "http://a.test/",
         "  in `b`:",
@@ -141,11 +174,11 @@ def test_agents_that_know_nothing_of_a_url_are_named_in_one_line() -> None:
 
 
 def test_status_tells_agents_that_left_from_those_that_are_here() -> None:
-    here = AgentStanding("ox-1", "alive", 2, 40, 3, 0.0, 0.1, 1.4, "ox", "/crawl/a")
+    here = AgentSummary("ox-1", "alive", 2, 40, 3, 0.0, 0.1, 1.4, "ox", "/crawl/a")
     left = msgspec.structs.replace(here, agent="owl-2", state="left", hosts=0, seen_ago=419.7)
-    unheard = AgentStanding("elk-3", "left", 0, 0, 0, 0.0, 0.0, 0.0, "", "")
-    told = ClusterStanding("news", 9, 5, 4, 2, 5, 419.7, False, [here, left, unheard])
-    head, _, *rows = status.lines(told)
+    unheard = AgentSummary("elk-3", "left", 0, 0, 0, 0.0, 0.0, 0.0, "", "")
+    told = ClusterStatus("news", 9, 5, 4, 2, 5, 419.7, False, [here, left, unheard])
+    head, _, *rows = status.status_lines(told)
     assert head.endswith("; 1 agent, started 7 min ago")
     assert [row.split()[:2] for row in rows] == [["ox-1", "alive"], ["owl-2", "left"], ["elk-3", "left"]]
     assert "1 s ago" in rows[0]
@@ -156,26 +189,26 @@ def test_status_tells_agents_that_left_from_those_that_are_here() -> None:
 def test_top_waits_for_a_server_that_went_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    going = ClusterStanding("news", 9, 5, 4, 2, 5, 60.0, False, [])
-    answers = [going, BoardUnreachable("the board is away"), msgspec.structs.replace(going, done=True)]
+    going = ClusterStatus("news", 9, 5, 4, 2, 5, 60.0, False, [])
+    answers = [going, CoordinatorUnreachable("the board is away"), msgspec.structs.replace(going, done=True)]
 
-    def standing(*_: object) -> ClusterStanding:
+    def standing(*_: object) -> ClusterStatus:
         answer = answers.pop(0)
-        if isinstance(answer, BoardUnreachable):
+        if isinstance(answer, CoordinatorUnreachable):
             raise answer
         return answer
 
     monkeypatch.setattr(cluster, "standing", standing)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    assert main.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
+    assert main.run_command(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
     assert "the board is away; waiting for it" in capsys.readouterr().err
-    answers[:] = [BoardUnreachable("the board is away")]
-    assert main.run(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 1
+    answers[:] = [CoordinatorUnreachable("the board is away")]
+    assert main.run_command(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 1
 
 
 def test_the_status_says_how_many_values_were_set_aside() -> None:
-    told = ClusterStanding("atlas", 9, 9, 0, 2, 8, 60.0, True, [], quarantined=1)
-    assert status.lines(told)[-1].endswith(
+    told = ClusterStatus("atlas", 9, 9, 0, 2, 8, 60.0, True, [], quarantined=1)
+    assert status.status_lines(told)[-1].endswith(
         "1 value on the server could not be read and was set aside (see docs/network.md#damaged-values)"
     )
-    assert "set aside" not in status.lines(msgspec.structs.replace(told, quarantined=0))[0]
+    assert "set aside" not in status.status_lines(msgspec.structs.replace(told, quarantined=0))[0]

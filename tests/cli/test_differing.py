@@ -8,12 +8,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.record_reader import Library
-from fieldmouse.cli.watch.changes import LONGEST, lines_of
+from fieldmouse.archive.record_reader import RecordReader
+from fieldmouse.cli.watch.changes import MAX_BLOCK_CHARS, difference_lines
 from fieldmouse.diff.compare import hunks
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.versions import VersionDifference
-from fieldmouse.sanitize import visible
+from fieldmouse.sanitize import sanitize
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -26,36 +26,36 @@ versions = st.lists(texts, max_size=6)
 
 
 def difference(old: list[str], new: list[str]) -> VersionDifference:
-    page = StoredPage(OutcomeRow(URL, OutcomeKind.PAGE, 1.0), Library(Path("nowhere"), []))
+    page = StoredPage(OutcomeRow(URL, OutcomeKind.PAGE, 1.0), RecordReader(Path("nowhere"), []))
     return VersionDifference(URL, page, page, (1, 2), 0.5, list(hunks(old, new)))
 
 
 @given(versions, versions)
 def test_what_a_page_says_acts_on_no_terminal(old: list[str], new: list[str]) -> None:
     told = difference(old, new)
-    for line in lines_of(told, coloured=False):
-        assert line == visible(line)
-    plain = [OURS.sub("", line) for line in lines_of(told, coloured=True)]
-    assert plain == list(lines_of(told, coloured=False)), "colours are all that is added"
+    for line in difference_lines(told, coloured=False):
+        assert line == sanitize(line)
+    plain = [OURS.sub("", line) for line in difference_lines(told, coloured=True)]
+    assert plain == list(difference_lines(told, coloured=False)), "colours are all that is added"
 
 
 @given(versions, versions)
 def test_every_block_that_went_or_came_is_shown(old: list[str], new: list[str]) -> None:
     told = difference(old, new)
-    shown = "\n".join(lines_of(told, coloured=False))
+    shown = "\n".join(difference_lines(told, coloured=False))
     assert ("no difference in the text" in shown) == (old == new)
     for hunk in told.hunks or ():
         if len(hunk.old) != len(hunk.new):
-            assert all(f"- {visible(block)}" in shown for block in hunk.old)
-            assert all(f"+ {visible(block)}" in shown for block in hunk.new)
+            assert all(f"- {sanitize(block)}" in shown for block in hunk.old)
+            assert all(f"+ {sanitize(block)}" in shown for block in hunk.new)
 
 
 def test_of_a_long_block_the_words_around_a_change_are_shown() -> None:
     words = [f"word{number}" for number in range(300)]
     changed = [*words[:150], "other", *words[151:]]
-    *_, line = lines_of(difference([" ".join(words)], [" ".join(changed)]), coloured=False)
+    *_, line = difference_lines(difference([" ".join(words)], [" ".join(changed)]), coloured=False)
     assert line.startswith("~ … word144 ")
     assert "word149 [-word150-] {+other+} word151" in line
     assert len(line) < 200
-    *_, line = lines_of(difference([], ["x" * 10_000]), coloured=False)
-    assert len(line) == LONGEST + 2
+    *_, line = difference_lines(difference([], ["x" * 10_000]), coloured=False)
+    assert len(line) == MAX_BLOCK_CHARS + 2

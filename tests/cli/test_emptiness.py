@@ -65,8 +65,11 @@ def crawled(home: Path, seed: str, *words: str, code: int = 1) -> dict[str, Any]
     options = ["--delay", "0s", "--set", "politeness.patience=0", "--set", "politeness.backoff=10ms"]
     done = subprocess.run(
         [sys.executable, "-m", "fieldmouse", "crawl", str(home), "--seed", seed, *options, *words, "--json"],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     told: dict[str, Any] = json.loads(done.stdout)
     assert told["exit"] == code

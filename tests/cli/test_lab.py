@@ -19,7 +19,7 @@ import pytest
 import tinypaper
 from fieldmouse.cli import output_file
 from fieldmouse.cli.lazy import LazyGroup
-from fieldmouse.cli.main import fieldmouse, run
+from fieldmouse.cli.main import fieldmouse, run_command
 from fieldmouse.errors import FieldmouseError
 
 Said = pytest.CaptureFixture[str]
@@ -43,27 +43,31 @@ def told(said: Said) -> Any:
 
 
 def test_a_list_has_every_experiment_under_its_group(capsys: Said) -> None:
-    assert run(["lab", "list"]) == 0
+    assert run_command(["lab", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == ["tiny", "lost", "trouble"]
     assert re.fullmatch(r"  tiny-table +Mice in a field", lines[1])
 
 
 def test_a_list_for_programs(capsys: Said) -> None:
-    assert run(["lab", "list", "--json"]) == 0
+    assert run_command(["lab", "list", "--json"]) == 0
     assert told(capsys) == [
         {"id": one.id, "group": one.group, "title": one.title} for one in tinypaper.EXPERIMENTS
     ]
 
 
 def test_one_experiment_as_the_contract_promises(capsys: Said) -> None:
-    assert run(["lab", "run", "tiny-table", "--json"]) == 0
+    assert run_command(["lab", "run", "tiny-table", "--json"]) == 0
     found = told(capsys)
     assert (found["id"], found["title"]) == ("tiny-table", "Mice in a field")
     assert found["rows"][1] == {
-        "label": "mice, delta 6", "printed": 67.5, "ours": 76.51, "spread": None,
-        "verdict": "misprint", "note": "the digits were <swapped>",
-    }  # fmt: skip
+        "label": "mice, delta 6",
+        "printed": 67.5,
+        "ours": 76.51,
+        "spread": None,
+        "verdict": "misprint",
+        "note": "the digits were <swapped>",
+    }
     assert [row["verdict"] for row in found["rows"]] == ["same", "misprint", "outlier", "new"]
     assert found["remarks"] == ["Mice were counted at dawn."]
     assert found["figures"] == ["tiny-figure"]
@@ -71,7 +75,7 @@ def test_one_experiment_as_the_contract_promises(capsys: Said) -> None:
 
 
 def test_a_group_has_all_rows_in_one_list_and_each_experiment_too(capsys: Said) -> None:
-    assert run(["lab", "run", "tiny", "--json"]) == 0
+    assert run_command(["lab", "run", "tiny", "--json"]) == 0
     found = told(capsys)
     assert found["id"] == "tiny"
     assert [one["id"] for one in found["experiments"]] == ["tiny-table", "tiny-grid"]
@@ -80,13 +84,13 @@ def test_a_group_has_all_rows_in_one_list_and_each_experiment_too(capsys: Said) 
 
 
 def test_numbers_without_a_value_are_null_and_a_difference_is_exit_code_1(capsys: Said) -> None:
-    assert run(["lab", "run", "tiny-lost", "--json"]) == 1
+    assert run_command(["lab", "run", "tiny-lost", "--json"]) == 1
     (row,) = told(capsys)["rows"]
     assert (row["ours"], row["spread"]) == (None, None)
 
 
 def test_people_get_aligned_tables_notes_and_a_closing_count(capsys: Said) -> None:
-    assert run(["lab", "run", "tiny"]) == 0
+    assert run_command(["lab", "run", "tiny"]) == 0
     heard = capsys.readouterr()
     lines = heard.out.splitlines()
     table = lines[2:7]
@@ -105,14 +109,14 @@ def test_people_get_aligned_tables_notes_and_a_closing_count(capsys: Said) -> No
 
 
 def test_a_difference_is_told_in_a_sentence(capsys: Said) -> None:
-    assert run(["lab", "run", "lost"]) == 1
+    assert run_command(["lab", "run", "lost"]) == 1
     assert "1 number differs for an unknown reason" in capsys.readouterr().err
 
 
 def test_trouble_in_an_experiment_is_told_like_any_other(capsys: Said) -> None:
-    assert run(["lab", "run", "tiny-refused"]) == 1
+    assert run_command(["lab", "run", "tiny-refused"]) == 1
     assert capsys.readouterr().err == "error: the mice are asleep\nhint: come back at dusk\n"
-    assert run(["lab", "run", "tiny-unequipped", "--json"]) == 1
+    assert run_command(["lab", "run", "tiny-unequipped", "--json"]) == 1
     assert told(capsys)["hint"] == "`pip install 'fieldmouse[lab]'`"
 
 
@@ -124,9 +128,13 @@ def test_trouble_in_an_experiment_is_told_like_any_other(capsys: Said) -> None:
             "no command `reprot` in `fieldmouse lab`",
             "did you mean `fieldmouse lab report`?",
         ),
-        (["lab", "run"], "Missing argument 'NAME...'", "see `fieldmouse lab run --help`"),
-        (["lab", "run", "tiny-tabel"], "no experiment or group `tiny-tabel`", "did you mean `tiny-table`?"),
-        (["lab", "run", "tiny", "--jobs", "0"], "--jobs", "see `fieldmouse lab run --help`"),
+        (["lab", "run_command"], "Missing argument 'NAME...'", "see `fieldmouse lab run --help`"),
+        (
+            ["lab", "run_command", "tiny-tabel"],
+            "no experiment or group `tiny-tabel`",
+            "did you mean `tiny-table`?",
+        ),
+        (["lab", "run_command", "tiny", "--jobs", "0"], "--jobs", "see `fieldmouse lab run --help`"),
         (["lab", "report", "--from", "no.json"], "`no.json`", "check the name"),
         (["lab", "report", "tiny", "--from", "no.json"], "both `tiny` and `--from no.json`", "by name, or"),
     ],
@@ -135,7 +143,7 @@ def test_a_wrong_word_is_named_before_anything_runs(
     words: list[str], message: str, advice: str, capsys: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(words) == 2
+    assert run_command(words) == 2
     error, hint = capsys.readouterr().err.splitlines()
     assert message in error
     assert advice in hint
@@ -143,7 +151,7 @@ def test_a_wrong_word_is_named_before_anything_runs(
 
 
 def test_figures_are_drawn_where_asked(tmp_path: Path, capsys: Said) -> None:
-    assert run(["lab", "run", "tiny", "--plots", str(tmp_path / "new" / "figures")]) == 0
+    assert run_command(["lab", "run", "tiny", "--plots", str(tmp_path / "new" / "figures")]) == 0
     assert sorted(path.name for path in (tmp_path / "new" / "figures").iterdir()) == [
         "tiny-figure.png",
         "tiny-figure.svg",
@@ -153,10 +161,10 @@ def test_figures_are_drawn_where_asked(tmp_path: Path, capsys: Said) -> None:
 
 def test_report_from_kept_findings_equals_report_from_run(tmp_path: Path, capsys: Said) -> None:
     kept, fresh, again = tmp_path / "kept.json", tmp_path / "fresh.html", tmp_path / "again.html"
-    assert run(["lab", "run", "tiny", "--keep", str(kept)]) == 0
-    assert run(["lab", "report", "tiny", "--to", str(fresh)]) == 0
+    assert run_command(["lab", "run", "tiny", "--keep", str(kept)]) == 0
+    assert run_command(["lab", "report", "tiny", "--to", str(fresh)]) == 0
     assert f"wrote 2 experiments to `{fresh}`" in capsys.readouterr().err
-    assert run(["lab", "report", "--from", str(kept), "--to", str(again), "--json"]) == 0
+    assert run_command(["lab", "report", "--from", str(kept), "--to", str(again), "--json"]) == 0
     assert told(capsys) == {
         "to": str(again),
         "experiments": ["tiny-table", "tiny-grid"],
@@ -171,7 +179,7 @@ def test_report_from_kept_findings_equals_report_from_run(tmp_path: Path, capsys
 
 
 def test_a_report_of_a_difference_is_written_and_fails(tmp_path: Path, capsys: Said) -> None:
-    assert run(["lab", "report", "lost", "--to", str(tmp_path / "r.html")]) == 1
+    assert run_command(["lab", "report", "lost", "--to", str(tmp_path / "r.html")]) == 1
     assert "1 number differs" in capsys.readouterr().err
     assert (tmp_path / "r.html").exists()
 
@@ -183,7 +191,7 @@ def test_a_place_that_cannot_be_written_is_named_before_minutes_of_work(tmp_path
         ["run", "tiny-broken", "--plots", str(tmp_path / "file" / "plots")],
         ["report", "tiny-broken", "--to", str(tmp_path / "file" / "report.html")],
     ):
-        assert run(["lab", *words]) == 1
+        assert run_command(["lab", *words]) == 1
         assert f"cannot write in `{tmp_path / 'file'}`" in capsys.readouterr().err
 
 
@@ -194,7 +202,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_as_it_was(tmp_path: Path) -> N
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
         with pytest.raises(FieldmouseError, match="cannot write"):
-            output_file.write(report, b"x" * 5000)
+            output_file.write_output(report, b"x" * 5000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert report.read_bytes() == b"the old report"
@@ -208,9 +216,13 @@ def test_ctrl_c_at_a_terminal_ends_everything_and_leaves_nothing_torn(tmp_path: 
     words = ["lab", "run", "tiny-table", "tiny-endless", "--jobs", "2", "--keep", str(tmp_path / "kept.json")]
     typed = subprocess.Popen(
         [*shell, sys.executable, PAPER, *words],
-        stdin=screen, stdout=subprocess.PIPE, stderr=screen, start_new_session=True,
-        preexec_fn=lambda: controlling(screen), env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
-    )  # fmt: skip
+        stdin=screen,
+        stdout=subprocess.PIPE,
+        stderr=screen,
+        start_new_session=True,
+        preexec_fn=lambda: controlling(screen),
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )
     os.close(screen)
     assert typed.stdout is not None
     table = b""

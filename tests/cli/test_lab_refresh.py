@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 
 Said = pytest.CaptureFixture[str]
 
 
 def asked(said: Said, words: str) -> dict[str, float]:
-    assert run(["lab", "refresh", *words.split(), "--json"]) == 0
+    assert run_command(["lab", "refresh", *words.split(), "--json"]) == 0
     return dict(json.loads(said.readouterr().out))
 
 
@@ -38,5 +38,5 @@ def test_the_same_seed_plays_the_same_game_and_spacing_matters(capsys: Said) -> 
 
 @pytest.mark.parametrize("words", ["--budget many", "--budget -3", "--slots 0", "--states 1", "--seed -1"])
 def test_what_cannot_be_played_is_told(words: str, capsys: Said) -> None:
-    assert run(["lab", "refresh", *words.split()]) == 2
+    assert run_command(["lab", "refresh", *words.split()]) == 2
     assert capsys.readouterr().err.startswith("error: ")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 from fieldmouse_lab.urn import exact
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play
 from fieldmouse_lab.urn.sources import power
-from fieldmouse_lab.urn.strategies import names, strategy
+from fieldmouse_lab.urn.strategies import strategy, strategy_names
 
 Said = pytest.CaptureFixture[str]
 
@@ -21,7 +21,7 @@ SMALL = ("--hosts", "500", "--capacity", "40", "--steps", "2000")
 
 
 def told(said: Said, *words: str, expect: int = 0) -> Any:
-    assert run(["lab", *words, "--json"]) == expect
+    assert run_command(["lab", *words, "--json"]) == expect
     heard = said.readouterr()
     assert not heard.err
     return json.loads(heard.out)
@@ -29,9 +29,26 @@ def told(said: Said, *words: str, expect: int = 0) -> Any:
 
 def test_the_printed_numbers_are_those_of_the_game(capsys: Said) -> None:
     found = told(
-        capsys, "urn", "--source", "power", "--gamma", "1.1", *SMALL, "--strategy", "alg12", "--delta", "2",
-        "--trigger", "reaches", "--stop-search", "900", "--queues", "per-host", "--seed", "3",
-    )  # fmt: skip
+        capsys,
+        "urn",
+        "--source",
+        "power",
+        "--gamma",
+        "1.1",
+        *SMALL,
+        "--strategy",
+        "alg12",
+        "--delta",
+        "2",
+        "--trigger",
+        "reaches",
+        "--stop-search",
+        "900",
+        "--queues",
+        "per-host",
+        "--seed",
+        "3",
+    )
     chosen = strategy("alg12", delta=2, trigger="reaches", stop_search=900, queues="per-host")
     outcome = play(Game(power(500, 1.1), 40, 2000, chosen), 3)
     assert found["distinct_mean"] == outcome.distinct_mean
@@ -43,14 +60,14 @@ def test_the_printed_numbers_are_those_of_the_game(capsys: Said) -> None:
         ("appends_per_step", outcome.appends),
         ("reads_per_step", outcome.reads),
     ):
-        assert found[count] == pytest.approx((totals[-1] - totals[outcome.at(0)]) / 2000)
-    brought_along = outcome.backlog[outcome.at(0)]
+        assert found[count] == pytest.approx((totals[-1] - totals[outcome.index_of(0)]) / 2000)
+    brought_along = outcome.backlog[outcome.index_of(0)]
     kept = 2000 * (found["appends_per_step"] - found["reads_per_step"])
     assert found["backlog"] == pytest.approx(brought_along + kept)
     assert found["seconds"] >= 0
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", strategy_names())
 def test_every_strategy_can_be_named(capsys: Said, name: str) -> None:
     """Also with an option it has no use for, and whether or not it can go on for ever."""
     found = told(capsys, "urn", *SMALL, "--strategy", name, "--delta", "3", "--gamma", "0.5")
@@ -92,26 +109,29 @@ def test_printed_formulas_match_the_library(capsys: Said) -> None:
         capsys, "exact", "--source", "power", "--gamma", "0.9", "--hosts", "3000", "--capacity", "70"
     )
     p = power(3000, 0.9).p
-    means = exact.stationary(p, 70)
-    assert found["initial_mean"] == exact.initial_mean(p, 70)
+    means = exact.stationary_means(p, 70)
+    assert found["initial_mean"] == exact.initial_colours(p, 70)
     assert (found["stationary_mean_time"], found["stationary_mean_step"]) == (means.per_time, means.per_step)
     assert told(capsys, "exact", "--hosts", "10", "--capacity", "50")["fewest_draws_per_step"] is None
 
 
 def test_text_output_has_a_table_and_the_lower_bound(capsys: Said) -> None:
-    assert run(["lab", "urn", *SMALL, "--strategy", "index"]) == 0
+    assert run_command(["lab", "urn", *SMALL, "--strategy", "index"]) == 0
     heard = capsys.readouterr()
     assert "different hosts online" in heard.out
     assert "of 40" in heard.out
     assert "in the long run 40 different hosts need" in heard.out
     assert "2,000 steps in" in heard.err
-    assert run(["lab", "exact", *SMALL[:4]]) == 0
+    assert run_command(["lab", "exact", *SMALL[:4]]) == 0
     assert "over steps" in capsys.readouterr().out
 
 
 def test_a_game_that_ends_early_says_why(capsys: Said) -> None:
     assert (
-        run(["lab", "urn", "--hosts", "30", "--capacity", "20", "--steps", "5000", "--strategy", "alg4"]) == 0
+        run_command(
+            ["lab", "urn", "--hosts", "30", "--capacity", "20", "--steps", "5000", "--strategy", "alg4"]
+        )
+        == 0
     )
     assert "the game ended early: no draw could go online" in capsys.readouterr().err
 

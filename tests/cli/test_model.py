@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -22,7 +22,7 @@ Said = pytest.CaptureFixture[str]
 
 
 def told(words: list[str], capsys: Said) -> dict[str, Any]:
-    assert run([*words, "--json"]) == 0
+    assert run_command([*words, "--json"]) == 0
     said = capsys.readouterr()
     assert not said.err
     found: dict[str, Any] = json.loads(said.out)
@@ -136,15 +136,15 @@ def test_the_least_of_a_measure_keeps_within_bounds(capsys: Said) -> None:
 
 
 def test_people_are_told_what_the_numbers_mean(capsys: Said) -> None:
-    assert run(["model", "solve", THRESHOLDS, "--levels"]) == 0
+    assert run_command(["model", "solve", THRESHOLDS, "--levels"]) == 0
     said = capsys.readouterr()
     assert "3 robots up to level 2, then 1" in said.err
     assert re.search(r"^P_star +0\.06\d+ +of the time the indexer starves$", said.out, re.MULTILINE)
     assert re.search(r"^level 3 +0\.3286 +#+$", said.out, re.MULTILINE)
-    assert run(["model", "optimise", THRESHOLDS, "--modes", "3,1"]) == 0
+    assert run_command(["model", "optimise", THRESHOLDS, "--modes", "3,1"]) == 0
     said = capsys.readouterr()
     assert re.search(r"^63\.54\d+ +3 robots up to level 2, then 1$", said.out, re.MULTILINE)
-    assert run(["model", "solve", THRESHOLDS, "--method", "simulate", "--events", "3000"]) == 0
+    assert run_command(["model", "solve", THRESHOLDS, "--method", "simulate", "--events", "3000"]) == 0
     assert "± " in capsys.readouterr().out
 
 
@@ -168,7 +168,7 @@ LONG = {"gamma": [1, 0], "Gamma": [[-1, 1], [0, -1]]}
 def test_a_model_that_cannot_be_solved_is_told_why(
     value: object, code: int, message: str, advice: str, capsys: Said, write: Any
 ) -> None:
-    assert run(["model", "solve", write(value), "--json"]) == code
+    assert run_command(["model", "solve", write(value), "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert message in found["error"]
     assert advice in found["hint"]
@@ -195,7 +195,7 @@ def test_a_model_that_cannot_be_solved_is_told_why(
 def test_words_that_cannot_be_meant_are_told(
     words: list[str], message: str, advice: str, capsys: Said
 ) -> None:
-    assert run(["model", *words]) == 2
+    assert run_command(["model", *words]) == 2
     said = capsys.readouterr()
     assert not said.out
     error, hint = said.err.splitlines()
@@ -204,24 +204,24 @@ def test_words_that_cannot_be_meant_are_told(
 
 
 def test_a_cost_of_nothing_cannot_be_optimised(capsys: Said, write: Any) -> None:
-    assert run(["model", "optimise", write(example(cost=None))]) == 2
+    assert run_command(["model", "optimise", write(example(cost=None))]) == 2
     assert "no `cost`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("[" * 100_000, "is no JSON")])
 def test_a_file_that_holds_no_model_is_told(text: str, message: str, capsys: Said, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(text)
-    assert run(["model", "solve", str(tmp_path / "model.json")]) == 2
+    assert run_command(["model", "solve", str(tmp_path / "model.json")]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_more_rules_than_can_be_tried_even_in_pairs_are_refused(capsys: Said, write: Any) -> None:
-    assert run(["model", "optimise", write(example(K=1_000_000))]) == 2
+    assert run_command(["model", "optimise", write(example(K=1_000_000))]) == 2
     assert "too many to try them all" in capsys.readouterr().err
 
 
 def test_the_best_rule_within_bounds_is_told_as_data(capsys: Said) -> None:
-    assert run(["model", "optimise", THRESHOLDS, "--least", "P_star", "--at-most", "P_loss=0.2"]) == 0
+    assert run_command(["model", "optimise", THRESHOLDS, "--least", "P_star", "--at-most", "P_loss=0.2"]) == 0
     assert "3 robots up to level 2, then 1" in capsys.readouterr().out
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.control.page_trace import ROW, Fate, TraceFile
+from fieldmouse.control.page_trace import ROW, PageFate, TraceFile
 from fieldmouse.storage.directory import CrawlDir
 
 Said = pytest.CaptureFixture[str]
@@ -30,16 +30,16 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     robots = np.repeat([4, 8], [1000, 2000])
     begun = np.zeros(3002, ROW)
     rows, free = begun[1:], 0.0
-    begun[0]["at"], begun[0]["robots"], begun[0]["fate"] = 1e9 - 1, 4, Fate.BEGAN
+    begun[0]["at"], begun[0]["robots"], begun[0]["fate"] = 1e9 - 1, 4, PageFate.BEGAN
     for place, (at, mode) in enumerate(zip(arrived, robots, strict=True)):
         row = rows[place + (place >= 1000)]
         start = max(at, free)
         free = start + rng.gamma(2.0, 0.075)
         row["at"], row["stay"], row["wait"] = 1e9 + at, free - at, start - at
         row["robots"] = row["allowed"] = mode
-        row["fate"] = Fate.SERVED
+        row["fate"] = PageFate.SERVED
     rows[1000]["at"], rows[1000]["robots"], rows[1000]["allowed"] = 1e9 + 515.0, 8, 8
-    rows[1000]["fate"] = Fate.SWITCHED
+    rows[1000]["fate"] = PageFate.SWITCHED
     file = TraceFile(home / "pages.trace", 1 << 24)
     file.append(begun.tobytes())
     file.close()
@@ -49,7 +49,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_crawl_is_fitted_solved_and_optimised(crawl: Path, tmp_path: Path, capsys: Said) -> None:
     model, plot = tmp_path / "model.json", tmp_path / "fit.svg"
     words = ["--to", str(model), "--plot", str(plot), "--draws", "4", "--capacity", "20", "--json"]
-    assert run(["model", "fit", str(crawl), *words]) == 0
+    assert run_command(["model", "fit", str(crawl), *words]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told["model"] == json.loads(model.read_text())
     assert told["model"]["K"] == 20
@@ -60,13 +60,15 @@ def test_a_crawl_is_fitted_solved_and_optimised(crawl: Path, tmp_path: Path, cap
     assert parts["service"]["fit"]["mean"] == pytest.approx(0.15, rel=0.1)
     assert parts["service"]["fit"]["scv"] == pytest.approx(0.5, abs=0.1)
     assert plot.read_bytes().startswith(b"<?xml")
-    assert run(["model", "optimise", str(model), "--json"]) == 0
+    assert run_command(["model", "optimise", str(model), "--json"]) == 0
     best = json.loads(capsys.readouterr().out)
     assert set(best["robots"]) <= {4, 8}
 
 
 def test_people_get_a_table_and_what_to_know_before_trusting_it(crawl: Path, capsys: Said) -> None:
-    assert run(["model", "fit", str(crawl), "--modes", "4,16", "--capacity", "30", "--draws", "0"]) == 0
+    assert (
+        run_command(["model", "fit", str(crawl), "--modes", "4,16", "--capacity", "30", "--draws", "0"]) == 0
+    )
     said = capsys.readouterr()
     assert "arrivals with 4 robots" in said.out
     assert "service" in said.out
@@ -75,7 +77,7 @@ def test_people_get_a_table_and_what_to_know_before_trusting_it(crawl: Path, cap
 
 
 def test_the_model_alone_can_go_down_a_pipe(crawl: Path, capsys: Said) -> None:
-    assert run(["model", "fit", str(crawl), "--to", "-", "--draws", "0", "--service", "moments"]) == 0
+    assert run_command(["model", "fit", str(crawl), "--to", "-", "--draws", "0", "--service", "moments"]) == 0
     assert json.loads(capsys.readouterr().out)["K"] == Settings().buffer.pages
 
 
@@ -91,11 +93,11 @@ def test_the_model_alone_can_go_down_a_pipe(crawl: Path, capsys: Said) -> None:
 def test_what_cannot_be_done_is_said_in_a_sentence(
     crawl: Path, capsys: Said, words: list[str], says: str, code: int
 ) -> None:
-    assert run(["model", "fit", str(crawl), *words]) == code
+    assert run_command(["model", "fit", str(crawl), *words]) == code
     assert says in capsys.readouterr().err
 
 
 def test_a_crawl_without_a_trace_is_told_how_to_get_one(tmp_path: Path, capsys: Said) -> None:
     CrawlDir.create(tmp_path / "atlas", shards=1, settings=settings_file.render(Settings()).encode())
-    assert run(["model", "fit", str(tmp_path / "atlas")]) == 1
+    assert run_command(["model", "fit", str(tmp_path / "atlas")]) == 1
     assert "control.trace" in capsys.readouterr().err

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.policy.packing.plan import PackingPlan
-from fieldmouse.policy.polling.policies import Uniform
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.policy.polling.policies import UniformPolicy
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -36,11 +36,11 @@ def row(site: str, number: int) -> OutcomeRow:
 def atlas(tmp_path: Path) -> Path:
     """150 pages of four sites, each of which gets two polls an hour."""
     path = tmp_path / "atlas"
-    chronicle = Chronicle(path, Uniform(), "uniform")
+    chronicle = Chronicle(path, UniformPolicy(), "uniform")
     (path / "fieldmouse.toml").write_text(
         settings_file.render(Settings().override({"politeness.delay": "0s"}))
     )
-    chronicle.ledger.note_budget(BUDGET / 3600)
+    chronicle.ledger.set_budget(BUDGET / 3600)
     chronicle.settle([row(site, number) for site, pages in SITES.items() for number in range(pages)])
     chronicle.checkpoint()
     chronicle.close()
@@ -51,9 +51,9 @@ def test_sites_of_several_agents_are_packed_as_one(atlas: Path, tmp_path: Path, 
     alone = packed(atlas, capsys, "--capacity", "160")
     agents = []
     for part in range(2):  # pages of every host are in both
-        chronicle = Chronicle(tmp_path / f"agent{part}", Uniform(), "uniform")
+        chronicle = Chronicle(tmp_path / f"agent{part}", UniformPolicy(), "uniform")
         (chronicle.path / "fieldmouse.toml").write_bytes((atlas / "fieldmouse.toml").read_bytes())
-        chronicle.ledger.note_budget(BUDGET / 3600 / 2)
+        chronicle.ledger.set_budget(BUDGET / 3600 / 2)
         pages = [row(site, number) for site, pages in SITES.items() for number in range(pages)]
         chronicle.settle([one for place, one in enumerate(pages) if place // 2 % 2 == part])
         chronicle.checkpoint()
@@ -76,7 +76,7 @@ def shares(told: dict[str, object]) -> dict[str, tuple[int, float]]:
 
 
 def packed(atlas: Path, said: Said, *words: str) -> dict[str, object]:
-    assert run(["pack", str(atlas), *words, "--json"]) == 0
+    assert run_command(["pack", str(atlas), *words, "--json"]) == 0
     told: dict[str, object] = json.loads(said.readouterr().out)
     return told
 
@@ -107,7 +107,7 @@ def test_the_plan_is_kept_and_the_next_one_begins_with_it(atlas: Path, capsys: S
 def test_a_plan_made_anew_looks_at_none_before_it(atlas: Path, capsys: Said) -> None:
     packed(atlas, capsys, "--capacity", "100")
     (atlas / "pack.json").write_text("{}")
-    assert run(["pack", str(atlas), "--capacity", "160"]) == 1
+    assert run_command(["pack", str(atlas), "--capacity", "160"]) == 1
     said = capsys.readouterr().err
     assert "pack.json` is no plan" in said
     assert "--anew" in said
@@ -116,28 +116,28 @@ def test_a_plan_made_anew_looks_at_none_before_it(atlas: Path, capsys: Said) -> 
 
 
 def test_people_are_told_how_many_nodes_and_which_sites(atlas: Path, capsys: Said) -> None:
-    assert run(["pack", str(atlas), "--capacity", "110"]) == 0
+    assert run_command(["pack", str(atlas), "--capacity", "110"]) == 0
     said = capsys.readouterr()
     assert "4 sites with 300 polls an hour need 4 nodes of 110 (the minimum)" in said.err
     assert "a.example needs 120, more than one node has: its 2 hosts are packed separately" in said.err
     head, *lines = said.out.splitlines()
     assert head.split() == ["node", "polls/h", "full", "sites"]
     assert any("http://www0.a.example" in line for line in lines)
-    assert run(["pack", str(atlas), "--capacity", "55"]) == 0
+    assert run_command(["pack", str(atlas), "--capacity", "55"]) == 0
     said = capsys.readouterr()
     assert "a.example needs 120, more than one node has: 2 of its 2 hosts are cut into 4 parts" in said.err
     assert "(2 of 2)" in said.out
 
 
 def test_the_room_plans_and_keeps_nothing(atlas: Path) -> None:
-    plan = ReadingRoom(atlas).packing(160)
+    plan = CrawlReader(atlas).packing(160)
     assert len(plan.nodes) == 2
     assert not (atlas / "pack.json").exists()
 
 
 def test_a_crawl_that_was_never_polled_is_told_how_to(tmp_path: Path, capsys: Said) -> None:
     CrawlDir.create(tmp_path / "atlas", shards=1, settings=b"")
-    assert run(["pack", str(tmp_path / "atlas"), "--capacity", "400"]) == 1
+    assert run_command(["pack", str(tmp_path / "atlas"), "--capacity", "400"]) == 1
     said = capsys.readouterr().err
     assert "was ever polled" in said
     assert "fieldmouse refresh" in said
@@ -146,4 +146,4 @@ def test_a_crawl_that_was_never_polled_is_told_how_to(tmp_path: Path, capsys: Sa
 
 @pytest.mark.parametrize("capacity", ["0", "-3", "many"])
 def test_a_capacity_is_a_number_above_nothing(atlas: Path, capsys: Said, capacity: str) -> None:
-    assert run(["pack", str(atlas), "--capacity", capacity]) == 2
+    assert run_command(["pack", str(atlas), "--capacity", capacity]) == 2

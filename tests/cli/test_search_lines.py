@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.cli.read.search import WIDTH, snippet_lines
-from fieldmouse.sanitize import visible
+from fieldmouse.cli.read.search import SNIPPET_WIDTH, snippet_lines
+from fieldmouse.sanitize import sanitize
 
 OURS = re.compile("\x1b\\[[01]m")
 
@@ -22,10 +22,10 @@ def test_bold_type_is_all_that_a_terminal_gets_more(given: list[tuple[str, bool]
     spaced = [(f" {text}" if place else text, found) for place, (text, found) in enumerate(given)]
     plain, bold = (list(snippet_lines(spaced, bold=bold)) for bold in (False, True))
     assert [OURS.sub("", line) for line in bold] == plain
-    assert all(line == visible(line) and len(line) <= WIDTH for line in plain)
-    assert "".join(plain).replace(" ", "") == visible("".join(text for text, _ in spaced)).replace(" ", "")
+    assert all(line == sanitize(line) and len(line) <= SNIPPET_WIDTH for line in plain)
+    assert "".join(plain).replace(" ", "") == sanitize("".join(text for text, _ in spaced)).replace(" ", "")
     marked = "".join(re.findall("\x1b\\[1m(.*?)\x1b\\[0m", "".join(bold)))
-    assert marked.replace(" ", "") == visible("".join(text for text, found in spaced if found)).replace(
+    assert marked.replace(" ", "") == sanitize("".join(text for text, found in spaced if found)).replace(
         " ", ""
     )
 

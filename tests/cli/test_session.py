@@ -20,16 +20,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from fieldmouse.api.planning import plan_to_resume
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 from fieldmouse.config.settings_file import load
 from meadowland import RunningMeadow, running_meadow
 
 Said = pytest.CaptureFixture[str]
 MANNERS = ["--allow-private", "--delay", "0s", "--set", "index.shards=1"]
 PROMISED = {
-    "pages", "hosts", "seconds", "pages_per_second", "seen", "waiting", "failed", "refused", "lost", "bytes",
-    "peak_rss_mb", "exit",
-}  # fmt: skip
+    "pages",
+    "hosts",
+    "seconds",
+    "pages_per_second",
+    "seen",
+    "waiting",
+    "failed",
+    "refused",
+    "lost",
+    "bytes",
+    "peak_rss_mb",
+    "exit",
+}
 
 
 def fieldmouse(*words: str, code: int = 0) -> Any:
@@ -97,7 +107,7 @@ def test_exported_pages_are_exactly_the_allowed_ones(meadow: RunningMeadow, atla
 def test_every_format_says_the_same(atlas: Path, tmp_path: Path) -> None:
     rows = exported(atlas)
     for name in ("pages.csv", "pages.parquet"):
-        assert run(["export", str(atlas), "--to", str(tmp_path / name)]) == 0
+        assert run_command(["export", str(atlas), "--to", str(tmp_path / name)]) == 0
     with (tmp_path / "pages.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()} for row in rows]
     assert pq.read_table(tmp_path / "pages.parquet").to_pylist() == rows
@@ -106,7 +116,7 @@ def test_every_format_says_the_same(atlas: Path, tmp_path: Path) -> None:
 
 def test_every_format_has_the_same_words_for_what_became_of_each_url(atlas: Path, tmp_path: Path) -> None:
     for name in ("all.jsonl", "all.csv", "all.parquet"):
-        assert run(["export", str(atlas), "--to", str(tmp_path / name), "--all"]) == 0
+        assert run_command(["export", str(atlas), "--to", str(tmp_path / name), "--all"]) == 0
     rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert {row["kind"] for row in rows} >= {"page", "failed"}
     assert any(row["reason"] for row in rows)
@@ -159,7 +169,7 @@ def test_each_fate_is_explained_in_words(meadow: RunningMeadow, atlas: Path, cap
         "out of scope": "https://example.org/",
     }
     for words, url in examples.items():
-        assert run(["explain", str(atlas), url]) == 0
+        assert run_command(["explain", str(atlas), url]) == 0
         assert words in capsys.readouterr().out, url
     story = fieldmouse("explain", str(atlas), examples["fetched"])
     assert story["place"] == "done"
@@ -210,9 +220,9 @@ def test_limit_exits_with_3_and_resume_finishes(meadow: RunningMeadow, tmp_path:
     assert (first["pages"], first["exit"], first["stopped_by"]) == (40, 3, "pages")
     assert first["waiting"] > 0
     assert len(exported(crawl)) == 40
-    assert plan_to_resume(crawl, {}, {}).lifted == ("pages",)
-    assert plan_to_resume(crawl, {"pages": 60}, {}).lifted == ()
-    assert plan_to_resume(crawl, {}, {"crawl.pages": "60"}).lifted == ()
+    assert plan_to_resume(crawl, {}, {}).lifted_limits == ("pages",)
+    assert plan_to_resume(crawl, {"pages": 60}, {}).lifted_limits == ()
+    assert plan_to_resume(crawl, {}, {"crawl.pages": "60"}).lifted_limits == ()
     more = fieldmouse("resume", str(crawl), "--pages", "60", code=3)
     assert more["pages"] == 60
     last = fieldmouse("resume", str(crawl))
@@ -225,9 +235,18 @@ def test_options_end_up_in_the_settings_file(meadow: RunningMeadow, tmp_path: Pa
     (tmp_path / "my.toml").write_text('[politeness]\ndelay = "5s"\nbackoff = "7s"\n')
     (tmp_path / "seeds.txt").write_text(f"# seeds\n\n  # more\n{meadow.seeds[0]}#top \t# the first\n")
     fieldmouse(
-        "crawl", str(tmp_path / "tiny"), "--seeds-file", str(tmp_path / "seeds.txt"), "--config",
-        str(tmp_path / "my.toml"), "--pages", "1", "--depth", "0", *MANNERS,
-    )  # fmt: skip
+        "crawl",
+        str(tmp_path / "tiny"),
+        "--seeds-file",
+        str(tmp_path / "seeds.txt"),
+        "--config",
+        str(tmp_path / "my.toml"),
+        "--pages",
+        "1",
+        "--depth",
+        "0",
+        *MANNERS,
+    )
     kept = load(tmp_path / "tiny" / "fieldmouse.toml")
     assert kept.politeness.delay == 0.0
     assert kept.politeness.backoff == 7.0
@@ -287,8 +306,9 @@ def test_an_interrupted_crawl_says_so_and_can_be_resumed(tmp_path: Path) -> None
         words = ["crawl", str(crawl), "--seed", slow.seeds[0], "--allow-private", "--delay", "3s"]
         process = subprocess.Popen(
             [sys.executable, "-m", "fieldmouse", *words, "--progress", "0s", "--set", "index.shards=1"],
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert process.stderr is not None
         said = [process.stderr.readline() for _ in range(3)]
         assert said[0].startswith(f"crawling into `{crawl}` as fieldmouse/")
@@ -309,8 +329,10 @@ def test_a_terminal_sees_one_live_line_and_a_pipe_sees_none(meadow: RunningMeado
     words = ["--seed", meadow.seeds[0], *MANNERS]
     piped = subprocess.run(
         [sys.executable, "-m", "fieldmouse", "crawl", str(tmp_path / "piped"), *words],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert not piped.stdout
     assert "buffer" not in piped.stderr
     assert "done: nothing is waiting" in piped.stderr
@@ -328,8 +350,10 @@ def test_a_terminal_sees_one_live_line_and_a_pipe_sees_none(meadow: RunningMeado
     watcher.start()
     subprocess.run(
         [sys.executable, "-m", "fieldmouse", "crawl", str(tmp_path / "watched"), *words],
-        stderr=screen, check=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
-    )  # fmt: skip
+        stderr=screen,
+        check=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
+    )
     os.close(screen)
     watcher.join(30)
     os.close(keyboard)
@@ -350,8 +374,11 @@ def test_the_demo_ends_by_itself_with_nothing_missing(tmp_path: Path) -> None:
 def test_the_demo_is_a_session_that_can_be_read(tmp_path: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "fieldmouse", "demo", str(tmp_path / "demo")],
-        capture_output=True, text=True, check=True, timeout=250,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=250,
+    ).stdout
     assert "\n\n# check the crawl directory\n$ fieldmouse doctor" in shown
     assert not re.search("[\u2400-\u2426]", shown), "our own lines hold nothing that had to be made visible"
 

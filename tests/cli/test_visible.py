@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.cli import console
-from fieldmouse.cli.main import run
-from fieldmouse.cli.read.export import tame
-from fieldmouse.sanitize import escape_json, visible
+from fieldmouse.cli.main import run_command
+from fieldmouse.cli.read.export import escape_formula
+from fieldmouse.sanitize import escape_json, sanitize
 
 Said = pytest.CaptureFixture[str]
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f"
@@ -41,18 +41,18 @@ def is_harmless(text: str, allowed: str = "") -> bool:
 
 @given(texts)
 def test_nothing_that_is_shown_acts(text: str) -> None:
-    assert is_harmless(visible(text), "\t")
-    assert is_harmless(visible(text, lines=True), "\t\n")
-    assert visible(text, lines=True).count("\n") == text.count("\n")
-    assert visible(visible(text)) == visible(text)
+    assert is_harmless(sanitize(text), "\t")
+    assert is_harmless(sanitize(text, lines=True), "\t\n")
+    assert sanitize(text, lines=True).count("\n") == text.count("\n")
+    assert sanitize(sanitize(text)) == sanitize(text)
 
 
 def test_letters_of_all_scripts_and_emoji_stay_as_they_are() -> None:
-    assert visible(FINE) == FINE
+    assert sanitize(FINE) == FINE
 
 
 def test_lone_surrogates_can_be_shown() -> None:
-    visible("\ud800").encode()
+    sanitize("\ud800").encode()
 
 
 @given(st.dictionaries(texts, texts, max_size=3))
@@ -64,13 +64,13 @@ def test_json_shows_nothing_that_acts_and_means_the_same(value: dict[str, str]) 
 
 
 def test_all_that_is_said_is_made_visible(capsys: Said) -> None:
-    console.mute(False)
-    for speak in (console.say, console.hint, console.data, console.error):
+    console.mute_messages(False)
+    for speak in (console.message, console.hint, console.print_data, console.error):
         speak(EVIL)
     console.error("x", EVIL)
-    for line in console.columns([(EVIL, "a"), ("b", EVIL)]):
-        console.data(line)
-    console.json({"title": EVIL})
+    for line in console.align_columns([(EVIL, "a"), ("b", EVIL)]):
+        console.print_data(line)
+    console.print_json({"title": EVIL})
     said = capsys.readouterr()
     assert is_harmless(said.out, "\n")
     assert is_harmless(said.err, "\n")
@@ -78,7 +78,7 @@ def test_all_that_is_said_is_made_visible(capsys: Said) -> None:
 
 
 def test_column_width_counts_sanitized_text() -> None:
-    lines = console.columns([("\x1b\u202e", "x"), ("ab", "y")])
+    lines = console.align_columns([("\x1b\u202e", "x"), ("ab", "y")])
     assert lines[0].index("x") == lines[1].index("y")
 
 
@@ -104,7 +104,7 @@ def untamed(cell: str) -> str:
 
 @given(st.text("'=+-@\t\r\n a1＝") | texts)
 def test_no_cell_is_a_formula_and_every_cell_can_be_had_back(text: str) -> None:
-    cell = tame(text)
+    cell = escape_formula(text)
     assert not re.match(r"\s*[=+\-@＝＋－＠]|[\t\r\n]", cell)
     assert untamed(cell) == text
 
@@ -116,7 +116,7 @@ def test_the_way_back_is_the_one_that_is_written_down() -> None:
 
 @given(st.integers() | st.booleans() | st.floats() | st.none())
 def test_numbers_are_left_alone(value: object) -> None:
-    assert tame(value) is value
+    assert escape_formula(value) is value
 
 
 class Stranger(BaseHTTPRequestHandler):
@@ -139,7 +139,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     home = str(tmp_path_factory.mktemp("visible") / "atlas")
     url = f"http://127.0.0.1:{server.server_port}/"
-    assert run(["crawl", home, "--seed", url, "--allow-private", "--set", "index.shards=1"]) == 0
+    assert run_command(["crawl", home, "--seed", url, "--allow-private", "--set", "index.shards=1"]) == 0
     yield home, url
     server.shutdown()
     server.server_close()
@@ -148,7 +148,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
 def test_page_text_cannot_control_the_terminal(crawl: tuple[str, str], capsys: Said) -> None:
     home, url = crawl
     for words in (["search", home, "mouse"], ["explain", home, url], ["export", home, "--to", "-"]):
-        assert run(words) == 0
+        assert run_command(words) == 0
         said = capsys.readouterr()
         assert "HYPERLINK" in said.out
         assert is_harmless(said.out, "\n"), words
@@ -160,7 +160,7 @@ def test_a_title_is_no_formula_in_a_spreadsheet_and_is_exact_elsewhere(
 ) -> None:
     home, _ = crawl
     for name in ("pages.csv", "pages.jsonl"):
-        assert run(["export", home, "--to", str(tmp_path / name)]) == 0
+        assert run_command(["export", home, "--to", str(tmp_path / name)]) == 0
     (line,) = (tmp_path / "pages.jsonl").read_text().splitlines()
     with (tmp_path / "pages.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)

@@ -15,9 +15,9 @@ import pytest
 
 from fieldmouse import __version__
 from fieldmouse.cli import options
-from fieldmouse.cli.crawl.meadow import KNOBS, NOT_A_FLAG
-from fieldmouse.cli.main import VERBS, fieldmouse, run
-from fieldmouse.cli.progress import tell
+from fieldmouse.cli.crawl.meadow import HIDDEN_OPTIONS, OPTION_HELP
+from fieldmouse.cli.main import fieldmouse, run_command
+from fieldmouse.cli.progress import print_summary
 from fieldmouse.config import settings_file, toml_format
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.storage.directory import CrawlDir
@@ -30,7 +30,7 @@ Said = pytest.CaptureFixture[str]
 def verbs() -> list[tuple[str, click.Command]]:
     context = click.Context(fieldmouse, **fieldmouse.context_settings)
     found = []
-    for name in VERBS:
+    for name in fieldmouse.list_commands(context):
         command = fieldmouse.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
@@ -51,7 +51,7 @@ def empty_crawl(tmp_path: Path) -> Path:
 
 
 def test_the_version_is_told(capsys: Said) -> None:
-    assert run(["--version"]) == 0
+    assert run_command(["--version"]) == 0
     assert capsys.readouterr().out == f"fieldmouse {__version__}\n"
 
 
@@ -60,7 +60,7 @@ def test_every_command_takes_json_and_explains_itself(
     name: str, command: click.Command, capsys: Said
 ) -> None:
     assert any("--json" in option.opts for option in command.params)
-    assert run([*name.split(), "--help"]) == 0
+    assert run_command([*name.split(), "--help"]) == 0
     said = capsys.readouterr()
     assert "Usage: fieldmouse" in said.out
     assert re.search(rf"Examples?:\s+fieldmouse {name}", said.out)
@@ -70,20 +70,20 @@ def test_every_command_takes_json_and_explains_itself(
 
 
 def test_the_default_scope_is_stated_in_the_help_of_crawl(capsys: Said) -> None:
-    run(["crawl", "--help"])
+    run_command(["crawl", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     assert f'The default scope is "{Settings().scope.mode}"' in said
     assert "[default: site]" in said
 
 
 def test_each_option_of_a_crawl_is_a_setting_that_exists() -> None:
-    for name in options.SETTING_OF.values():
-        section, key = toml_format.split(Settings, name)
-        assert key in toml_format.abouts(toml_format.sections(Settings)[section])
+    for name in options.KEYWORD_SETTINGS.values():
+        section, key = toml_format.split_name(Settings, name)
+        assert key in toml_format.keys_of(toml_format.sections_of(Settings)[section])
 
 
 def test_every_knob_of_the_meadow_can_be_turned() -> None:
-    assert {*KNOBS, *NOT_A_FLAG} == set(MeadowOptions.__struct_fields__)
+    assert {*OPTION_HELP, *HIDDEN_OPTIONS} == set(MeadowOptions.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,17 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
 )
 @pytest.mark.parametrize("as_json", [False, True], ids=["talk", "json"])
 def test_an_error_names_the_thing_and_the_way_out(
-    words: list[str], code: int, message: str, advice: str, as_json: bool,
-    capsys: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    words: list[str],
+    code: int,
+    message: str,
+    advice: str,
+    as_json: bool,
+    capsys: Said,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run([*words, "--json"] if as_json else words) == code
+    assert run_command([*words, "--json"] if as_json else words) == code
     said = capsys.readouterr()
     if as_json:
         told = json.loads(said.out)
@@ -163,14 +169,14 @@ def test_an_error_names_the_thing_and_the_way_out(
     "words", [["crawl", "x", "--seed"], ["cluster", "status", "--coordinator"]], ids=" ".join
 )
 def test_an_option_without_its_value_sends_to_the_help_of_its_command(words: list[str], capsys: Said) -> None:
-    assert run(words) == 2
+    assert run_command(words) == 2
     command = " ".join(word for word in words if word != "x" and not word.startswith("-"))
     assert f"hint: see `fieldmouse {command} --help`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [name for name, _ in verbs()])
 def test_h_is_the_help_of_every_command(name: str, capsys: Said) -> None:
-    assert run([*name.split(), "-h"]) == 0
+    assert run_command([*name.split(), "-h"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: fieldmouse {name}")
 
 
@@ -183,23 +189,23 @@ def test_search_help_is_h_anywhere_and_other_dashed_words_are_excluded(
         click.Context(search, help_option_names=["-h", "--help"])
     )  # as a list of all commands does
     for words in (["docs", "-h"], ["docs", "mouse", "-h"], ["-h", "docs", "mouse"]):
-        assert run(["search", *words]) == 0
+        assert run_command(["search", *words]) == 0
         assert capsys.readouterr().out.startswith("Usage: fieldmouse search")
     for words in (["mouse", "-hotel"], ["mouse", "--", "-h"], ["--", "-h", "--json"]):
-        assert run(["search", str(empty_crawl), *words]) == 0
+        assert run_command(["search", str(empty_crawl), *words]) == 0
         assert f"matches: {' '.join(word for word in words if word != '--')}" in capsys.readouterr().err
 
 
 def test_a_crawl_is_not_begun_twice_in_one_directory(empty_crawl: Path, capsys: Said) -> None:
     before = sorted(empty_crawl.rglob("*"))
-    assert run(["crawl", str(empty_crawl), "--seed", "http://a.example/"]) == 1
+    assert run_command(["crawl", str(empty_crawl), "--seed", "http://a.example/"]) == 1
     assert f"hint: continue it with `fieldmouse resume {empty_crawl}`" in capsys.readouterr().err
     assert sorted(empty_crawl.rglob("*")) == before
 
 
 def test_a_crawl_without_a_checkpoint_exports_nothing(empty_crawl: Path, capsys: Said) -> None:
     target = empty_crawl.parent / "pages.jsonl"
-    assert run(["export", str(empty_crawl), "--to", str(target), "--json"]) == 0
+    assert run_command(["export", str(empty_crawl), "--to", str(target), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"to": str(target), "pages": 0}
     assert target.read_bytes() == b""
 
@@ -209,8 +215,10 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     os.close(read)
     done = subprocess.run(
         [sys.executable, "-m", "fieldmouse", "doctor", "nowhere", "--json"],
-        stdout=write, stderr=subprocess.PIPE, check=False,
-    )  # fmt: skip
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
     os.close(write)
     assert done.stderr == b""
     assert done.returncode == 0
@@ -218,14 +226,14 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
 
 def test_missing_settings_file_hint_names_doctor(empty_crawl: Path, capsys: Said) -> None:
     (empty_crawl / "fieldmouse.toml").unlink()
-    assert run(["resume", str(empty_crawl)]) == 2
+    assert run_command(["resume", str(empty_crawl)]) == 2
     assert f"hint: `fieldmouse doctor {empty_crawl}` says what it must hold" in capsys.readouterr().err
 
 
 def test_invalid_utf8_is_a_valid_query(empty_crawl: Path, capsys: Said) -> None:
-    assert run(["search", str(empty_crawl), "\udcff\udcfe", "--json"]) == 0
+    assert run_command(["search", str(empty_crawl), "\udcff\udcfe", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
-    assert run(["explain", str(empty_crawl), "http://a.example/\udcff", "--json"]) == 0
+    assert run_command(["explain", str(empty_crawl), "http://a.example/\udcff", "--json"]) == 0
     assert "a.example" in capsys.readouterr().out
 
 
@@ -253,7 +261,7 @@ def test_invalid_utf8_is_a_valid_query(empty_crawl: Path, capsys: Said) -> None:
 def test_what_no_crawl_could_use_is_told_before_anything_is_made(
     words: list[str], message: str, tmp_path: Path, capsys: Said
 ) -> None:
-    assert run(["crawl", str(tmp_path / "new"), "--seed", "http://a.test/", *words]) == 2
+    assert run_command(["crawl", str(tmp_path / "new"), "--seed", "http://a.test/", *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
@@ -266,7 +274,7 @@ def test_the_time_of_a_run_is_not_told_as_that_of_all_pages(capsys: Said) -> Non
     }
     whole = plain | {"pages": 90, "seconds": 9.0, "pages_per_second": 10.0}
     for summary in (whole, whole | {"pages": 5090}):
-        tell(msgspec.convert(summary, Summary), Settings(), "my crawls/c")
+        print_summary(msgspec.convert(summary, Summary), Settings(), "my crawls/c")
     said = capsys.readouterr().err
     assert "90 pages from 3 hosts, 0 B, in 9 s (10 pages/s)" in said
     assert "5,090 pages from 3 hosts, 0 B; this run took 9 s (10 pages/s)" in said
@@ -277,7 +285,7 @@ def test_one_page_is_one_page(capsys: Said) -> None:
     plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | {"giving_hosts": 1, "stopped_by": "pages"}
     alone = plain | {"pages": 1, "seen": 1, "waiting": 1, "dropped_links": {"limits.links_per_page": 1}}
     limited = Settings().override({"crawl.pages": 1})
-    tell(msgspec.convert(alone, Summary), limited, "c")
+    print_summary(msgspec.convert(alone, Summary), limited, "c")
     said = capsys.readouterr().err
     assert "1 page from 1 host, 0 B" in said
     assert "1 URL seen: " in said

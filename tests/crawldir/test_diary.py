@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.storage.log import Diary, records
+from fieldmouse.storage.log import BestEffortLog, records
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def test_write_error_ends_only_the_best_effort_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "diary"
-    diary = Diary(path)
+    diary = BestEffortLog(path)
     for number in range(10):
         diary.append(b"%d" % number)
     diary.flush()
@@ -45,7 +45,7 @@ def test_write_error_ends_only_the_best_effort_log(tmp_path: Path, caplog: pytes
 def test_the_next_one_continues_behind_the_last_whole_record(tmp_path: Path) -> None:
     path = tmp_path / "diary"
     for word in (b"first", b"second"):
-        diary = Diary(path)
+        diary = BestEffortLog(path)
         diary.append(word)
         diary.close()
         with path.open("ab") as file:

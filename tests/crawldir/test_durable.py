@@ -9,13 +9,13 @@ import pytest
 
 from fieldmouse.cli import output_file
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.storage.fsync import whole, write_whole
+from fieldmouse.storage.fsync import atomic_write, write_atomically
 
 
 def test_until_the_last_byte_is_written_the_old_file_stands_there(tmp_path: Path) -> None:
     path = tmp_path / "pages"
-    write_whole(path, b"old")
-    with whole(path) as file:
+    write_atomically(path, b"old")
+    with atomic_write(path) as file:
         file.write(b"new")
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
@@ -25,7 +25,7 @@ def test_until_the_last_byte_is_written_the_old_file_stands_there(tmp_path: Path
 @pytest.mark.parametrize("trouble", [ValueError("mine"), OSError("the disk's"), KeyboardInterrupt()])
 def test_failed_write_leaves_only_the_old_file(tmp_path: Path, trouble: BaseException) -> None:
     path = tmp_path / "pages"
-    write_whole(path, b"old")
+    write_atomically(path, b"old")
     with pytest.raises(type(trouble)):
         write_half(path, trouble)
     assert path.read_bytes() == b"old"
@@ -33,7 +33,7 @@ def test_failed_write_leaves_only_the_old_file(tmp_path: Path, trouble: BaseExce
 
 
 def write_half(path: Path, trouble: BaseException) -> None:
-    with whole(path) as file:
+    with atomic_write(path) as file:
         file.write(b"half")
         raise trouble
 
@@ -42,7 +42,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    output_file.write(pipe, b"rows")
+    output_file.write_output(pipe, b"rows")
     assert os.read(reader, 99) == b"rows"
     os.close(reader)
     assert pipe.is_fifo()
@@ -50,6 +50,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     with pytest.raises(FieldmouseError, match=r"cannot write `.*nowhere/pages`: No such file"):
-        output_file.write(tmp_path / "nowhere" / "pages", b"rows")
-    output_file.write(tmp_path / "nowhere" / "pages", b"rows", parents=True)
+        output_file.write_output(tmp_path / "nowhere" / "pages", b"rows")
+    output_file.write_output(tmp_path / "nowhere" / "pages", b"rows", parents=True)
     assert (tmp_path / "nowhere" / "pages").read_bytes() == b"rows"

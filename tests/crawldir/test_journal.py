@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.journal import Journal, framed, inspect
+from fieldmouse.storage.journal import Journal, framed, inspect_journal_file
 
 checkpoints = st.lists(st.binary(min_size=1, max_size=60).map(lambda raw: b"{" + raw), min_size=1, max_size=6)
 
@@ -35,7 +35,7 @@ def test_a_flipped_byte_costs_the_checkpoint_it_is_in_and_no_other(
     while at >= end:
         hit += 1
         end += len(frames[hit])
-    report = inspect(path, readable)
+    report = inspect_journal_file(path, readable)
     others = [one for number, one in enumerate(written) if number != hit]
     if hit < len(written) - 1:
         assert report.newest == written[-1], "a later whole record was not found"
@@ -58,7 +58,7 @@ def test_cut_anywhere_the_last_whole_record_counts_and_the_rest_is_torn_not_bad(
     path.write_bytes(raw[:cut])
     ends = [sum(map(len, frames[: number + 1])) for number in range(len(frames))]
     whole = sum(end <= cut for end in ends)
-    report = inspect(path, readable)
+    report = inspect_journal_file(path, readable)
     assert (report.records, report.newest) == (whole, written[whole - 1] if whole else None)
     assert not report.bad, "an ordinary kill is no damage"
     assert report.torn == cut - (ends[whole - 1] if whole else 0)
@@ -67,7 +67,7 @@ def test_cut_anywhere_the_last_whole_record_counts_and_the_rest_is_torn_not_bad(
 @given(checkpoints, st.integers(1, 100))
 def test_zeros_at_the_end_are_no_checkpoint(path: Path, written: list[bytes], zeros: int) -> None:
     path.write_bytes(b"".join(map(framed, written)) + bytes(zeros))
-    report = inspect(path, readable)
+    report = inspect_journal_file(path, readable)
     assert (report.records, report.newest) == (len(written), written[-1])
     assert [(span.length, span.what) for span in report.bad] == [(zeros, "is all zeros")]
 
@@ -77,10 +77,10 @@ def test_a_whole_record_behind_garbage_is_found(
     path: Path, before: list[bytes], garbage: bytes, after: list[bytes]
 ) -> None:
     path.write_bytes(b"".join(map(framed, before)) + garbage + b"".join(map(framed, after)))
-    report = inspect(path, readable)
+    report = inspect_journal_file(path, readable)
     assert report.newest == after[-1]
     assert report.records >= len(before) + len(after)
-    assert not report.overtaken
+    assert not report.newer_checkpoint_lost
 
 
 @given(checkpoints, st.binary(max_size=80))
@@ -93,20 +93,20 @@ def test_repaired_journal_is_clean_and_keeps_the_newest_checkpoint(
     assert told == written[-1]
     assert path.read_bytes() == before
     journal.begin()
-    assert inspect(path, readable).clean
-    assert inspect(path, readable).newest == told
+    assert inspect_journal_file(path, readable).clean
+    assert inspect_journal_file(path, readable).newest == told
     journal.commit(b"{after")
     journal.close()
-    assert inspect(path, readable).clean
+    assert inspect_journal_file(path, readable).clean
     assert Journal(path, readable).latest == b"{after"
 
 
 def test_a_record_with_a_right_checksum_that_is_no_checkpoint_is_bad(path: Path) -> None:
     path.write_bytes(framed(b"{one") + framed(b"something else"))
-    report = inspect(path, readable)
+    report = inspect_journal_file(path, readable)
     assert report.newest == b"{one"
     assert [span.what for span in report.bad] == ["is not a checkpoint of a known format"]
-    assert report.overtaken
+    assert report.newer_checkpoint_lost
 
 
 def test_a_new_journal_has_its_name_only_after_it_began(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def onlooker(home: CrawlDir) -> int:
 
 def test_readers_do_not_report_each_other_as_owner(home: CrawlDir) -> None:
     handle = onlooker(home)
-    assert home.owner() is None
-    assert not home.killed
+    assert home.owner_pid() is None
+    assert not home.was_killed
     os.close(handle)
 
 
@@ -44,7 +44,7 @@ def test_crawl_starts_while_a_reader_checks_the_lock(home: CrawlDir, left_behind
     handle = onlooker(home)
     threading.Timer(0.1, os.close, [handle]).start()
     home.lock()
-    assert CrawlDir.open(home.path).owner() == os.getpid()
+    assert CrawlDir.open(home.path).owner_pid() == os.getpid()
     home.unlock()
 
 
@@ -60,7 +60,7 @@ def test_an_owner_that_lives_is_named_at_once(home: CrawlDir) -> None:
     other.lock()
     with pytest.raises(CrawlLocked, match="is in use by"):
         home.lock()
-    assert home.owner() == os.getpid()
+    assert home.owner_pid() == os.getpid()
     other.unlock()
 
 
@@ -68,18 +68,18 @@ def test_a_lock_file_that_is_deleted_lets_no_second_process_in(home: CrawlDir) -
     home.lock()
     (home / "lock").unlink()
     other = CrawlDir.open(home.path)
-    assert other.owner() is not None
+    assert other.owner_pid() is not None
     with pytest.raises(CrawlLocked, match="is in use by"):
         other.lock()
     (home / "lock").write_bytes(b"")  # somebody puts another one there
-    assert other.owner() is not None
+    assert other.owner_pid() is not None
     with pytest.raises(CrawlLocked):
         other.lock()
     home.unlock()
     other.lock()
-    assert home.owner() == os.getpid()
+    assert home.owner_pid() == os.getpid()
     other.unlock()
-    assert home.owner() is None
+    assert home.owner_pid() is None
 
 
 def test_a_lock_file_that_is_replaced_while_it_is_taken_is_taken_anew(
@@ -107,8 +107,8 @@ def test_a_lock_file_that_is_replaced_while_it_is_taken_is_taken_anew(
 
 def test_a_crawl_that_was_killed_without_its_lock_file_can_be_taken(home: CrawlDir) -> None:
     (home / "lock").unlink()
-    assert home.owner() is None
-    assert not home.killed
+    assert home.owner_pid() is None
+    assert not home.was_killed
     home.lock()
     home.unlock()
 
@@ -124,7 +124,7 @@ def test_reader_without_write_access_sees_the_owner(home: CrawlDir, monkeypatch:
         return there(path, flags, mode)
 
     monkeypatch.setattr(os, "open", only_for_reading)
-    assert CrawlDir.open(home.path).owner() == os.getpid()
+    assert CrawlDir.open(home.path).owner_pid() == os.getpid()
     monkeypatch.undo()
     home.unlock()
 
@@ -138,8 +138,8 @@ def test_a_disk_that_refuses_leaves_no_lock_behind(home: CrawlDir, monkeypatch: 
         patched.setattr(os, "fsync", refuse)
         with pytest.raises(OSError, match="Input/output"):
             home.lock()
-    assert home.owner() is None
-    assert home.killed, "it is told of whoever was killed before us, and of nobody else"
+    assert home.owner_pid() is None
+    assert home.was_killed, "it is told of whoever was killed before us, and of nobody else"
     home.lock()
     home.unlock()
 
@@ -179,7 +179,7 @@ def test_of_many_that_make_a_crawl_at_the_same_place_one_does(tmp_path: Path) ->
         winner = made[-1].identity
         assert CrawlDir.open(path).identity == winner
         assert (path / "fieldmouse.toml").read_bytes() == b"# %d" % winner.key_seed
-        assert not made[-1].killed
+        assert not made[-1].was_killed
 
 
 @pytest.mark.parametrize(
@@ -190,14 +190,14 @@ def test_non_file_in_place_of_the_lock_is_named_without_blocking(
 ) -> None:
     (home / "lock").unlink()
     put(home / "lock")
-    assert home.owner() is None
-    for look in (home.lock, lambda: home.killed):
+    assert home.owner_pid() is None
+    for look in (home.lock, lambda: home.was_killed):
         with pytest.raises(CrawlDirError, match=r"lock` is (a|no) ") as refused:
             look()
         assert refused.value.hint.startswith("delete it")
     other = os.open(home.path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert home.owner() == 0
+    assert home.owner_pid() == 0
     with pytest.raises(CrawlLocked):
         home.lock()
     os.close(other)

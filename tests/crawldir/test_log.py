@@ -19,14 +19,14 @@ from fieldmouse.errors import (
     CrawlDirError,
     CrawlExists,
     CrawlLocked,
-    Damaged,
+    DamagedFile,
     NotACrawl,
-    WrongFormat,
+    UnsupportedFormat,
 )
 from fieldmouse.storage.directory import FORMAT, CrawlDir
-from fieldmouse.storage.fsync import Syncing
+from fieldmouse.storage.fsync import FileSync
 from fieldmouse.storage.journal import Journal, latest_checkpoint
-from fieldmouse.storage.log import Log, records, whole_length
+from fieldmouse.storage.log import Log, length_of_whole_records, records
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
@@ -92,12 +92,12 @@ def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None
     raw = bytearray((tmp_path / "log").read_bytes())
     raw[-1] ^= 1
     (tmp_path / "log").write_bytes(raw)
-    with pytest.raises(Damaged, match="checksum"):
+    with pytest.raises(DamagedFile, match="checksum"):
         list(records(tmp_path / "log", length=length))
 
 
 def test_a_log_shorter_than_noted_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match="it is missing"):
+    with pytest.raises(DamagedFile, match="it is missing"):
         Log(tmp_path / "log", 100)
 
 
@@ -137,7 +137,7 @@ def test_a_disk_that_failed_once_is_not_believed_again(
         with pytest.raises(OSError, match="Input/output"):
             journal.commit(b"checkpoint")
     troubles.append(OSError(errno.EIO, "Input/output error"))
-    syncing = Syncing()
+    syncing = FileSync()
     for _ in range(3):
         with pytest.raises(OSError, match="Input/output"):
             syncing.sync([tmp_path / "journal"], tmp_path)
@@ -155,11 +155,11 @@ def test_garbage_is_an_end_or_damage_but_never_a_crash(garbage: bytes) -> None:
             file.write(garbage)
         assert next(iter(records(path))) == (0, b"whole")
         if garbage:
-            with suppress(Damaged):
+            with suppress(DamagedFile):
                 list(records(path, length=length + len(garbage)))
-            with suppress(Damaged):
+            with suppress(DamagedFile):
                 Log(path, length + len(garbage)).read(length)
-            with pytest.raises(Damaged):
+            with pytest.raises(DamagedFile):
                 Log(path, length + len(garbage) + 1)
 
 
@@ -169,8 +169,8 @@ def test_an_empty_record_is_neither_written_nor_read(tmp_path: Path) -> None:
         log.append(b"")
     log.path.write_bytes(bytes(8))
     assert list(records(log.path)) == []
-    assert whole_length(log.path) == 0
-    with pytest.raises(Damaged, match="no record"):
+    assert length_of_whole_records(log.path) == 0
+    with pytest.raises(DamagedFile, match="no record"):
         list(records(log.path, length=8))
 
 
@@ -241,10 +241,10 @@ def test_other_directories_and_formats_are_refused_by_name(tmp_path: Path) -> No
     made = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     born = made / "crawl.json"
     born.write_text(born.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
-    with pytest.raises(WrongFormat, match="format 99"):
+    with pytest.raises(UnsupportedFormat, match="format 99"):
         CrawlDir.open(tmp_path / "c")
     born.write_text("{")
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedFile):
         CrawlDir.open(tmp_path / "c")
 
 
@@ -260,12 +260,12 @@ def test_one_process_at_a_time_and_a_dead_one_does_not_count(tmp_path: Path) -> 
     )
     assert other.stdout is not None
     assert other.stdout.readline() == b"locked\n"
-    assert home.owner() == other.pid
+    assert home.owner_pid() == other.pid
     with pytest.raises(CrawlLocked, match=f"process {other.pid}"):
         home.lock()
     other.kill()
     other.communicate()
     home.lock()
-    assert CrawlDir.open(home.path).owner() == os.getpid()
+    assert CrawlDir.open(home.path).owner_pid() == os.getpid()
     home.unlock()
-    assert home.owner() is None
+    assert home.owner_pid() is None

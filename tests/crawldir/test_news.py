@@ -18,10 +18,10 @@ from fieldmouse.storage.changes import (
     changes_in,
     sealed_baseline,
 )
-from fieldmouse.storage.checkpoint import Checkpoint, noted
+from fieldmouse.storage.checkpoint import Checkpoint, part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
@@ -36,7 +36,7 @@ rows = st.builds(
     st.floats(0.0, 200.0),
     seen_at=st.sampled_from([50.0, BASELINE, 150.0]),
     polled=st.sampled_from(["", "page", "failed", "moved"]),
-    news=st.sampled_from(News),
+    news=st.sampled_from(ContentChange),
     found_as=st.sampled_from(["page", "seed", "sitemap", "feed"]),
     withdrawn_at=st.lists(st.floats(0.0, 200.0), max_size=2, unique=True).map(tuple),
 )
@@ -49,7 +49,7 @@ def kinds(row: OutcomeRow, baseline: Baseline | None = KNOWN) -> list[str]:
 @given(rows)
 def test_unchanged_and_noisy_pages_are_never_listed(row: OutcomeRow) -> None:
     told = kinds(row)
-    if row.polled and row.news in (News.NONE, News.SAME, News.NOISE):
+    if row.polled and row.news in (ContentChange.NONE, ContentChange.SAME, ContentChange.NOISE):
         assert set(told) <= {"withdrawn"}
     assert all(row.found_as in ("page", "seed") for _ in told), "sitemaps and feeds are no pages"
 
@@ -63,17 +63,17 @@ def test_nothing_is_new_before_there_is_a_baseline(row: OutcomeRow) -> None:
 @pytest.mark.parametrize(
     ("polled", "news", "seen_at", "at", "kind"),
     [
-        ("", News.NONE, 150.0, 160.0, ["new"]),
-        ("", News.NONE, 100.0, 160.0, []),  # seen in the first crawl, fetched after it
-        ("page", News.CHANGED, 50.0, 160.0, ["changed"]),
-        ("page", News.CHANGED, 50.0, 60.0, ["changed"]),  # polls may begin before the baseline
-        ("failed", News.CHANGED, 50.0, 160.0, ["new"]),  # it was gone, and is back
-        ("failed", News.CHANGED, 50.0, 60.0, []),
-        ("moved", News.CHANGED, 50.0, 160.0, ["new"]),
+        ("", ContentChange.NONE, 150.0, 160.0, ["new"]),
+        ("", ContentChange.NONE, 100.0, 160.0, []),  # seen in the first crawl, fetched after it
+        ("page", ContentChange.CHANGED, 50.0, 160.0, ["changed"]),
+        ("page", ContentChange.CHANGED, 50.0, 60.0, ["changed"]),  # polls may begin before the baseline
+        ("failed", ContentChange.CHANGED, 50.0, 160.0, ["new"]),  # it was gone, and is back
+        ("failed", ContentChange.CHANGED, 50.0, 60.0, []),
+        ("moved", ContentChange.CHANGED, 50.0, 160.0, ["new"]),
     ],
 )
 def test_the_kind_follows_from_what_stood_before(
-    polled: str, news: News, seen_at: float, at: float, kind: list[str]
+    polled: str, news: ContentChange, seen_at: float, at: float, kind: list[str]
 ) -> None:
     row = OutcomeRow(HERE, OutcomeKind.PAGE, at, seen_at=seen_at, polled=polled, news=news)
     assert kinds(row) == kind
@@ -98,9 +98,11 @@ def test_reading_on_from_any_change_yields_all_that_follow(told: list[OutcomeRow
 
 
 def test_a_withdrawal_names_the_change_it_takes_back() -> None:
-    first = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=News.CHANGED)
-    later = OutcomeRow(HERE, OutcomeKind.PAGE, 140.0, polled="page", news=News.CHANGED, withdrawn_at=(120.0,))
-    assert later.withdrawn == 1
+    first = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=ContentChange.CHANGED)
+    later = OutcomeRow(
+        HERE, OutcomeKind.PAGE, 140.0, polled="page", news=ContentChange.CHANGED, withdrawn_at=(120.0,)
+    )
+    assert later.withdrawn_changes == 1
     (told,) = changes_in(first, 0, KNOWN)
     withdrawal, change = changes_in(later, 0, KNOWN)
     assert (withdrawal.kind, withdrawal.withdraws) == (ChangeKind.WITHDRAWN, told.id)
@@ -109,7 +111,7 @@ def test_a_withdrawal_names_the_change_it_takes_back() -> None:
 
 
 def test_ids_are_of_url_kind_and_time_and_of_nothing_else() -> None:
-    row = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=News.CHANGED, title="one")
+    row = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=ContentChange.CHANGED, title="one")
     (told,) = changes_in(row, 0, KNOWN)
     (again,) = changes_in(msgspec.structs.replace(row, title="two"), 0, None)
     assert told.id == again.id == change_id(HERE, ChangeKind.CHANGED, 120.0)
@@ -117,7 +119,7 @@ def test_ids_are_of_url_kind_and_time_and_of_nothing_else() -> None:
 
 def test_the_baseline_is_read_from_the_part_refresh_whatever_else_it_holds() -> None:
     def checkpoint(**parts: object) -> Checkpoint:
-        return Checkpoint(1.0, {name: noted(state, {}) for name, state in parts.items()})
+        return Checkpoint(1.0, {name: part_state(state, {}) for name, state in parts.items()})
 
     assert sealed_baseline(None) is sealed_baseline(checkpoint()) is None
     assert sealed_baseline(checkpoint(refresh=Baseline())) is None

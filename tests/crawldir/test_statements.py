@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import NOTHING, Statements, read_statements
-from fieldmouse.types.outcome import News, OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.storage.outcome_log import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.url import Url
 
 URLS = [Url(f"http://example.org/{number}") for number in range(4)]
@@ -27,9 +27,9 @@ rows = st.lists(
         st.sampled_from(list(OutcomeKind)),
         st.floats(1.0, 9.0),
         status=st.sampled_from([200, 404, 410, 500]),
-        reason=st.sampled_from([Reason.NONE, Reason.EXCLUDED]),
+        reason=st.sampled_from([OutcomeReason.NONE, OutcomeReason.ROBOTS_TXT_EXCLUDED]),
         polled=st.sampled_from(["", "page", "failed"]),
-        news=st.sampled_from([News.NONE, News.MOVED, News.SAME]),
+        news=st.sampled_from([ContentChange.NONE, ContentChange.MOVED, ContentChange.SAME]),
         unlisted=st.booleans(),
     ),
     max_size=30,
@@ -45,7 +45,7 @@ def append(home: CrawlDir, length: int, told: list[OutcomeRow]) -> int:
     return length
 
 
-def plain(said: Statements) -> tuple[dict[int, float], dict[int, float]]:
+def plain(said: LatestOutcomes) -> tuple[dict[int, float], dict[int, float]]:
     assert (np.diff(said.keys.astype(object)) > 0).all(), "in order, each once"
     return dict(zip(said.keys.tolist(), said.at.tolist(), strict=True)), said.unlisted
 
@@ -59,27 +59,27 @@ def _sorted_in_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_latest_outcome_of_a_url_is_its_last_deciding_row(parts: list[list[OutcomeRow]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         home = CrawlDir.create(Path(name) / "c", shards=1, settings=b"")
-        length, said = 0, NOTHING
+        length, said = 0, NO_OUTCOMES
         for part in parts:
             length = append(home, length, part)
-            said = read_statements(home, length, said)
+            said = read_latest_outcomes(home, length, said)
             last = {
-                outcome_log.hash_of(row.url): row.at
+                outcome_log.url_hash(row.url): row.at
                 for row in outcome_log.rows(home, length=length)
-                if outcome_log.is_statement(row)
+                if outcome_log.decides_page(row)
             }
             assert plain(said)[0] == last
-            assert plain(said) == plain(read_statements(home, length))
-            assert {url: said.at_of(outcome_log.hash_of(url)) for url in URLS} == {
-                url: last.get(outcome_log.hash_of(url)) for url in URLS
+            assert plain(said) == plain(read_latest_outcomes(home, length))
+            assert {url: said.time_of(outcome_log.url_hash(url)) for url in URLS} == {
+                url: last.get(outcome_log.url_hash(url)) for url in URLS
             }
 
 
 def test_another_crawl_in_the_same_place_is_read_from_its_beginning(tmp_path: Path) -> None:
-    said = NOTHING
+    said = NO_OUTCOMES
     for number, url in enumerate(URLS[:2]):
         home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
         length = append(home, 0, [OutcomeRow(url, OutcomeKind.PAGE, 1.0 + number)])
-        said = read_statements(home, length, said)
-        assert plain(said)[0] == {outcome_log.hash_of(url): 1.0 + number}
+        said = read_latest_outcomes(home, length, said)
+        assert plain(said)[0] == {outcome_log.url_hash(url): 1.0 + number}
         (tmp_path / "c").rename(tmp_path / f"old-{number}")

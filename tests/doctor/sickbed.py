@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import Finding
-from fieldmouse.search.search import documents
+from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -44,17 +44,17 @@ def resume_for_good(path: Path) -> None:
     stored = [row.url for row in outcomes(path) if row.kind == "page"]
     truth = {fact.url for fact in MEADOW.truth() if fact.allowed and fact.status == 200}
     assert sorted(stored) == sorted(truth)
-    assert sorted(documents(path)) == sorted(stored)
+    assert sorted(searchable_urls(path)) == sorted(stored)
     assert is_healthy(path, deep=True)
 
 
 def troubles(path: Path, *, deep: bool = False) -> list[Finding]:
-    return [finding for finding in examine(CrawlDir.open(path), deep=deep) if not finding.healthy]
+    return [finding for finding in check_crawl(CrawlDir.open(path), deep=deep) if not finding.healthy]
 
 
 def is_healthy(path: Path, *, deep: bool = False) -> bool:
     """Stops at the first unhealthy finding."""
-    return all(finding.healthy for finding in examine(CrawlDir.open(path), deep=deep))
+    return all(finding.healthy for finding in check_crawl(CrawlDir.open(path), deep=deep))
 
 
 def flip(path: Path, at: int | None = None) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cluster.client.outbox import FoundLinks, Tellings
-from fieldmouse.doctor.check.examine import look_at_parts
-from fieldmouse.storage.checkpoint import DurableLog, Parts, open_journal
+from fieldmouse.cluster.client.outbox import LinksMessage, Outbox
+from fieldmouse.doctor.check.examine import check_parts
+from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 
@@ -19,12 +19,12 @@ from .sickbed import DAMAGES
 def agent(tmp_path: Path) -> CrawlDir:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"", key_seed=7)
     journal, last = open_journal(home)
-    tellings = Tellings(home / "board", last, lambda: 0.0)
+    tellings = Outbox(home / "board", last, lambda: 0.0)
     unbooked = DurableLog("unbooked", home / "unbooked.log", last)
-    parts = Parts(home, journal, (tellings, unbooked), last)
+    parts = DurableSet(home, journal, (tellings, unbooked), last)
     parts.begin()
     for number in range(9):
-        tellings.found(FoundLinks(Host(f"http://{number}.test"), ((number, b"row"),)))
+        tellings.add_links(LinksMessage(Host(f"http://{number}.test"), ((number, b"row"),)))
         unbooked.append(b"a record")
     parts.commit(parts.seal(1000.0))
     for part in (tellings, unbooked, journal):
@@ -35,7 +35,7 @@ def agent(tmp_path: Path) -> CrawlDir:
 @pytest.mark.parametrize("file", ["board/tell-1.log", "unbooked.log"])
 @pytest.mark.parametrize("damage", ["flip", "first byte", "cut", "delete"])
 def test_damage_to_an_agents_outbox_is_found(agent: CrawlDir, file: str, damage: str) -> None:
-    assert all(finding.healthy for finding in look_at_parts(agent))
+    assert all(finding.healthy for finding in check_parts(agent))
     DAMAGES[damage](agent / file)
-    (hurt,) = [finding for finding in look_at_parts(agent) if not finding.healthy]
+    (hurt,) = [finding for finding in check_parts(agent) if not finding.healthy]
     assert file in f"{hurt}"

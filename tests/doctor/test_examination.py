@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from fieldmouse.archive.dedup import verify
-from fieldmouse.cli.main import run
-from fieldmouse.doctor.check.frontier import inspect_frontier, snapshot
-from fieldmouse.errors import Damaged
+from fieldmouse.archive.dedup import verify_digests
+from fieldmouse.cli.main import run_command
+from fieldmouse.doctor.check.frontier import inspect_frontier, open_frontier_files
+from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage.directory import CrawlDir
 from whole.bottled import outcomes
@@ -110,7 +110,7 @@ def test_a_changed_crawl_json_is_reported_and_rewritten(crawl: Path, change: dic
     born.write_text(json.dumps(told | change))
     (finding,) = troubles(crawl)
     assert "crawl.json" in finding.says
-    assert run(["doctor", str(crawl), "--repair"]) == 0
+    assert run_command(["doctor", str(crawl), "--repair"]) == 0
     assert json.loads(born.read_bytes()) == told
 
 
@@ -121,11 +121,11 @@ def test_a_missing_crawl_json_is_reported_and_rewritten(
     crawl = Path(shutil.copytree(killed_crawl, tmp_path / "c"))
     told = (crawl / "crawl.json").read_bytes()
     DAMAGES[damage](crawl / "crawl.json")
-    assert run(["doctor", str(crawl)]) == 1
+    assert run_command(["doctor", str(crawl)]) == 1
     said = capsys.readouterr().err
     assert "crawl.json" in said
     assert f"`fieldmouse doctor {crawl} --repair`" in said
-    assert run(["doctor", str(crawl), "--repair"]) == 0
+    assert run_command(["doctor", str(crawl), "--repair"]) == 0
     assert (crawl / "crawl.json").read_bytes() == told
 
 
@@ -134,17 +134,17 @@ def test_a_directory_without_a_crawl_gets_an_error_with_a_valid_hint(
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for place in (tmp_path, tmp_path / "notes.txt", tmp_path / ("n" * 300)):
-        assert run(["doctor", str(place)]) == 1
+        assert run_command(["doctor", str(place)]) == 1
         assert "`fieldmouse" not in capsys.readouterr().err
-    assert run(["doctor", str(crawl / "archive")]) == 1
+    assert run_command(["doctor", str(crawl / "archive")]) == 1
     assert f"`fieldmouse doctor {crawl}`" in capsys.readouterr().err
 
 
 def test_exit_code_and_json_agree(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", str(crawl), "--deep", "--json"]) == 0
+    assert run_command(["doctor", str(crawl), "--deep", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["healthy"] is True
     (crawl / "outcomes.log").unlink()
-    assert run(["doctor", str(crawl), "--json"]) == 1
+    assert run_command(["doctor", str(crawl), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["healthy"] is False
     assert [finding["what"] for finding in told["findings"] if not finding["healthy"]] == ["outcomes"]
@@ -153,7 +153,7 @@ def test_exit_code_and_json_agree(crawl: Path, capsys: pytest.CaptureFixture[str
 def test_files_deleted_by_a_running_crawl_stay_readable_during_the_check(crawl: Path) -> None:
     """The check reads the files of the checkpoint it began with, whatever is deleted during it."""
     home = CrawlDir.open(crawl)
-    with snapshot(home) as shot:
+    with open_frontier_files(home) as shot:
         assert shot is not None
         shutil.rmtree(crawl / "frontier")
         report = inspect_frontier(shot.frontier, sealed_frontier(shot.checkpoint), home.identity.key_seed)
@@ -168,7 +168,7 @@ def test_a_resume_finds_a_damaged_index_before_it_changes_anything(crawl: Path, 
     before = {
         path: path.read_bytes() for path in crawl.rglob("*") if path.is_file() and "lock" not in path.name
     }
-    with pytest.raises(Damaged, match=segment.name):
+    with pytest.raises(DamagedFile, match=segment.name):
         resume_for_good(crawl)
     assert {path: path.read_bytes() for path in before} == before
 
@@ -176,8 +176,8 @@ def test_a_resume_finds_a_damaged_index_before_it_changes_anything(crawl: Path, 
 def test_a_digest_store_that_a_resume_refuses_is_not_healthy(crawl: Path) -> None:
     digests = crawl / "archive" / "digests.lmdb"
     os.truncate(digests, digests.stat().st_size - 1)
-    with pytest.raises(Damaged):
-        verify(crawl / "archive")
+    with pytest.raises(DamagedFile):
+        verify_digests(crawl / "archive")
     assert [finding.what for finding in troubles(crawl)] == ["digests"]
 
 
@@ -194,5 +194,5 @@ def test_a_used_page_in_the_free_list_of_the_digest_store_is_found_before_it_is_
     digests.write_bytes(raw)
     (finding,) = troubles(crawl)
     assert (finding.what, f"page {used} is named twice" in finding.says) == ("digests", True)
-    with pytest.raises(Damaged, match="named twice"):
-        verify(crawl / "archive")
+    with pytest.raises(DamagedFile, match="named twice"):
+        verify_digests(crawl / "archive")

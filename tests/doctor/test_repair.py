@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.repair.repair import repair
-from fieldmouse.search.search import documents, search
+from fieldmouse.search.search import search_crawl, searchable_urls
 from fieldmouse.storage.directory import CrawlDir
 from whole.bottled import outcomes
 
@@ -53,7 +53,7 @@ def test_derived_files_are_rebuilt(
     for path, before in lines.items():
         # Data that a killed crawl wrote after its last checkpoint is not written again.
         assert before.startswith(path.read_bytes())
-    held = sorted(documents(crawl))
+    held = sorted(searchable_urls(crawl))
     assert set(held) >= set(counted)
     if "index" in name:
         assert held == counted
@@ -62,7 +62,7 @@ def test_derived_files_are_rebuilt(
 
 
 def hits(crawl: Path) -> dict[str, tuple[str, str]]:
-    return {hit.url: (hit.title, hit.snippet) for hit in search(crawl, WORDS, 1000)}
+    return {hit.url: (hit.title, hit.snippet) for hit in search_crawl(crawl, WORDS, 1000)}
 
 
 def test_a_page_stored_as_a_reference_is_indexed_with_the_text_of_its_original(
@@ -106,7 +106,7 @@ def test_repair_leaves_files_that_cannot_be_rebuilt(crawl: Path, name: str) -> N
     (victim,) = crawl.glob(name)
     flip(victim)
     damaged = victim.read_bytes()
-    assert run(["doctor", str(crawl), "--repair", "--deep", "--json"]) == 1
+    assert run_command(["doctor", str(crawl), "--repair", "--deep", "--json"]) == 1
     assert victim.read_bytes() == damaged
 
 
@@ -123,7 +123,7 @@ def test_a_running_crawl_is_not_repaired(crawl: Path, capsys: pytest.CaptureFixt
     home = CrawlDir.open(crawl)
     home.lock()
     try:
-        assert run(["doctor", str(crawl), "--repair"]) == 1
+        assert run_command(["doctor", str(crawl), "--repair"]) == 1
         assert "is in use by" in capsys.readouterr().err
     finally:
         home.unlock()

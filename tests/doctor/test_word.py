@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cli.main import run
-from fieldmouse.doctor.repair.repair import locked, repair
-from fieldmouse.errors import Damaged
-from fieldmouse.search.search import documents
+from fieldmouse.cli.main import run_command
+from fieldmouse.doctor.repair.repair import crawl_lock, repair
+from fieldmouse.errors import DamagedFile
+from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -56,22 +56,22 @@ def test_a_crawl_is_healthy_by_a_relative_path(
     crawl: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(crawl.parent)
-    assert run(["doctor", crawl.name, "--deep"]) == 0, capsys.readouterr().out
-    assert run(["doctor", crawl.name, "--repair"]) == 0
+    assert run_command(["doctor", crawl.name, "--deep"]) == 0, capsys.readouterr().out
+    assert run_command(["doctor", crawl.name, "--repair"]) == 0
     assert "mended" not in capsys.readouterr().err
     shutil.rmtree(crawl / "index/shard-0")
-    assert run(["doctor", crawl.name]) == 1
-    assert run(["doctor", crawl.name, "--repair"]) == 0
+    assert run_command(["doctor", crawl.name]) == 1
+    assert run_command(["doctor", crawl.name, "--repair"]) == 0
     monkeypatch.chdir(crawl)
-    assert run(["doctor", "."]) == 0
-    assert sorted(documents(crawl)) == indexed(crawl)
+    assert run_command(["doctor", "."]) == 0
+    assert sorted(searchable_urls(crawl)) == indexed(crawl)
 
 
 def test_a_crawl_of_format_1_is_healthy_before_and_after_a_resume(old: Path) -> None:
     assert troubles(old, deep=True) == []
     resume(old, crawl__pages=10)
     assert troubles(old, deep=True) == []
-    assert sorted(documents(old)) == indexed(old)
+    assert sorted(searchable_urls(old)) == indexed(old)
 
 
 @pytest.mark.parametrize("pages", [4, 10])
@@ -81,10 +81,10 @@ def test_a_rebuilt_index_has_every_generation_that_a_resume_needs(old: Path, pag
     flip(next(old.glob("index/shard-0/00000/*.store")))
     assert list(repair(CrawlDir.open(old)))
     assert troubles(old, deep=True) == []
-    assert sorted(documents(old)) == indexed(old)
+    assert sorted(searchable_urls(old)) == indexed(old)
     resume(old, crawl__pages=pages + 10)
     assert len(indexed(old)) > pages
-    assert sorted(documents(old)) == indexed(old)
+    assert sorted(searchable_urls(old)) == indexed(old)
     assert troubles(old, deep=True) == []
 
 
@@ -94,7 +94,7 @@ def test_a_missing_generation_is_damage_even_if_it_was_empty(old: Path) -> None:
     list(repair(CrawlDir.open(old)))
     shutil.rmtree(old / "index/shard-0/00001")
     assert [finding.subject for finding in troubles(old)] == ["index/shard-0"]
-    with pytest.raises(Damaged, match="00001"):
+    with pytest.raises(DamagedFile, match="00001"):
         resume(old)
 
 
@@ -105,18 +105,18 @@ def test_a_damaged_index_is_kept_if_the_archive_has_fewer_pages(
     warcs = {path: path.rename(tmp_path / path.name) for path in crawl.glob("archive/*.warc.gz")}
     for part in crawl.glob("index/shard-0/*/*.pos"):
         flip(part)
-    before = sorted(documents(crawl))
+    before = sorted(searchable_urls(crawl))
     assert before == indexed(crawl)
-    assert run(["doctor", str(crawl), "--repair"]) == 1
+    assert run_command(["doctor", str(crawl), "--repair"]) == 1
     said = capsys.readouterr().err
     assert f"still holds {len(before)} pages" in said
     assert "WARC" in said
-    assert sorted(documents(crawl)) == before
+    assert sorted(searchable_urls(crawl)) == before
     assert not (crawl / "index/rebuilt").exists()
     for place, elsewhere in warcs.items():
         elsewhere.rename(place)
-    assert run(["doctor", str(crawl), "--repair", "--deep"]) == 0
-    assert sorted(documents(crawl)) == before
+    assert run_command(["doctor", str(crawl), "--repair", "--deep"]) == 0
+    assert sorted(searchable_urls(crawl)) == before
 
 
 def test_a_lost_index_is_rebuilt_from_the_readable_pages(finished_crawl: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_lost_index_is_rebuilt_from_the_readable_pages(finished_crawl: Path, t
     shutil.rmtree(crawl / "index/shard-0")
     flip(crawl / "archive" / victim.warc, victim.offset + 200)
     list(repair(CrawlDir.open(crawl)))
-    held = set(documents(crawl))
+    held = set(searchable_urls(crawl))
     assert held
     assert held < set(indexed(crawl))
     assert victim.url not in held
@@ -144,11 +144,11 @@ def test_a_crawl_started_after_a_repair_is_not_reported_as_killed(killed_crawl: 
             assert (crawl / "lock").read_text() == "1", "the kill before is still told"
             later.lock()
 
-    with locked(Crowded(crawl, later.identity)):
-        assert later.owner() == os.getpid()
-    assert later.owner() == int((crawl / "lock").read_text()) == os.getpid()
+    with crawl_lock(Crowded(crawl, later.identity)):
+        assert later.owner_pid() == os.getpid()
+    assert later.owner_pid() == int((crawl / "lock").read_text()) == os.getpid()
     later.unlock()
-    assert not later.killed
+    assert not later.was_killed
 
 
 def test_lost_settings_can_be_rewritten_as_doctor_advises(old: Path) -> None:

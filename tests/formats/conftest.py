@@ -84,9 +84,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Live:
         crawls.redis["finished"] = dump(server.client())
         name = crawls.printed["cluster status working"]["agents"][0]["agent"]
         for words in (
-            ["status", *where], ["list", *where[:2]], ["forget", name, "--again", *where],
+            ["status", *where],
+            ["list", *where[:2]],
+            ["forget", name, "--again", *where],
             ["remove", "fence", *where[:2]],
-        ):  # fmt: skip
+        ):
             crawls.printed[f"cluster {words[0]}"] = ask("cluster", *words)
         crawls.printed["cluster rebuild"] = ask("cluster", "rebuild", home, *where)
         crawls.redis["rebuilt"] = dump(server.client())

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
-from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage, Request
-from fieldmouse.policy.distribution.host_counts import Tally
+from fieldmouse.plugins.page import FoundLink, OutgoingRequest, PageText, ParsedPage, RawPage
+from fieldmouse.policy.distribution.host_counts import HostCounts
 
 H = TypeVar("H", bound=Hashable)
 
@@ -23,15 +23,15 @@ def admit(link: FoundLink) -> bool:
     return "never" not in link.url
 
 
-def read(answer: Answer) -> PageText:
+def read(answer: RawPage) -> PageText:
     return PageText(text=answer.body.decode())
 
 
-def sign(request: Request) -> dict[str, str]:
+def sign(request: OutgoingRequest) -> dict[str, str]:
     return {"X-Signed": "yes"}
 
 
-class Plain(Tally[H]):
+class Plain(HostCounts[H]):
     """A policy of the user's own."""
 
     def recall(self) -> H | None:

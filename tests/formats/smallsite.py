@@ -35,8 +35,13 @@ def site(edition: int) -> dict[str, Answer]:
     later = edition > 1
     found = {
         "http://a.fence.test/": _page(
-            "Harvest mice", "Harvest mice weave nests of grass.", "/one.html", "/changing.html", SECRET,
-            "http://b.fence.test/", *(["/new.html"] * later),
+            "Harvest mice",
+            "Harvest mice weave nests of grass.",
+            "/one.html",
+            "/changing.html",
+            SECRET,
+            "http://b.fence.test/",
+            *(["/new.html"] * later),
         ),
         "http://a.fence.test/one.html": _page("Bank voles", "Bank voles live below hedges.", "/two.html"),
         "http://a.fence.test/two.html": _page("Wood mice", "Wood mice store acorns for winter.", "/old"),
@@ -47,7 +52,7 @@ def site(edition: int) -> dict[str, Answer]:
         ),
         "http://c.fence.test/": _page("Hedges", "Hawthorn and hazel.", "/moving.html", "/last.html"),
         "http://c.fence.test/last.html": _page("Ditches", "Ditches carry water in spring.", SEEDS[0]),
-    }  # fmt: skip
+    }
     ephemeral = _page("Kestrels", "Kestrels hover above the verge.")
     stubborn = _page("Shrews", "Shrews are no rodents at all.")
     found |= (

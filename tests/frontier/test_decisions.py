@@ -15,7 +15,7 @@ def test_resuming_with_many_hosts_writes_the_decision_log_in_pieces(tmp_path: Pa
     log = DecisionLog(path, limit=1 << 30, policy="index", options={})
     log.began(0.0, unlisted=0, batch=32)
     for number in range(HOSTS):
-        log.held(Host(f"http://h{number}.example"), number)
+        log.backlog_restored(Host(f"http://h{number}.example"), number)
     (told,) = read_runs(path)
     assert len(told) > HOSTS, "most of it is written before the first flush"
     log.close()
@@ -27,7 +27,7 @@ def test_the_decision_log_ends_before_its_names_fill_the_memory(tmp_path: Path) 
     log = DecisionLog(tmp_path / "decisions.log", limit=1 << 30, policy="index", options={})
     log.began(0.0, unlisted=0, batch=2)
     for start in range(0, 400_000, 2000):
-        log.arrived([Host(f"http://{number}.example") for number in range(start, start + 2000)])
+        log.discovered([Host(f"http://{number}.example") for number in range(start, start + 2000)])
     assert log.full
     log.close()
     (run,) = read_runs(tmp_path / "decisions.log")

@@ -12,11 +12,11 @@ from fieldmouse.errors import UsageError
 from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
-from fieldmouse.frontier.url_location import Place, look
+from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Door, Errand, Link
+from fieldmouse.types.request import HostVisit, Origin, Request
 from fieldmouse.url import Url, key_of
 
 NOW = 1_000_000.0
@@ -29,11 +29,11 @@ def frontier_at(directory: Path, clock: ManualClock | None = None, **given: obje
     return frontier
 
 
-def links(*urls: str) -> list[Link]:
-    return [Link(Url(url)) for url in urls]
+def links(*urls: str) -> list[Request]:
+    return [Request(Url(url)) for url in urls]
 
 
-def resolved(errand: Errand, wait: float = 0.0, address: str = "10.0.0.1") -> HostState:
+def resolved(errand: HostVisit, wait: float = 0.0, address: str = "10.0.0.1") -> HostState:
     return msgspec.structs.replace(
         errand.state, address=address, ready_at=NOW + wait, address_ready_at=NOW + wait
     )
@@ -81,7 +81,7 @@ def test_a_retry_rests_while_other_urls_of_its_host_are_visited(tmp_path: Path) 
     errand = frontier.take(NOW)
     assert errand is not None
     (ticket,) = errand.tickets
-    frontier.again(ticket.number, msgspec.structs.replace(ticket.link, tries=1, not_before=NOW + 60.0))
+    frontier.retry(ticket.number, msgspec.structs.replace(ticket.link, tries=1, not_before=NOW + 60.0))
     frontier.give_back(errand, resolved(errand))
     other = frontier.take(NOW)
     assert other is not None
@@ -114,18 +114,18 @@ def test_an_abandoned_host_is_ready_at_once_and_in_large_batches(tmp_path: Path)
 
 
 def test_the_front_widens_when_no_host_is_ready(tmp_path: Path) -> None:
-    frontier = frontier_at(tmp_path, front=FrontRule(minimum=2, maximum=50))
+    frontier = frontier_at(tmp_path, front=FrontSizeRule(minimum=2, maximum=50))
     frontier.discover(links(*(f"http://h{n}.example/" for n in range(100))))
     taken = 0
     while frontier.take(NOW) is not None:
         taken += 1
-    assert frontier.width == 50
+    assert frontier.target_width == 50
     assert taken == 50
 
 
 def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> None:
     frontier = frontier_at(
-        tmp_path, front=FrontRule(minimum=10, maximum=10), policy=POLICIES["index"](per_address=2)
+        tmp_path, front=FrontSizeRule(minimum=10, maximum=10), policy=POLICIES["index"](per_address=2)
     )
     crowd = [f"http://c{n}.example/{page}" for n in range(30) for page in range(3)]
     frontier.discover(links(*crowd, *(f"http://m{n}.example/" for n in range(8))))
@@ -138,7 +138,7 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
         name = errand.host.removeprefix("http://")
         address = "10.0.0.1" if name.startswith("c") else name
         frontier.give_back(errand, resolved(errand, address=address), errand.tickets)
-    assert frontier.front == 10
+    assert frontier.online_hosts == 10
     assert frontier.ready_hosts(NOW) == 0
     frontier.seal()
     assert frontier.waiting == len(crowd) + 8
@@ -147,27 +147,27 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
 def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(
-        tmp_path, clock, front=FrontRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
+        tmp_path, clock, front=FrontSizeRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
     )
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
     errand = frontier.take(NOW)
     assert errand is not None
     frontier.give_back(errand, resolved(errand, wait=30.0))
-    frontier.done([errand.tickets[0].number])
+    frontier.mark_done([errand.tickets[0].number])
     assert frontier.take(NOW) is None
     frontier.discover(links("http://a.example/3", "http://b.example/1", "http://b.example/2"))
     state = frontier.seal().state
 
-    def at(url: str) -> tuple[Place, int]:
-        found = look(tmp_path, state, 7, Url(url))
+    def at(url: str) -> tuple[UrlPlace, int]:
+        found = locate_url(tmp_path, state, 7, Url(url))
         return found.place, found.ahead
 
-    assert at("http://a.example/1") == (Place.DONE, 0)
-    assert at("http://a.example/2") == (Place.ONLINE, 0)
-    assert at("http://a.example/3") == (Place.READY, 0)
-    assert at("http://b.example/2") == (Place.READY, 2)
-    assert at("http://nowhere.example/") == (Place.UNKNOWN, 0)
-    standing = look(tmp_path, state, 7, Url("http://a.example/2")).host
+    assert at("http://a.example/1") == (UrlPlace.DONE, 0)
+    assert at("http://a.example/2") == (UrlPlace.ONLINE, 0)
+    assert at("http://a.example/3") == (UrlPlace.READY, 0)
+    assert at("http://b.example/2") == (UrlPlace.READY, 2)
+    assert at("http://nowhere.example/") == (UrlPlace.UNKNOWN, 0)
+    standing = locate_url(tmp_path, state, 7, Url("http://a.example/2")).host
     assert standing is not None
     assert standing.ready_at == NOW + 30.0
 
@@ -187,14 +187,14 @@ def test_after_a_restart_no_host_is_visited_before_its_delay(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path, policy: str) -> None:
-    frontier = frontier_at(tmp_path, policy=POLICIES[policy](), front=FrontRule(minimum=3, maximum=20))
+    frontier = frontier_at(tmp_path, policy=POLICIES[policy](), front=FrontSizeRule(minimum=3, maximum=20))
     urls = [f"http://h{n * n % 37}.example/{n}" for n in range(3000)]
     frontier.discover(links(*urls))
     met: list[str] = []
     while (errand := frontier.take(NOW)) is not None:
         met += [ticket.link.url for ticket in errand.tickets]
         frontier.give_back(errand, resolved(errand, address=errand.host))
-        frontier.done([ticket.number for ticket in errand.tickets])
+        frontier.mark_done([ticket.number for ticket in errand.tickets])
     assert sorted(met) == sorted(urls)
     assert frontier.waiting == 0
 
@@ -208,13 +208,13 @@ def test_discover_accepts_links_with_or_without_their_keys(tmp_path: Path) -> No
     assert frontier.seen == 2
 
 
-def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Door]]:
+def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Origin]]:
     """Visit and finish everything that can be taken; returns the URLs with their origin."""
     found = []
     while (errand := frontier.take(clock.now())) is not None:
-        found += [(str(ticket.link.url), ticket.door) for ticket in errand.tickets]
+        found += [(str(ticket.link.url), ticket.origin) for ticket in errand.tickets]
         frontier.give_back(errand, resolved(errand))
-        frontier.done([ticket.number for ticket in errand.tickets])
+        frontier.mark_done([ticket.number for ticket in errand.tickets])
     return found
 
 
@@ -223,7 +223,7 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier = frontier_at(tmp_path, clock)
     one, two, three = (f"http://a.example/{n}" for n in range(3))
     frontier.discover(links(one, two))
-    assert visited(frontier, clock) == [(one, Door.DISCOVERED), (two, Door.DISCOVERED)]
+    assert visited(frontier, clock) == [(one, Origin.DISCOVERED), (two, Origin.DISCOVERED)]
     frontier.poll(links(one))
     frontier.discover(links(one, three))
     state = frontier.seal().state
@@ -231,9 +231,9 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier.close()
     frontier = frontier_at(tmp_path, clock, state=state)
     clock.advance(1.0)
-    assert frontier.polling == 1
-    assert sorted(visited(frontier, clock)) == [(one, Door.POLLED), (three, Door.DISCOVERED)]
-    assert (frontier.seen, frontier.finished, frontier.waiting, frontier.polling) == (3, 3, 0, 0)
+    assert frontier.polls_waiting == 1
+    assert sorted(visited(frontier, clock)) == [(one, Origin.POLLED), (three, Origin.DISCOVERED)]
+    assert (frontier.seen, frontier.settled, frontier.waiting, frontier.polls_waiting) == (3, 3, 0, 0)
 
 
 def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
@@ -246,11 +246,11 @@ def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
     assert errand is not None
     frontier.give_back(errand, resolved(errand))
     (ticket,) = errand.tickets
-    frontier.again(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
-    assert (frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 1)
-    assert visited(frontier, clock) == [("http://a.example/", Door.POLLED)]
-    frontier.done([ticket.number])  # a closed number is ignored
-    assert (frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 0)
+    frontier.retry(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
+    assert (frontier.settled, frontier.waiting, frontier.polls_waiting) == (1, 0, 1)
+    assert visited(frontier, clock) == [("http://a.example/", Origin.POLLED)]
+    frontier.mark_done([ticket.number])  # a closed number is ignored
+    assert (frontier.settled, frontier.waiting, frontier.polls_waiting) == (1, 0, 0)
 
 
 def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
@@ -258,10 +258,10 @@ def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/"))
     visited(frontier, clock)
-    frontier.readmit(links("http://a.example/"))
-    assert (frontier.seen, frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 1, 0)
-    assert visited(frontier, clock) == [("http://a.example/", Door.DISCOVERED)]
-    assert (frontier.seen, frontier.finished, frontier.waiting) == (1, 1, 0)
+    frontier.requeue(links("http://a.example/"))
+    assert (frontier.seen, frontier.settled, frontier.waiting, frontier.polls_waiting) == (1, 0, 1, 0)
+    assert visited(frontier, clock) == [("http://a.example/", Origin.DISCOVERED)]
+    assert (frontier.seen, frontier.settled, frontier.waiting) == (1, 1, 0)
 
 
 def test_a_crawl_that_exchanged_hosts_is_refused(tmp_path: Path) -> None:

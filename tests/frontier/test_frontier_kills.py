@@ -22,9 +22,9 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Errand, Link, Ticket
+from fieldmouse.types.request import HostVisit, QueuedRequest, Request
 from fieldmouse.url import Host, Url, host_of
 
 DELAY = 1.0
@@ -57,7 +57,7 @@ class FakeAgent:
         self.done_for_good: set[Url] = set()
         self.last_visit: dict[str, float] = {}
         self.open(None)
-        self.frontier.discover([Link(web.urls[0])])
+        self.frontier.discover([Request(web.urls[0])])
 
     def open(self, state: FrontierState | None) -> None:
         self.frontier = open_frontier(
@@ -65,7 +65,7 @@ class FakeAgent:
             key_seed=7,
             clock=self.clock,
             policy=POLICIES[self.policy](**({"depth": 3} if self.policy == "index" else {})),
-            front=FrontRule(minimum=2, maximum=12),
+            front=FrontSizeRule(minimum=2, maximum=12),
             errand_links=3,
             state=state,
             resumed_delay=lambda _: DELAY,
@@ -74,7 +74,7 @@ class FakeAgent:
         self.frontier.begin()
         self.fetched: dict[int, Url] = {}
         self.done: set[Url] = set()
-        self.out: list[Errand] = []
+        self.out: list[HostVisit] = []
         self.sealed: FrontierState | None = None
 
     def kill(self) -> None:
@@ -94,11 +94,11 @@ class FakeAgent:
 
     def seal(self) -> None:
         """Seal; everything fetched so far counts as durable with it."""
-        self.frontier.done(self.fetched)
+        self.frontier.mark_done(self.fetched)
         self.done |= set(self.fetched.values())
         self.fetched.clear()
         self.sealed = self.frontier.seal().state
-        assert self.sealed.seen == self.frontier.finished + self.sealed.waiting
+        assert self.sealed.seen == self.frontier.settled + self.sealed.waiting
         self.sealed_done = set(self.done)
 
     def commit(self) -> None:
@@ -130,7 +130,7 @@ class FakeAgent:
         state = HostState(errand.address, now + DELAY, now + DELAY, pages=state.pages + 1)
         self.frontier.give_back(errand, state, errand.tickets[1:])
 
-    def visit(self, errand: Errand, ticket: Ticket, now: float) -> None:
+    def visit(self, errand: HostVisit, ticket: QueuedRequest, now: float) -> None:
         url = ticket.link.url
         assert host_of(url) == errand.host
         assert url not in self.done_for_good, "visited although its outcome was durable"
@@ -141,10 +141,10 @@ class FakeAgent:
         if self.rng.random() < 0.1 and ticket.link.tries < 3:
             wait = self.rng.choice([0.0, now + 5.0])
             link = msgspec.structs.replace(ticket.link, tries=ticket.link.tries + 1, not_before=wait)
-            self.frontier.again(ticket.number, link)
+            self.frontier.retry(ticket.number, link)
             return
         self.fetched[ticket.number] = url
-        self.frontier.discover([Link(found, 1, url) for found in self.web.links[url]])
+        self.frontier.discover([Request(found, 1, url) for found in self.web.links[url]])
 
     def finished(self) -> bool:
         """Whether there is nothing to do, now or later; advances the clock if necessary."""
@@ -192,5 +192,5 @@ def test_every_url_is_done_exactly_once_despite_kills_at_any_moment(
         crawl(agent, kills=0.01, seals=0.04)
         assert agent.done_for_good == set(web.urls)
         assert agent.frontier.waiting == 0
-        assert agent.frontier.seen == agent.frontier.finished == len(web.urls)
+        assert agent.frontier.seen == agent.frontier.settled == len(web.urls)
         agent.frontier.close()

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.frontier.hosts import host_table
-from fieldmouse.frontier.hosts.host_rows import HostsState, read_hosts
+from fieldmouse.frontier.hosts.host_rows import HostTableState, read_hosts
 from fieldmouse.frontier.hosts.host_table import HostTable
 from fieldmouse.storage.log import Log
 from fieldmouse.types.host import HostState
@@ -25,7 +25,7 @@ def ordinary(state: HostState) -> float:
     return max(1.0, state.crawl_delay)
 
 
-def killed(table: HostTable, directory: Path, state: HostsState | None, into: Path) -> HostTable:
+def killed(table: HostTable, directory: Path, state: HostTableState | None, into: Path) -> HostTable:
     """Return the table as the next process finds it: unwritten rows are lost."""
     shutil.copytree(directory, into)
     return HostTable(into, state, ordinary)
@@ -87,7 +87,7 @@ def test_after_a_restart_every_host_gets_its_full_delay_again(tmp_path: Path) ->
     table = HostTable(tmp_path, None, ordinary)
     table.put(A, HostState("10.0.0.1", 5.0, 5.0, crawl_delay=30.0), NOW)
     table.put(B, HostState("10.0.0.2", NOW + 3600.0, 0.0), NOW)
-    assert table.quieten(NOW) == NOW + 1.0
+    assert table.restart_delays(NOW) == NOW + 1.0
     assert (table.get(A).ready_at, table.get(A).address_ready_at) == (NOW + 30.0, NOW + 30.0)
     assert (table.get(B).ready_at, table.get(B).address_ready_at) == (NOW + 3600.0, NOW + 1.0)
     assert table.get(Host("http://never-met.example")).ready_at == NOW + 1.0
@@ -168,12 +168,12 @@ def test_a_wait_never_gets_longer_when_the_clock_is_set(
     second = killed_at(here, state, second_now)
     assert second.get(A).ready_at - second_now <= max(0.0, min(left, NOW + wait - second_now)) + 1e-6
     second_left = second.get(A).ready_at - second_now
-    second.quieten(second_now)
+    second.restart_delays(second_now)
     rests = second.get(A).ready_at - second_now
     assert rests == pytest.approx(max(second_left, 1.0), abs=1e-6)
     third_now = second_now + second_jump
     third = killed_at(here, state, third_now)
-    third.quieten(third_now)
+    third.restart_delays(third_now)
     rests = third.get(A).ready_at - third_now
     by_clock = second_now + second_left - third_now
     # Two kills without a checkpoint: rows of the first process also count by their own time.
@@ -182,7 +182,7 @@ def test_a_wait_never_gets_longer_when_the_clock_is_set(
     assert rests >= 1.0 - 1e-6
 
 
-def killed_at(directory: Path, state: HostsState | None, now: float) -> HostTable:
+def killed_at(directory: Path, state: HostTableState | None, now: float) -> HostTable:
     return HostTable(directory, state, ordinary, now)
 
 
@@ -194,7 +194,7 @@ def test_a_clock_set_back_by_five_hours_does_not_prolong_a_wait(tmp_path: Path) 
     table.close()
     earlier = NOW - 5 * 3600.0
     again = HostTable(tmp_path, state, ordinary, earlier)
-    again.quieten(earlier)
+    again.restart_delays(earlier)
     assert again.get(A).ready_at == earlier + 600.0
     assert again.get(B).ready_at == earlier + 899.0
     assert again.get(B).address_ready_at == earlier + 900.0
@@ -203,7 +203,7 @@ def test_a_clock_set_back_by_five_hours_does_not_prolong_a_wait(tmp_path: Path) 
 def test_rows_of_older_crawls_without_a_time_are_used_unchanged(tmp_path: Path) -> None:
     log = Log(tmp_path / "hosts-0.log")
     log.append(msgspec.msgpack.encode((A, HostState("10.0.0.1", NOW + 600.0))))
-    state = msgspec.convert([0, log.flush()], HostsState)
+    state = msgspec.convert([0, log.flush()], HostTableState)
     log.close()
     assert HostTable(tmp_path, state, ordinary, NOW - 100.0).get(A).ready_at == NOW + 600.0
 
@@ -231,18 +231,18 @@ def test_hosts_are_kept_apart_for_any_size_of_the_cache(
         for number, told, sealed in changes:
             host = Host(f"http://{number}.example")
             if told.pages % 2:
-                assert table.meet(host) == latest.setdefault(host, table.unknown)
+                assert table.get_or_add(host) == latest.setdefault(host, table.unknown)
             else:
                 table.put(host, told, NOW)
                 latest[host] = told
             assert table.get(host) == latest[host]
-            assert table.name(table.number(host)) == host
+            assert table.host_at(table.number_of(host)) == host
             if sealed:
                 table.seal(NOW)
                 table.committed()
         assert dict(table) == latest
         assert len(table) == len(latest)
-        assert [table.number(Host(f"http://{n}.example")) < 0 for n in range(41)] == [
+        assert [table.number_of(Host(f"http://{n}.example")) < 0 for n in range(41)] == [
             f"http://{n}.example" not in latest for n in range(41)
         ]
         state, _ = table.seal(NOW)

@@ -11,9 +11,9 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.protocol import SettledUrl
 from fieldmouse.frontier.state import open_parts
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Door, Link
+from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Host, Url
 
 A = Host("http://a.test")
@@ -34,7 +34,7 @@ class Listener:
         self.idle: list[bool] = []  # for each returned host, whether it was idle
         self.dropped: dict[str, int] = {}
 
-    def found(self, links: Sequence[Link], keys: Sequence[int]) -> None: ...
+    def found(self, links: Sequence[Request], keys: Sequence[int]) -> None: ...
 
     def stays(self, host: Host, state: HostState, visits: int) -> bool:
         return True
@@ -45,7 +45,7 @@ class Listener:
         self.wished += hosts
 
     def vacated(
-        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Request], *, idle: bool = False
     ) -> None:
         self.idle.append(idle)
         self.back.append((host, epoch, [link.url for link in unused]))
@@ -53,7 +53,7 @@ class Listener:
     def evicted(self, host: Host) -> None:
         self.taken.append(host)
 
-    def put_back(self, host: Host, epoch: int, link: Link) -> None: ...
+    def put_back(self, host: Host, epoch: int, link: Request) -> None: ...
 
     def settled(self, urls: Sequence[SettledUrl]) -> None: ...
 
@@ -77,7 +77,7 @@ def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator
         parts,
         landlord=landlord,
         clock=clock,
-        rule=FrontRule(4, 8),
+        rule=FrontSizeRule(4, 8),
         key_seed=7,
         errand_links=16,
         state=None,
@@ -89,15 +89,15 @@ def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator
     frontier.close()
 
 
-def link(number: int, not_before: float = 0.0) -> Link:
-    return Link(Url(f"{A}/{number}"), not_before=not_before)
+def link(number: int, not_before: float = 0.0) -> Request:
+    return Request(Url(f"{A}/{number}"), not_before=not_before)
 
 
 def polled(frontier: LeasedFrontier, now: float) -> list[str]:
     """Return the polls of the next host visit."""
     errand = frontier.take(now)
     assert errand is not None
-    assert all(ticket.link.door is Door.POLLED for ticket in errand.tickets)
+    assert all(ticket.link.door is Origin.POLLED for ticket in errand.tickets)
     return sorted(ticket.link.url for ticket in errand.tickets)
 
 
@@ -111,11 +111,11 @@ def test_polls_of_a_lost_host_are_made_when_it_is_leased_again(
     frontier.revoke(A, 1)
     assert landlord.wished == [A], "the coordinator is asked for it again"
     assert landlord.taken == [A]
-    assert frontier.polling == 3
+    assert frontier.polls_waiting == 3
     assert frontier.take(clock.now()) is None
     frontier.grant(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
-    assert frontier.polling == 3
+    assert frontier.polls_waiting == 3
 
 
 def test_a_host_returned_after_its_turn_leaves_its_polls_here(
@@ -131,7 +131,7 @@ def test_a_host_returned_after_its_turn_leaves_its_polls_here(
     frontier.give_back(errand, STATE, errand.tickets)
     assert landlord.back == [(A, 1, [f"{A}/8", f"{A}/9"])]
     assert landlord.idle == [False]
-    assert (landlord.wished, frontier.polling) == ([A], 2)
+    assert (landlord.wished, frontier.polls_waiting) == ([A], 2)
     frontier.grant(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
 
@@ -143,9 +143,9 @@ def test_a_host_revoked_during_a_visit_is_dropped_after_the_visit(
     errand = frontier.take(clock.now())
     assert errand is not None
     frontier.revoke_all()
-    assert (landlord.taken, frontier.holds) == ([], 1)
+    assert (landlord.taken, frontier.lease_count) == ([], 1)
     frontier.give_back(errand, STATE, errand.tickets)
-    assert (landlord.taken, landlord.back, frontier.holds) == ([A], [], 0)
+    assert (landlord.taken, landlord.back, frontier.lease_count) == ([A], [], 0)
 
 
 def test_an_idle_host_is_returned_as_idle_and_others_are_not(
@@ -165,27 +165,27 @@ def test_an_agent_without_network_keeps_one_idle_host(
     hosts = [Host(f"http://{letter}.test") for letter in "bcdef"]
     for number, host in enumerate([A, *hosts]):
         state = HostState(address=f"10.0.0.{number}", ready_at=clock.now() + number)
-        frontier.grant(host, number + 1, [Link(Url(f"{host}/{n}")) for n in range(2)], state, 0)
+        frontier.grant(host, number + 1, [Request(Url(f"{host}/{n}")) for n in range(2)], state, 0)
     errand = frontier.take(clock.now())
     assert errand is not None
     assert errand.host == A
-    frontier.poll([Link(Url(f"{hosts[0]}/9"))])
-    frontier.let_idle_go()
+    frontier.poll([Request(Url(f"{hosts[0]}/9"))])
+    frontier.release_idle()
     gone = [host for host, _, _ in landlord.back]
     assert len(set(gone)) == len(hosts) - 2, "all but the one with a poll, and one to test"
     assert set(gone) < set(hosts[1:])
     assert all(urls == [f"{host}/0", f"{host}/1"] for host, _, urls in landlord.back)
     assert landlord.idle == [False] * len(gone), "other agents should get them"
-    assert frontier.holds == 3
-    frontier.let_idle_go()
-    assert frontier.holds == 3
+    assert frontier.lease_count == 3
+    frontier.release_idle()
+    assert frontier.lease_count == 3
 
 
 def test_an_agent_without_network_wants_only_one_host(frontier: LeasedFrontier, landlord: Listener) -> None:
-    assert frontier.wanted == 4
+    assert frontier.hosts_wanted == 4
     landlord.cut_off = True
-    assert frontier.wanted == 1
+    assert frontier.hosts_wanted == 1
     frontier.grant(A, 1, [link(1)], STATE, 0)
-    assert frontier.wanted == 0
+    assert frontier.hosts_wanted == 0
     landlord.cut_off = False
-    assert frontier.wanted == 3
+    assert frontier.hosts_wanted == 3

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.host_leases import REMIND, LeasedPolls, polls_by_host
-from fieldmouse.types.request import Door, Link
+from fieldmouse.frontier.host_leases import REPEAT_AFTER, LeasedPolls, polls_by_host
+from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Host, Url
 
 A, B = Host("http://a.test"), Host("http://b.test")
 
 
-def link(host: Host, number: int) -> Link:
-    return Link(Url(f"{host}/{number}"))
+def link(host: Host, number: int) -> Request:
+    return Request(Url(f"{host}/{number}"))
 
 
 def test_a_host_is_requested_once_and_again_after_a_while() -> None:
     clock = ManualClock(1000.0)
     wishes: list[list[Host]] = []
     polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), clock)
-    polls.remind(clock.now())
-    polls.wait(A, [link(A, 1), link(A, 2)])
-    polls.wait(A, [link(A, 3)])
-    polls.wait(B, [link(B, 1)])
-    polls.wait(B, [])
+    polls.repeat_requests(clock.now())
+    polls.add_waiting(A, [link(A, 1), link(A, 2)])
+    polls.add_waiting(A, [link(A, 3)])
+    polls.add_waiting(B, [link(B, 1)])
+    polls.add_waiting(B, [])
     assert wishes == [[A], [B]]
-    polls.remind(clock.now() + REMIND / 2)
+    polls.repeat_requests(clock.now() + REPEAT_AFTER / 2)
     assert len(wishes) == 2
-    polls.remind(clock.now() + REMIND)
+    polls.repeat_requests(clock.now() + REPEAT_AFTER)
     assert wishes[2:] == [[A, B]]
-    assert [one.url for one in polls.take(A)] == [link(A, n).url for n in (1, 2, 3)]
-    assert polls.take(A) == []
-    polls.remind(clock.now() + 2 * REMIND)
+    assert [one.url for one in polls.take_waiting(A)] == [link(A, n).url for n in (1, 2, 3)]
+    assert polls.take_waiting(A) == []
+    polls.repeat_requests(clock.now() + 2 * REPEAT_AFTER)
     assert wishes[3:] == [[B]]
     assert len(polls) == 1
 
@@ -38,23 +38,23 @@ def test_a_host_is_requested_once_and_again_after_a_while() -> None:
 def test_a_closing_agent_requests_no_hosts() -> None:
     wishes: list[list[Host]] = []
     polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), ManualClock(1000.0))
-    polls.wait(A, [link(A, 1)], wished=False)
+    polls.add_waiting(A, [link(A, 1)], wished=False)
     assert (wishes, len(polls)) == ([], 1)
 
 
 def test_a_poll_counts_until_its_ticket_is_closed() -> None:
     polls = LeasedPolls(lambda hosts: None, ManualClock(1000.0))
-    polls.wait(A, [link(A, 1)])
-    (known,) = polls.take(A)
+    polls.add_waiting(A, [link(A, 1)])
+    (known,) = polls.take_waiting(A)
     assert len(polls) == 0, "its caller has it"
     polls.add(7, known)
     assert (7 in polls, 8 in polls, len(polls)) == (True, False, 1)
-    assert polls.strike(8) is None
-    assert polls.strike(7) == known
+    assert polls.remove(8) is None
+    assert polls.remove(7) == known
     assert not len(polls)
 
 
 def test_known_pages_become_polls_grouped_by_host() -> None:
     lines = polls_by_host([link(A, 1), link(B, 1), link(A, 2)])
     assert {host: len(line) for host, line in lines.items()} == {A: 2, B: 1}
-    assert all((one.door, one.was) == (Door.POLLED, "page") for line in lines.values() for one in line)
+    assert all((one.door, one.was) == (Origin.POLLED, "page") for line in lines.values() for one in line)

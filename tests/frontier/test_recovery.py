@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.front_log import FrontLog
 from fieldmouse.frontier.queues.ready import ReadyQueue, waiting_items
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, queued_links
@@ -179,7 +179,7 @@ def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: i
                 live.update(zip(numbers, links, strict=True))
             elif act < 0.7 and live:
                 some = rng.sample(sorted(live), rng.randrange(1, len(live) + 1))
-                assert front.strike([*some, *some]) == len(some)
+                assert front.remove([*some, *some]) == len(some)
                 for number in some:
                     del live[number]
             elif act < 0.9:
@@ -190,7 +190,7 @@ def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: i
                 front.close()
                 front = FrontLog(directory, state)
                 live, given_out = dict(then), set(sealed_numbers)
-            assert front.live == live
+            assert front.open_tickets == live
         front.close()
 
 
@@ -201,12 +201,12 @@ def test_a_front_log_of_closed_tickets_is_rewritten(tmp_path: Path) -> None:
         numbers = front.add([bytes(1000)] * 100)
         front.seal()
         front.committed()
-        front.strike(numbers)
+        front.remove(numbers)
     state, _ = front.seal()
     front.committed()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
     front.close()
-    assert FrontLog(tmp_path, state).live == {kept[0]: b"kept"}
+    assert FrontLog(tmp_path, state).open_tickets == {kept[0]: b"kept"}
 
 
 def test_a_log_shorter_than_the_checkpoint_says_is_damaged(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_log_shorter_than_the_checkpoint_says_is_damaged(tmp_path: Path) -> No
     state, paths = sieve.seal()
     sieve.close()
     paths[0].write_bytes(b"")
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedFile):
         DiskSieve(tmp_path, state)
 
 
@@ -230,7 +230,7 @@ def test_links_in_a_damaged_block_are_not_taken_and_no_others_are_lost(tmp_path:
     path = tmp_path / "links-0.log"
     raw = path.read_bytes()
     path.write_bytes(raw[:-1] + b"?")
-    with pytest.raises(Damaged, match="links-0"):
+    with pytest.raises(DamagedFile, match="links-0"):
         queues.take(host, 1000)
     assert queues.count(host) == len(queues) == 1000
     path.write_bytes(raw)
@@ -252,7 +252,7 @@ def test_a_segment_with_a_bad_record_is_never_deleted(tmp_path: Path) -> None:
     path = tmp_path / "links-0.log"
     path.write_bytes(b"?" + path.read_bytes()[1:])
     queues.take(other, 79)
-    with pytest.raises(Damaged, match="links-0"):
+    with pytest.raises(DamagedFile, match="links-0"):
         queues.seal()
     assert path.exists()
 
@@ -276,8 +276,8 @@ def test_a_flipped_byte_among_the_keys_is_detected(seed: int) -> None:
         raw = bytearray(path.read_bytes())
         raw[rng.randrange(len(raw))] ^= rng.randrange(1, 256)
         path.write_bytes(raw)
-        with pytest.raises(Damaged, match=path.name):
+        with pytest.raises(DamagedFile, match=path.name):
             DiskSieve(directory, state, run_size=50)
-        with pytest.raises(Damaged, match=path.name):
+        with pytest.raises(DamagedFile, match=path.name):
             any(has_key(directory, state, key) for key in range(1, 3))
         assert path.read_bytes() == raw

@@ -12,7 +12,7 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Door, Link
+from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Host, Url
 
 from .test_frontier import NOW, frontier_at, links, resolved
@@ -65,7 +65,7 @@ def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
     again = frontier_at(tmp_path, ManualClock(NOW + 10), share=1.0, state=state)
     errand = again.take(NOW + 20.0)
     assert errand is not None
-    assert [ticket.door for ticket in errand.tickets][:2] == [Door.POLLED, Door.DISCOVERED]
+    assert [ticket.origin for ticket in errand.tickets][:2] == [Origin.POLLED, Origin.DISCOVERED]
 
 
 def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
@@ -73,13 +73,13 @@ def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
     found: list[str] = []
     while (errand := frontier.take(clock.now())) is not None:
         found += [ticket.link.url for ticket in errand.tickets]
-        frontier.done([ticket.number for ticket in errand.tickets])
+        frontier.mark_done([ticket.number for ticket in errand.tickets])
         frontier.give_back(errand, resolved(errand, address=errand.host))
     return found
 
 
-def seen(at: float, *urls: str) -> list[Link]:
-    return [Link(Url(url), seen_at=at) for url in urls]
+def seen(at: float, *urls: str) -> list[Request]:
+    return [Request(Url(url), seen_at=at) for url in urls]
 
 
 def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
 
     clock = ManualClock(NOW + 100)
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
-    assert held.held == held.waiting == 400
+    assert held.held_back == held.waiting == 400
     assert held.ready_at() is None
     new = [f"http://h{n % 7}.example/new/{n}" for n in range(90)]
     held.discover(seen(NOW + 100, *new))
@@ -102,10 +102,10 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     state, _ = held.seal()  # a kill, before anything was visited
     held.close()
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
-    assert (held.waiting, held.held, held.polling) == (490, 400, 1)
+    assert (held.waiting, held.held_back, held.polls_waiting) == (490, 400, 1)
     clock.advance(10.0)
     assert sorted(visit_all(held, clock)) == sorted([*new, "http://h0.example/known"])
-    assert (held.waiting, held.held, held.polling) == (400, 400, 0)
+    assert (held.waiting, held.held_back, held.polls_waiting) == (400, 400, 0)
     assert held.ready_at() is None
     state, _ = held.seal()
     held.close()
@@ -114,4 +114,4 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     free = frontier_at(tmp_path, clock, errand_links=2, state=state)
     clock.advance(10.0)
     assert sorted(visit_all(free, clock)) == sorted(old)
-    assert (free.waiting, free.held) == (0, 0)
+    assert (free.waiting, free.held_back) == (0, 0)

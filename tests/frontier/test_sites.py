@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.hosts.numbering import Numbering
+from fieldmouse.frontier.hosts.numbering import KeyNumbering
 from fieldmouse.frontier.state import FrontierState
-from fieldmouse.frontier.url_location import look
+from fieldmouse.frontier.url_location import locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.site_limits import DropRule, SiteLimits, limited_site
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.policy.site_limits import DropRule, SiteLimits, site_for_limits
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, host_of
 
 SEED = 7
@@ -44,7 +44,7 @@ def accepted(frontier: Frontier) -> list[Url]:
     while (errand := frontier.take(1e9)) is not None:
         urls += [ticket.link.url for ticket in errand.tickets]
         frontier.give_back(errand, errand.state)
-        frontier.done([ticket.number for ticket in errand.tickets])
+        frontier.mark_done([ticket.number for ticket in errand.tickets])
     return urls
 
 
@@ -69,9 +69,9 @@ def simply(batches: list[list[Url]], limits: SiteLimits) -> tuple[list[Url], Cou
             if url in taken:
                 continue
             host = host_of(url)
-            site = limited_site(host)
+            site = site_for_limits(host)
             known = hosts.setdefault(site, set())
-            rule = limits.refused(len(known), urls[site], new_host=host not in known) if site else None
+            rule = limits.drop_reason(len(known), urls[site], new_host=host not in known) if site else None
             if rule is not None:
                 dropped[rule.value] += 1
                 continue
@@ -93,70 +93,70 @@ def test_site_limits_hold_despite_kills_at_any_moment(
         home = Path(name) / "0"
         frontier = frontier_at(home, limits)
         for life, batch in enumerate(batches):
-            frontier.discover([Link(url) for url in batch])
+            frontier.discover([Request(url) for url in batch])
             state = frontier.seal().state
             frontier.committed()
-            frontier.discover([Link(url) for url in batches[life - 1][::-1]])
+            frontier.discover([Request(url) for url in batches[life - 1][::-1]])
             frontier.take(0.0)  # sifts the offers
             following = Path(name) / str(life + 1)
             shutil.copytree(home, following)
             frontier.close()
             home, frontier = following, frontier_at(following, limits, state)
         wanted, dropped = simply(batches, limits)
-        assert frontier.dropped == dropped
+        assert frontier.dropped_links == dropped
         assert frontier.seen == frontier.waiting == len(wanted)
         assert sorted(accepted(frontier)) == sorted(wanted)
         frontier.close()
 
 
 def test_dropped_links_are_accepted_once_the_limit_is_raised(tmp_path: Path) -> None:
-    links = [Link(Url(f"http://{n}.bad.example/")) for n in range(5)]
+    links = [Request(Url(f"http://{n}.bad.example/")) for n in range(5)]
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
     frontier.discover(links)
     state = frontier.seal().state
     frontier.committed()
     frontier.close()
-    assert (state.seen, frontier.dropped) == (2, {DropRule.HOSTS.value: 3})
+    assert (state.seen, frontier.dropped_links) == (2, {DropRule.HOSTS.value: 3})
     raised = frontier_at(tmp_path, SiteLimits(hosts=4), state)
     raised.discover(links)
     assert raised.seal().state.seen == 4
-    assert raised.dropped == {DropRule.HOSTS.value: 4}
+    assert raised.dropped_links == {DropRule.HOSTS.value: 4}
 
 
 def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits(hosts=1, urls=1))
-    seeds = [Link(Url(f"http://{n}.bad.example/"), kind=Kind.SEED) for n in range(3)]
-    frontier.discover([*seeds, Link(Url("http://0.bad.example/page"))])
+    seeds = [Request(Url(f"http://{n}.bad.example/"), kind=RequestKind.SEED) for n in range(3)]
+    frontier.discover([*seeds, Request(Url("http://0.bad.example/page"))])
     frontier.seal()
     assert frontier.seen == 3
-    assert frontier.dropped == {DropRule.URLS.value: 1}
+    assert frontier.dropped_links == {DropRule.URLS.value: 1}
 
 
 def test_hosts_of_a_crawl_without_site_counts_are_counted_on_opening(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits())
-    frontier.discover([Link(Url(f"http://{n}.bad.example/")) for n in range(3)])
+    frontier.discover([Request(Url(f"http://{n}.bad.example/")) for n in range(3)])
     state = frontier.seal().state
     frontier.committed()
     frontier.close()
     old = FrontierState(state.sieve, state.ready, state.queues, state.front, state.hosts)
     again = frontier_at(tmp_path, SiteLimits(hosts=4), old)
-    again.discover([Link(Url(f"http://{n}.bad.example/")) for n in range(9)])
+    again.discover([Request(Url(f"http://{n}.bad.example/")) for n in range(9)])
     again.seal()
-    assert again.hosts == 4
+    assert again.host_count == 4
 
 
 def test_look_reports_the_counts_of_a_urls_site(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
-    frontier.discover([Link(Url(f"http://{n % 3}.bad.example/{n}")) for n in range(9)])
+    frontier.discover([Request(Url(f"http://{n % 3}.bad.example/{n}")) for n in range(9)])
     state = frontier.seal().state
-    found = look(tmp_path, state, SEED, Url("http://2.bad.example/2"))
+    found = locate_url(tmp_path, state, SEED, Url("http://2.bad.example/2"))
     assert (found.site, found.site_hosts, found.site_urls, found.host) == ("bad.example", 2, 6, None)
 
 
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=3000))
 @settings(max_examples=30, deadline=None)
 def test_numbers_are_given_in_order_and_found_again(keys: list[int]) -> None:
-    numbering = Numbering()
+    numbering = KeyNumbering()
     given_out: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         assert (numbering.find(key) >= 0) == ((key or 1) in given_out)
@@ -164,5 +164,5 @@ def test_numbers_are_given_in_order_and_found_again(keys: list[int]) -> None:
         given_out.setdefault(key or 1, []).append(place)
     assert len(numbering) == len(keys)
     for key, numbers in given_out.items():
-        assert sorted(numbering.all(key)) == numbers
+        assert sorted(numbering.find_all(key)) == numbers
         assert numbering.find(key) in numbers

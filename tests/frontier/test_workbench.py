@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.frontier.workbench import TakenHost, Workbench
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
@@ -28,7 +28,7 @@ class Bench(RuleBasedStateMachine):
         self.lines: dict[Host, list[int]] = {}
         self.states: dict[Host, HostState] = {}
         self.quiet: dict[str, float] = {}  # addresses
-        self.out: list[Lease] = []
+        self.out: list[TakenHost] = []
 
     def ready(self) -> dict[Host, float]:
         """Return the hosts that may be taken now or later, with their times, by searching all."""
@@ -93,7 +93,7 @@ class Bench(RuleBasedStateMachine):
     @rule(host=hosts)
     def send_off(self, host: Host) -> None:
         if self.lines.get(host) and host not in {lease.host for lease in self.out}:
-            assert self.bench.send_off(host) == self.lines.pop(host)
+            assert self.bench.take_offline(host) == self.lines.pop(host)
 
     @rule(seconds=waits)
     def pass_time(self, seconds: float) -> None:

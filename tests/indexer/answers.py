@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.outcome import Page, Response
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
 
 NOW = 1_800_000_000.0
-CONFIG = IndexerConfig(user_agent="fieldmouse/test", key_seed=7, scope=Scope())
+CONFIG = WorkerConfig(user_agent="fieldmouse/test", key_seed=7, scope=Scope())
 
 
 def response(
@@ -43,7 +43,7 @@ def page(
     url: str = "http://example.org/",
     body: bytes = b"<p>hello",
     *,
-    kind: Kind = Kind.PAGE,
+    kind: RequestKind = RequestKind.PAGE,
     depth: int = 0,
     truncated: str = "",
     at: float = NOW,
@@ -51,7 +51,7 @@ def page(
     **headers: str,
 ) -> Page:
     answer = response(body, truncated=truncated, at=at, mime=mime, **headers)
-    return Page(Link(Url(url), depth, kind=kind), answer)
+    return Page(Request(Url(url), depth, kind=kind), answer)
 
 
 def story(number: int, words: int = 60) -> bytes:

@@ -14,14 +14,14 @@ from warcio.checker import Checker
 from warcio.recordloader import ArcWarcRecord
 
 from fieldmouse.archive import cdxj
-from fieldmouse.archive.dedup import payload_digest, written
-from fieldmouse.archive.warc_reader import answer_of, members, read_record
-from fieldmouse.archive.warc_writer import Archive, log_path
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.archive.dedup import format_digest, payload_digest
+from fieldmouse.archive.warc_reader import read_members, read_record, stored_response
+from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.http import headers as head
 from fieldmouse.storage.shard_state import ShardState
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 from indexer.answers import CONFIG, NOW, page, response
 
@@ -47,20 +47,20 @@ def records(path: Path) -> list[tuple[ArcWarcRecord, bytes]]:
 
 
 def keep(
-    archive: Archive, url: str, answer: Response, earlier: tuple[str, str] | None = None, etag: str = ""
+    archive: WarcWriter, url: str, answer: Response, earlier: tuple[str, str] | None = None, etag: str = ""
 ) -> int:
-    digest = written(payload_digest(answer.body))
-    stored = archive.store(
-        Link(Url(url), 2, "http://example.org/", etag=etag),
+    digest = format_digest(payload_digest(answer.body))
+    stored = archive.write(
+        Request(Url(url), 2, "http://example.org/", etag=etag),
         answer,
         payload=answer.body,
         digest=digest,
         earlier=earlier,
     )
-    return stored.place
+    return stored.cdxj_place
 
 
-def state_of(archive: Archive) -> ShardState:
+def state_of(archive: WarcWriter) -> ShardState:
     serial, warc, warc_length, cdxj_length = archive.position
     return ShardState(1, serial, warc, warc_length, cdxj_length)
 
@@ -72,7 +72,7 @@ bodies = st.binary(max_size=300) | st.integers(0, 200_000).map(lambda size: byte
 @given(st.lists(st.tuples(bodies, st.booleans(), st.booleans()), max_size=6))
 def test_records_read_back_equal_the_stored_ones(tmp_path_factory, answers) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path_factory.mktemp("archive")
-    archive = Archive(folder, 0, CONFIG, ShardState())
+    archive = WarcWriter(folder, 0, CONFIG, ShardState())
     wires = []
     for number, (body, packed, chunked) in enumerate(answers):
         headers = {"content_encoding": "gzip"} if packed else {}
@@ -92,8 +92,8 @@ def test_records_read_back_equal_the_stored_ones(tmp_path_factory, answers) -> N
     assert kinds == ["warcinfo"] + ["response", "request", "metadata"] * len(answers)
     decoded = [body for record, body in found if record.rec_type == "response"]
     assert decoded == [body for body, _, _ in answers]
-    for line in log_path(folder, 0).read_bytes().splitlines():
-        _, entry = cdxj.read_line(line)
+    for line in cdxj_log_path(folder, 0).read_bytes().splitlines():
+        _, entry = cdxj.parse_line(line)
         with warc.open("rb") as file:
             file.seek(int(entry.offset))
             member = file.read(int(entry.length))
@@ -104,7 +104,7 @@ def test_records_read_back_equal_the_stored_ones(tmp_path_factory, answers) -> N
 
 
 def test_large_compressed_body_is_stored_in_several_deflate_blocks(tmp_path: Path) -> None:
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     noise = gzip.compress(b"".join(payload_digest(b"%d" % n) for n in range(20_000)))
     assert len(noise) > 3 * 65535
     keep(archive, "http://example.org/", response(noise, content_encoding="gzip"))
@@ -115,7 +115,7 @@ def test_large_compressed_body_is_stored_in_several_deflate_blocks(tmp_path: Pat
 
 
 def test_stored_head_does_not_claim_chunked_encoding(tmp_path: Path) -> None:
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", response(b"abc", transfer_encoding="chunked"))
     archive.close()
     (warc,) = tmp_path.glob("*.warc.gz")
@@ -126,13 +126,13 @@ def test_stored_head_does_not_claim_chunked_encoding(tmp_path: Path) -> None:
 
 
 def test_revisit_record_names_the_earlier_record(tmp_path: Path) -> None:
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     answer = response(b"x" * 1000)
     place = keep(archive, "http://example.org/first", answer)
-    found = archive.look_up(place)
+    found = archive.read_cdxj_line(place)
     assert found is not None
     stamp, entry = found
-    assert archive.look_up(place + 100_000) is None
+    assert archive.read_cdxj_line(place + 100_000) is None
     keep(archive, "http://example.org/second", answer, earlier=(entry.url, stamp))
     archive.close()
     (warc,) = tmp_path.glob("*.warc.gz")
@@ -143,12 +143,12 @@ def test_revisit_record_names_the_earlier_record(tmp_path: Path) -> None:
     assert second["WARC-Refers-To-Target-URI"] == "http://example.org/first"
     assert second["WARC-Refers-To-Date"] == first["WARC-Date"]
     assert second["WARC-Payload-Digest"] == first["WARC-Payload-Digest"]
-    lines = [cdxj.read_line(line)[1] for line in log_path(tmp_path, 0).read_bytes().splitlines()]
+    lines = [cdxj.parse_line(line)[1] for line in cdxj_log_path(tmp_path, 0).read_bytes().splitlines()]
     assert [line.mime for line in lines] == ["text/html", "warc/revisit"]
 
 
 def test_304_is_stored_as_a_not_modified_revisit(tmp_path: Path) -> None:
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", response(b"", status=304), etag='"1"')
     archive.close()
     (warc,) = tmp_path.glob("*.warc.gz")
@@ -159,7 +159,7 @@ def test_304_is_stored_as_a_not_modified_revisit(tmp_path: Path) -> None:
 
 def test_304_to_an_unconditional_request_is_not_a_revisit(tmp_path: Path) -> None:
     """There is no earlier record that it could repeat, so it is stored as a response."""
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", response(b"", status=304))
     archive.close()
     (warc,) = tmp_path.glob("*.warc.gz")
@@ -167,19 +167,19 @@ def test_304_to_an_unconditional_request_is_not_a_revisit(tmp_path: Path) -> Non
     (kept,) = (r for r, _ in records(warc) if r.rec_type in ("response", "revisit"))
     assert (kept.rec_type, kept.http_headers.get_statuscode()) == ("response", "304")
     assert not [name for name, _ in kept.rec_headers.headers if name.startswith(("WARC-Refers", "WARC-Prof"))]
-    (line,) = log_path(tmp_path, 0).read_bytes().splitlines()
-    assert cdxj.read_line(line)[1].mime != cdxj.REVISIT
+    (line,) = cdxj_log_path(tmp_path, 0).read_bytes().splitlines()
+    assert cdxj.parse_line(line)[1].mime != cdxj.REVISIT
 
 
 def test_head_with_malformed_lines_is_stored_as_received_and_readable(tmp_path: Path) -> None:
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     lines = (
         b"Server : x\r\nno colon\r\nTwo Words: y\r\nContent-Length: 3, 3\r\nContent-Length: 3\r\n",
         b"Content-Length:\r\n 9\r\nTransfer-Encoding:\r\nTransfer-Encoding : gzip,\r\n chunked\r\nA: b\r\n",
     )
     for number, text in enumerate(lines):
         whole = b"HTTP/1.1 200 OK\r\n" + text + b"\r\n"
-        fields = head.read(whole)
+        fields = head.parse_head(whole)
         keep(
             archive,
             f"http://example.org/{number}",
@@ -192,11 +192,11 @@ def test_head_with_malformed_lines_is_stored_as_received_and_readable(tmp_path: 
     assert [body for _, body in stored] == [b"abc", b"abc"]
     first, second = (
         read_record(member.content)
-        for member in members(warc, 0, warc.stat().st_size)
+        for member in read_members(warc, 0, warc.stat().st_size)
         if b"\nWARC-Type: response" in member.content
     )
     assert first.block == b"HTTP/1.1 200 OK\r\n" + lines[0] + b"\r\nabc"
-    assert answer_of(second).headers == (
+    assert stored_response(second).headers == (
         ("x-crawler-transfer-encoding", ""),
         ("x-crawler-transfer-encoding", "gzip, chunked"),
         ("a", "b"),
@@ -205,7 +205,7 @@ def test_head_with_malformed_lines_is_stored_as_received_and_readable(tmp_path: 
 
 
 def test_truncated_body_is_marked_in_its_record(tmp_path: Path) -> None:
-    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    archive = WarcWriter(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", page(body=b"x", truncated="length").response)
     archive.close()
     (warc,) = tmp_path.glob("*.warc.gz")
@@ -214,7 +214,7 @@ def test_truncated_body_is_marked_in_its_record(tmp_path: Path) -> None:
 
 def test_full_file_is_followed_by_a_new_one(tmp_path: Path) -> None:
     config = msgspec.structs.replace(CONFIG, warc_size=4000)
-    archive = Archive(tmp_path, 3, config, ShardState())
+    archive = WarcWriter(tmp_path, 3, config, ShardState())
     for number in range(20):
         keep(
             archive,
@@ -235,8 +235,8 @@ def test_rollback_keeps_exactly_the_committed_records(  # type: ignore[no-untype
     tmp_path_factory, counted: int, undone: int, torn: bytes, warc_size: int
 ) -> None:
     folder = tmp_path_factory.mktemp("archive")
-    config: IndexerConfig = msgspec.structs.replace(CONFIG, warc_size=warc_size)
-    archive = Archive(folder, 1, config, ShardState())
+    config: WorkerConfig = msgspec.structs.replace(CONFIG, warc_size=warc_size)
+    archive = WarcWriter(folder, 1, config, ShardState())
     for number in range(counted):
         keep(archive, f"http://example.org/{number}", response(b"counted%d" % number))
     archive.sync()
@@ -250,7 +250,7 @@ def test_rollback_keeps_exactly_the_committed_records(  # type: ignore[no-untype
     other = folder / "fieldmouse-20260101000000-00009-2.warc.gz"
     other.write_bytes(b"another shard's")
 
-    archive = Archive(folder, 1, config, state)
+    archive = WarcWriter(folder, 1, config, state)
     keep(archive, "http://example.org/after", response(b"after"))
     archive.close()
     assert other.read_bytes() == b"another shard's"
@@ -261,5 +261,5 @@ def test_rollback_keeps_exactly_the_committed_records(  # type: ignore[no-untype
         urls += [r.rec_headers["WARC-Target-URI"] for r, _ in records(warc) if r.rec_type == "response"]
     expected = [f"http://example.org/{number}" for number in range(counted)] + ["http://example.org/after"]
     assert urls == expected
-    lines = log_path(folder, 1).read_bytes().splitlines()
-    assert [cdxj.read_line(line)[1].url for line in lines] == expected
+    lines = cdxj_log_path(folder, 1).read_bytes().splitlines()
+    assert [cdxj.parse_line(line)[1].url for line in lines] == expected

@@ -37,10 +37,10 @@ def test_surt_keys_equal_those_of_replay_tools(url: str, key: str) -> None:
 @given(st.text(max_size=50), st.integers(0, 2**40), st.integers(0, 2**30))
 def test_line_round_trips(tail: str, offset: int, length: int) -> None:
     url = "http://example.org/" + tail.encode("ascii", "ignore").decode().replace("\n", "").replace(" ", "")
-    raw = cdxj.line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
+    raw = cdxj.format_line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
     assert raw.endswith(b"\n")
     assert raw.count(b"\n") == 1
-    stamp, entry = cdxj.read_line(raw)
+    stamp, entry = cdxj.parse_line(raw)
     assert (stamp, entry.url, int(entry.offset), int(entry.length)) == ("20261116000000", url, offset, length)
 
 
@@ -54,11 +54,11 @@ def test_merge_sorts_logs_with_any_chunk_size(
         path = folder / f"shard-{number}.cdxj"
         path.write_text("".join(line + "\n" for line in lines))
         paths.append(path)
-    count = cdxj.merge(paths, folder / "index.cdxj", chunk=chunk)
+    count = cdxj.merge_logs(paths, folder / "index.cdxj", chunk=chunk)
     assert (folder / "index.cdxj").read_text().splitlines() == sorted(line for log in logs for line in log)
     assert count == sum(map(len, logs))
     assert len(list(folder.iterdir())) == len(logs) + 1
 
 
 def test_merge_of_no_logs_gives_an_empty_index(tmp_path: Path) -> None:
-    assert cdxj.merge([], tmp_path / "index.cdxj") == 0
+    assert cdxj.merge_logs([], tmp_path / "index.cdxj") == 0

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
 from fieldmouse.parse.charset import (
-    codec_of,
-    decoded,
+    codec_for_label,
+    decode_text,
+    encode_query,
     find_charset,
     prescan,
-    settled_by_letters,
-    spelt,
+    resolve_latin_charset,
     web_codec,
 )
 from fieldmouse.url import resolve
@@ -189,7 +189,7 @@ def test_text_after_a_declaration_does_not_change_the_charset(pieces: list[str])
 @example(b"<meta charset=" + b"'" * 100, "")
 def test_every_document_gets_a_charset_that_can_decode_it(body: bytes, label: str) -> None:
     charset = find_charset(body, f"text/html; charset={label}")
-    assert isinstance(decoded(body, charset), str)
+    assert isinstance(decode_text(body, charset), str)
 
 
 @given(st.text(max_size=200))
@@ -201,7 +201,7 @@ def test_valid_utf8_is_always_detected(text: str) -> None:
 
 def test_charset_of_undeclared_bytes_is_guessed() -> None:
     body = (RUSSIAN * 20).encode("cp1251")
-    assert RUSSIAN in decoded(body, find_charset(body, ""))
+    assert RUSSIAN in decode_text(body, find_charset(body, ""))
 
 
 UNDECLARED = [
@@ -343,7 +343,7 @@ def test_letters_distinguish_charsets_that_all_decode_a_page(charset: str, text:
     """A page in each language, undeclared, in the charset that was usual for it before UTF-8."""
     page = shape.format(text)
     body = page.encode(charset)
-    assert decoded(body, find_charset(body, "text/html")) == page
+    assert decode_text(body, find_charset(body, "text/html")) == page
 
 
 # -- labels
@@ -351,10 +351,10 @@ def test_letters_distinguish_charsets_that_all_decode_a_page(charset: str, text:
 
 @pytest.mark.parametrize("label", sorted(LABELS))
 def test_every_label_of_the_standard_is_known_in_any_spelling(label: str) -> None:
-    codec = codec_of(label)
+    codec = codec_for_label(label)
     assert codec
-    assert codec == codec_of(f" \t{label.upper()}\n")
-    assert isinstance(decoded(bytes(range(256)), codec), str)
+    assert codec == codec_for_label(f" \t{label.upper()}\n")
+    assert isinstance(decode_text(bytes(range(256)), codec), str)
     assert web_codec(codec)
 
 
@@ -368,7 +368,7 @@ unicodefffe=utf-16-be
 
 @pytest.mark.parametrize(("label", "codec"), [pair.split("=") for pair in BROWSER_CODECS.split()])
 def test_labels_map_to_the_codecs_of_browsers(label: str, codec: str) -> None:
-    assert codec_of(label) == codec
+    assert codec_for_label(label) == codec
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_labels_map_to_the_codecs_of_browsers(label: str, codec: str) -> None:
     ],
 )
 def test_python_codecs_that_are_not_web_charsets_are_unknown(label: str) -> None:
-    assert codec_of(label) == ""
+    assert codec_for_label(label) == ""
 
 
 # -- decoding
@@ -397,10 +397,10 @@ def test_python_codecs_that_are_not_web_charsets_are_unknown(label: str) -> None
 
 def test_windows_charsets_decode_every_byte_below_0xa0() -> None:
     for n in range(9):
-        text = decoded(bytes(range(0x80, 0xA0)), f"cp125{n}")
+        text = decode_text(bytes(range(0x80, 0xA0)), f"cp125{n}")
         assert "\ufffd" not in text
         assert len(text) == 32
-    assert decoded(b"\x80\x81\x9d", "cp1252") == "€\x81\x9d"
+    assert decode_text(b"\x80\x81\x9d", "cp1252") == "€\x81\x9d"
 
 
 @given(
@@ -408,18 +408,18 @@ def test_windows_charsets_decode_every_byte_below_0xa0() -> None:
     st.text(st.characters(codec="euc_jp", exclude_characters="¥‾"), max_size=50),
 )
 def test_encoded_text_decodes_to_the_original(russian: str, japanese: str) -> None:
-    assert decoded(russian.encode("cp1251"), "cp1251") == russian
-    assert decoded(japanese.encode("euc_jp"), "euc_jp") == japanese
+    assert decode_text(russian.encode("cp1251"), "cp1251") == russian
+    assert decode_text(japanese.encode("euc_jp"), "euc_jp") == japanese
 
 
 def test_one_invalid_character_does_not_break_japanese_text() -> None:
-    assert decoded(b"\xad\xa1\xa4\xa2", "euc_jp") == "①あ"
+    assert decode_text(b"\xad\xa1\xa4\xa2", "euc_jp") == "①あ"
 
 
 def test_byte_order_mark_is_not_part_of_the_text() -> None:
     for codec, mark in (("utf-8", codecs.BOM_UTF8), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
-        assert decoded(mark + "mouse".encode(codec), codec) == "mouse"
-    assert decoded(b"\xef\xbb\xbf", "cp1252") == "ï»¿"
+        assert decode_text(mark + "mouse".encode(codec), codec) == "mouse"
+    assert decode_text(b"\xef\xbb\xbf", "cp1252") == "ï»¿"
 
 
 @pytest.mark.parametrize(
@@ -444,20 +444,20 @@ def test_byte_order_mark_is_not_part_of_the_text() -> None:
 )
 def test_query_of_a_link_is_encoded_in_the_charset_of_its_page(charset: str, href: str, asked: str) -> None:
     """As Chromium 156 requests it; paths are always UTF-8."""
-    assert resolve(spelt(href, codec_of(charset)), "http://h.test/") == f"http://h.test/{asked}"
+    assert resolve(encode_query(href, codec_for_label(charset)), "http://h.test/") == f"http://h.test/{asked}"
 
 
 def test_text_that_may_be_turkish_or_icelandic_keeps_the_guessed_charset() -> None:
     """Every letter of a short Turkish text may also be an Icelandic letter in another charset."""
     turkish = "Şöyle böyle, ış ışığı şöyle".encode("cp1254")
-    assert settled_by_letters(turkish, "cp1254") == "cp1254"
-    assert settled_by_letters("þeir, öðrum, í, á, æ".encode("cp1252"), "cp1254") == "cp1252"
+    assert resolve_latin_charset(turkish, "cp1254") == "cp1254"
+    assert resolve_latin_charset("þeir, öðrum, í, á, æ".encode("cp1252"), "cp1254") == "cp1252"
 
 
 def test_letters_specific_to_iso_8859_15_count_only_if_it_was_guessed() -> None:
     heart = "le cœur à la fête".encode("iso8859-15")
-    assert settled_by_letters(heart, "iso8859-15") == "iso8859-15"
-    assert settled_by_letters("1½ tasse de café".encode("cp1252"), "cp1250") == "cp1252"
+    assert resolve_latin_charset(heart, "iso8859-15") == "iso8859-15"
+    assert resolve_latin_charset("1½ tasse de café".encode("cp1252"), "cp1250") == "cp1252"
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_letters_specific_to_iso_8859_15_count_only_if_it_was_guessed() -> None:
 )
 @pytest.mark.parametrize("guess", ["cp932", "big5hkscs", "cp1257", "iso8859-2", "cp1250", "euc-kr", "koi8-r"])
 def test_a_few_accents_and_signs_are_read_as_latin(text: str, guess: str) -> None:
-    assert text.encode("cp1252").decode(settled_by_letters(text.encode("cp1252"), guess)) == text
+    assert text.encode("cp1252").decode(resolve_latin_charset(text.encode("cp1252"), guess)) == text
 
 
 @pytest.mark.parametrize(
@@ -491,4 +491,4 @@ def test_a_few_accents_and_signs_are_read_as_latin(text: str, guess: str) -> Non
     ],
 )
 def test_other_scripts_keep_the_guessed_charset(charset: str, text: str) -> None:
-    assert settled_by_letters(text.encode(charset), charset) == charset
+    assert resolve_latin_charset(text.encode(charset), charset) == charset

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.diff.compare import ORDER, _longest_common, align, compare, steps, template
-from fieldmouse.diff.text_blocks import MAX_BLOCKS, blocks_of
+from fieldmouse.diff.compare import (
+    MOVED_PLACE,
+    _longest_common,
+    align,
+    compare,
+    diff_segments,
+    mask_variable_parts,
+)
+from fieldmouse.diff.text_blocks import MAX_BLOCKS, text_blocks
 from fieldmouse.policy.noise_rules import NoiseRules
 from indexer.answers import response
 
@@ -47,32 +54,32 @@ def test_table_alignment_finds_the_longest_common_subsequence(old: list[str], ne
 
 @given(versions, versions)
 def test_steps_reproduce_both_versions_in_order(old: list[str], new: list[str]) -> None:
-    told = list(steps(old, new))
+    told = list(diff_segments(old, new))
     assert [block for step in told for block in step.old] == old
     assert [block for step in told for block in step.new] == new
-    assert all(step.same for step in told) == (old == new)
+    assert all(step.equal for step in told) == (old == new)
 
 
 @given(versions, versions)
 def test_comparison_is_symmetric_and_empty_only_for_equal_blocks(old: list[str], new: list[str]) -> None:
     seen, back = compare(old, new), compare(new, old)
-    assert bool(seen.differing) == (old != new) == bool(back.differing)
-    assert 0.0 <= seen.share() <= 1.0
-    assert (seen.share() > 0) == (old != new)
+    assert bool(seen.differences) == (old != new) == bool(back.differences)
+    assert 0.0 <= seen.changed_share() <= 1.0
+    assert (seen.changed_share() > 0) == (old != new)
 
 
 @given(versions, st.integers(0, 12))
 def test_inserted_paragraph_is_the_only_difference(old: list[str], at: int) -> None:
     story = "once upon a time " * 10
     new = [*old[:at], story.strip(), *old[at:]]
-    (only,) = compare(old, new).differing
+    (only,) = compare(old, new).differences
     assert only == (0, 40), "a text that somebody wrote is at no place that could be noise"
 
 
 @given(versions, versions)
 def test_all_words_of_unrelated_versions_differ(old: list[str], new: list[str]) -> None:
     apart = [" ".join(f"x{word}x" for word in block.split()) for block in new]
-    assert compare(old, apart).share() == (1.0 if old or new else 0.0)
+    assert compare(old, apart).changed_share() == (1.0 if old or new else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +93,10 @@ def test_all_words_of_unrelated_versions_differ(old: list[str], new: list[str]) 
     ],
 )
 def test_dates_counters_and_tokens_are_masked(one: str, other: str) -> None:
-    assert template(one) == template(other)
-    (seen,) = compare(["above", one, "below"], ["above", other, "below"]).differing
-    (again,) = compare(["top", other, "end"], ["top", one, "end"]).differing
-    assert seen.place == again.place > ORDER, "it is known again, whatever stands around it"
+    assert mask_variable_parts(one) == mask_variable_parts(other)
+    (seen,) = compare(["above", one, "below"], ["above", other, "below"]).differences
+    (again,) = compare(["top", other, "end"], ["top", one, "end"]).differences
+    assert seen.place == again.place > MOVED_PLACE, "it is known again, whatever stands around it"
 
 
 def test_a_few_words_are_recognized_by_their_neighbouring_blocks() -> None:
@@ -100,21 +107,21 @@ def test_a_few_words_are_recognized_by_their_neighbouring_blocks() -> None:
         compare(quoting("be quick"), quoting("be slow")),
         compare(quoting("be slow"), quoting("a b")),
     )
-    assert first.differing[0].place == second.differing[0].place > ORDER
+    assert first.differences[0].place == second.differences[0].place > MOVED_PLACE
     elsewhere = compare(["News", "be quick", "Imprint"], ["News", "be slow", "Imprint"])
-    assert elsewhere.differing[0].place != first.differing[0].place
+    assert elsewhere.differences[0].place != first.differences[0].place
 
 
 def test_new_entry_of_a_growing_list_has_a_new_place_each_time() -> None:
     lists = [["News", *(f"Story {'abcdefgh'[k]}" for k in range(n, -1, -1)), "Imprint"] for n in range(4)]
-    places = [compare(old, new).differing[0].place for old, new in itertools.pairwise(lists)]
+    places = [compare(old, new).differences[0].place for old, new in itertools.pairwise(lists)]
     assert len(set(places)) == len(places)
 
 
 def test_shuffled_list_differs_only_in_order() -> None:
     names = [f"sponsor {letter}" for letter in "abcdefgh"]
     mixed = random.Random(3).sample(names, len(names))
-    assert [one.place for one in compare(["top", *names], ["top", *mixed]).differing] == [ORDER]
+    assert [one.place for one in compare(["top", *names], ["top", *mixed]).differences] == [MOVED_PLACE]
 
 
 N = 20_000
@@ -149,14 +156,14 @@ def test_adversarial_pages_are_compared_in_few_steps(name: str) -> None:
         seen = compare(old[: N // 10], new[: N // 10])
     finally:
         sys.settrace(before)
-    assert seen.differing
+    assert seen.differences
     assert lines < 200 * (N // 5) + 2000
-    assert compare(old, new).differing
+    assert compare(old, new).differences
 
 
 def html(*blocks: str) -> list[str] | None:
     body = "".join(f"<p>{block}</p>\n" for block in blocks).encode()
-    return blocks_of(response(body), body)
+    return text_blocks(response(body), body)
 
 
 def test_invisible_markup_gives_no_blocks() -> None:
@@ -166,13 +173,13 @@ def test_invisible_markup_gives_no_blocks() -> None:
         b"<body class=v2><div data-token=88>Field  mice <span>r</span>un.<input type=hidden value=t9></div>"
         b"<script nonce=abc>x()</script><p>Far.</p></body></html>"
     )
-    assert blocks_of(response(plain), plain) == blocks_of(response(dressed), dressed)
-    assert blocks_of(response(plain), plain) == ["Mice", "Field mice run.", "Far."]
+    assert text_blocks(response(plain), plain) == text_blocks(response(dressed), dressed)
+    assert text_blocks(response(plain), plain) == ["Mice", "Field mice run.", "Far."]
 
 
 def test_blocks_are_lines_of_text_values_of_json_and_none_for_images() -> None:
     def read(body: bytes, mime: str) -> list[str] | None:
-        return blocks_of(response(body, mime=mime), body)
+        return text_blocks(response(body, mime=mime), body)
 
     assert read(b"one\n\n two\r\n", "text/plain") == ["one", "two"]
     assert read(b'{"a":1,"b":[2]}', "application/json") == read(b'{"a": 1,\n"b": [2]}', "application/ld+json")
@@ -190,7 +197,7 @@ def test_blocks_beyond_the_limit_are_joined_into_one() -> None:
 
 def test_xpath_rule_sees_the_browsers_tree_and_gives_up_on_deep_nesting() -> None:
     def read(page: str, rule: str) -> list[str] | None:
-        return blocks_of(response(page.encode()), page.encode(), NoiseRules.of([rule]))
+        return text_blocks(response(page.encode()), page.encode(), NoiseRules.of([rule]))
 
     table = "<table><tr><td>3 euro<td class=q a:b=1 \x0bc=2>kept</table><svg><x:y>drawn</x:y></svg>"
     assert read(table, "* xpath /html/body/table/tbody/tr/td[1]") == ["kept", "drawn"]

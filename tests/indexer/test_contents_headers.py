@@ -7,13 +7,13 @@ import zlib
 
 from msgspec.structs import replace
 
-from fieldmouse.parse.content import read_contents
-from fieldmouse.parse.links import Links
-from fieldmouse.types.request import Link
+from fieldmouse.parse.content import read_page_content
+from fieldmouse.parse.links import LinkExtractor
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 from indexer.answers import CONFIG, response
 
-LINK = Link(Url("http://example.org/"))
+LINK = Request(Url("http://example.org/"))
 
 
 def test_page_with_repeated_encoding_and_type_headers_is_read() -> None:
@@ -25,6 +25,6 @@ def test_page_with_repeated_encoding_and_type_headers_is_read() -> None:
         ("content-encoding", "gzip"),
     )
     answer = replace(response(body), headers=headers)
-    read = read_contents(LINK, answer, CONFIG, Links(CONFIG))
-    assert (read.mime, read.charset, read.page.title) == ("text/html", "cp1252", "M\u00e4use")
+    read = read_page_content(LINK, answer, CONFIG, LinkExtractor(CONFIG))
+    assert (read.mime, read.charset, read.document.title) == ("text/html", "cp1252", "M\u00e4use")
     assert [link.url for link in read.links] == ["http://example.org/b"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.cli import main
-from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError, storing
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.search.search import count, documents, search
+from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError, storage_errors
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.search.search import count_searchable_pages, search_crawl, searchable_urls
 from fieldmouse.search.tantivy_errors import panics_as_errors
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -88,18 +88,21 @@ def test_damaged_index_is_searched_or_rejected_with_a_hint(
     stopped: Path, tmp_path: Path, way: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(shutil.copytree(stopped, tmp_path / "c"))
-    word = next(page.title for page in ReadingRoom(path).pages() if page.title).split()[0]
-    urls = set(documents(path))
+    word = next(page.title for page in CrawlReader(path).pages() if page.title).split()[0]
+    urls = set(searchable_urls(path))
     assert urls
     hints: list[str] = []
     for file in damaged(path, way):
-        for look in (lambda: {hit.url for hit in search(path, word)}, lambda: set(documents(path))):
+        for look in (
+            lambda: {hit.url for hit in search_crawl(path, word)},
+            lambda: set(searchable_urls(path)),
+        ):
             try:
                 assert look() <= urls, file
-                count(path)
+                count_searchable_pages(path)
             except CrawlDirError as trouble:
                 hints.append(trouble.hint)
-        assert main.run(["search", str(path), word]) in (0, 1), file
+        assert main.run_command(["search", str(path), word]) in (0, 1), file
         assert "Traceback" not in capsys.readouterr().err
     assert hints
     assert all("--repair" in hint for hint in hints)
@@ -113,7 +116,7 @@ def test_doctor_reports_a_damaged_index_and_resume_rejects_it_or_completes_the_c
     for number, file in enumerate(damaged(path, way)):
         if file.suffix not in (".json", ".store", ".idx", ".term", ".fast", ".pos"):
             continue
-        assert main.run(["doctor", str(path)]) in (0, 1), file
+        assert main.run_command(["doctor", str(path)]) in (0, 1), file
         told = capsys.readouterr()
         assert "Traceback" not in told.err + told.out
         copy = Path(shutil.copytree(path, tmp_path / f"copy-{number}"))
@@ -129,7 +132,7 @@ def test_worker_that_fails_on_the_index_names_the_repair_command(tmp_path: Path)
     panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
     with (
         pytest.raises(StorageError, match="unexpected end") as refused,
-        storing(tmp_path, ValueError),
+        storage_errors(tmp_path, ValueError),
         panics_as_errors(),
     ):
         raise panic("unexpected end")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.parse.content import Contents, read_contents
-from fieldmouse.parse.links import FEEDS, Links
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.parse.content import PageContent, read_page_content
+from fieldmouse.parse.links import FEEDS_PER_HOST, LinkExtractor
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.outcome import Page
-from fieldmouse.types.request import Kind
+from fieldmouse.types.request import RequestKind
 from fieldmouse.url import Url
 
 from .answers import CONFIG, page
@@ -21,8 +21,8 @@ TYPE = "application/rss+xml"
 ITEMS = ["http://example.org/1", "http://example.org/2"]
 
 
-def read(asked: Page, config: IndexerConfig = CONFIG, links: Links | None = None) -> Contents:
-    return read_contents(asked.link, asked.response, config, links or Links(config))
+def read(asked: Page, config: WorkerConfig = CONFIG, links: LinkExtractor | None = None) -> PageContent:
+    return read_page_content(asked.link, asked.response, config, links or LinkExtractor(config))
 
 
 def named(*tags: str) -> bytes:
@@ -39,7 +39,9 @@ def link(href: str, kind: str = TYPE, rel: str = "alternate") -> str:
 @pytest.mark.parametrize("rel", ["alternate", "Alternate home", "alternate feed"])
 def test_feed_named_by_a_page_is_requested_as_a_feed(kind: str, rel: str) -> None:
     found = read(page(body=named(link("/feed", kind, rel)), depth=2)).links
-    assert [(one.url, one.kind, one.depth) for one in found] == [("http://example.org/feed", Kind.FEED, 3)]
+    assert [(one.url, one.kind, one.depth) for one in found] == [
+        ("http://example.org/feed", RequestKind.FEED, 3)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,13 +58,16 @@ def test_feed_named_by_a_page_is_requested_as_a_feed(kind: str, rel: str) -> Non
     ],
 )
 def test_other_links_are_not_feeds(tag: str) -> None:
-    config = replace(CONFIG, scope=Scope.around([Url("http://example.org/")], mode="host"))
-    assert [one for one in read(page(body=named(tag)), config).links if one.kind is Kind.FEED] == []
+    config = replace(CONFIG, scope=Scope.from_seeds([Url("http://example.org/")], mode="host"))
+    assert [one for one in read(page(body=named(tag)), config).links if one.kind is RequestKind.FEED] == []
 
 
 def test_feed_that_is_also_a_plain_link_is_requested_as_a_feed() -> None:
     found = read(page(body=named(link("/feed")) + b"<a href=/feed>feed</a><a href=/x>x</a>")).links
-    assert [(one.url[18:], one.kind) for one in found] == [("/feed", Kind.FEED), ("/x", Kind.PAGE)]
+    assert [(one.url[18:], one.kind) for one in found] == [
+        ("/feed", RequestKind.FEED),
+        ("/x", RequestKind.PAGE),
+    ]
 
 
 @pytest.mark.parametrize("body", [RSS, ATOM], ids=["RSS", "Atom"])
@@ -70,30 +75,31 @@ def test_feed_that_is_also_a_plain_link_is_requested_as_a_feed() -> None:
     "mime", [TYPE, "application/xml", "text/xml", "text/html; charset=utf-8", "", "text/plain"]
 )
 def test_pages_of_a_feed_are_one_link_deeper(body: bytes, mime: str) -> None:
-    feed = read(page("http://example.org/feed", body, kind=Kind.FEED, depth=3, mime=mime))
+    feed = read(page("http://example.org/feed", body, kind=RequestKind.FEED, depth=3, mime=mime))
     assert [one.url for one in feed.links] == ITEMS
     assert {(one.kind, one.depth, one.via) for one in feed.links} == {
-        (Kind.PAGE, 4, "http://example.org/feed")
+        (RequestKind.PAGE, 4, "http://example.org/feed")
     }
 
 
 def test_documents_are_read_by_their_actual_type_feed_or_page() -> None:
     assert [one.url for one in read(page("http://example.org/f", RSS, mime=TYPE)).links] == ITEMS
-    html = read(page("http://example.org/f", b"<title>x</title><a href=/1>", kind=Kind.FEED))
-    assert (html.page.title, [one.url for one in html.links]) == ("x", ITEMS[:1])
+    html = read(page("http://example.org/f", b"<title>x</title><a href=/1>", kind=RequestKind.FEED))
+    assert (html.document.title, [one.url for one in html.links]) == ("x", ITEMS[:1])
 
 
 def test_feeds_can_be_turned_off() -> None:
     config = replace(CONFIG, feeds=False)
     assert read(page(body=named(link("/feed"))), config).links == []
-    assert read(page("http://example.org/feed", RSS, kind=Kind.FEED, mime=TYPE), config).links == []
+    assert read(page("http://example.org/feed", RSS, kind=RequestKind.FEED, mime=TYPE), config).links == []
 
 
 @pytest.mark.parametrize("words", ["nofollow", "none", "fieldmouse: nofollow"])
 def test_nofollow_of_pages_and_feeds_is_respected(words: str) -> None:
     assert read(page(body=named(link("/feed")), x_robots_tag=words)).links == []
     assert (
-        read(page("http://example.org/feed", RSS, kind=Kind.FEED, mime=TYPE, x_robots_tag=words)).links == []
+        read(page("http://example.org/feed", RSS, kind=RequestKind.FEED, mime=TYPE, x_robots_tag=words)).links
+        == []
     )
 
 
@@ -103,22 +109,22 @@ def test_seeds_only_crawl_requests_no_feeds() -> None:
 
 
 def test_number_of_feeds_per_host_is_limited() -> None:
-    links, found = Links(CONFIG), []
+    links, found = LinkExtractor(CONFIG), []
     for post in range(50):
         tags = [link("/feed"), link(f"/{post}/feed"), link(f"http://other-{post}.example/feed")]
         found += read(page(f"http://example.org/{post}", named(*tags)), links=links).links
     ours = [one.url for one in found if one.url.startswith("http://example.org/")]
-    assert len(ours) == len(set(ours)) == FEEDS
-    assert len(found) == FEEDS + 50
+    assert len(ours) == len(set(ours)) == FEEDS_PER_HOST
+    assert len(found) == FEEDS_PER_HOST + 50
 
 
 def test_links_of_a_broken_feed_are_kept_and_its_error_reported() -> None:
-    feed = read(page("http://example.org/feed", RSS[:60], kind=Kind.FEED, mime=TYPE))
+    feed = read(page("http://example.org/feed", RSS[:60], kind=RequestKind.FEED, mime=TYPE))
     assert [one.url for one in feed.links] == ITEMS[:1]
     assert feed.detail == "feed left after 1 URLs: the file ends early"
 
 
 def test_redirect_of_a_feed_stays_a_feed() -> None:
-    feed = page("http://example.org/feed", kind=Kind.FEED).link
-    (moved,) = Links(CONFIG).follow(feed, Url("http://example.org/feed/"), 0.0)
-    assert moved.kind is Kind.FEED
+    feed = page("http://example.org/feed", kind=RequestKind.FEED).link
+    (moved,) = LinkExtractor(CONFIG).redirect_link(feed, Url("http://example.org/feed/"), 0.0)
+    assert moved.kind is RequestKind.FEED

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from fieldmouse.search.tantivy_errors import flaw_of
+from fieldmouse.search.tantivy_errors import index_file_damage
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_intact_tantivy_files_pass(files):
     assert len({path.suffix for path in files}) >= 6
-    assert [flaw_of(path) for path in files] == [""] * len(files)
+    assert [index_file_damage(path) for path in files] == [""] * len(files)
 
 
 def test_flipped_bit_in_the_footer_is_detected_or_harmless(files, tmp_path):
@@ -41,7 +41,7 @@ def test_flipped_bit_in_the_footer_is_detected_or_harmless(files, tmp_path):
             changed = bytearray(whole)
             changed[at] ^= 1 << bit
             hurt.write_bytes(changed)
-            if not flaw_of(hurt, through=True):
+            if not index_file_damage(hurt, through=True):
                 unseen.append(at - end)
     digits = {place for place, byte in enumerate(whole[end : whole.rindex(b"crc")]) if chr(byte).isdigit()}
     assert set(unseen) <= digits

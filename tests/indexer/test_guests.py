@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.parse.readers import READERS, own_readers
+from fieldmouse.parse.readers import READERS, load_readers
 from fieldmouse.plugins.registry import PluginNames
-from fieldmouse.plugins.runner import Onlooker
-from fieldmouse.search.search import search
+from fieldmouse.plugins.runner import Watchdog
+from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import Moved, OutcomeRow, Page, Parsed
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.outcome import IndexResult, Moved, OutcomeRow, Page
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
 from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page, response
@@ -23,13 +23,13 @@ NOTE = b"Field notes\n/burrow http://else.example/\nThe vole of the meadow sleep
 
 def taken(
     directory: Path, answer: Page | Moved, *, bare: bool = False, **names: object
-) -> tuple[Parsed, OutcomeRow]:
+) -> tuple[IndexResult, OutcomeRow]:
     """The result of a shard with these plug-ins for a response, after a checkpoint."""
     own = {"patience": 0.2, **names}
     config = msgspec.structs.replace(CONFIG, plugins=PluginNames(**own))  # type: ignore[arg-type]
     shard = Shard(directory, 0, config, ShardState())
     try:
-        parsed = shard.take(1, answer, bare=bare)
+        parsed = shard.process_outcome(1, answer, bare=bare)
         shard.prepare()
     finally:
         shard.close()
@@ -46,7 +46,7 @@ def reading(name: str) -> dict[str, object]:
 
 def test_user_readers_are_added_to_the_table_of_built_in_readers() -> None:
     assert {"text/html", "text/plain", "sitemap"} <= READERS.keys()
-    own = own_readers(PluginNames(readers={"text/html": "hostile_mice:read_notes"}), Onlooker())
+    own = load_readers(PluginNames(readers={"text/html": "hostile_mice:read_notes"}), Watchdog())
     assert own.keys() == READERS.keys()
     assert own["text/html"] is not READERS["text/html"]
 
@@ -55,7 +55,7 @@ def test_user_reader_makes_a_document_indexed_and_followed(tmp_path: Path) -> No
     parsed, told = taken(tmp_path, note(), **reading("read_notes"))
     assert [link.url for link in parsed.links] == ["http://example.org/burrow", "http://else.example/"]
     assert (told.title, told.words, told.links, told.detail) == ("Field notes", 6, 2, "")
-    assert [hit.title for hit in search(tmp_path, "vole")] == ["Field notes"]
+    assert [hit.title for hit in search_crawl(tmp_path, "vole")] == ["Field notes"]
 
 
 def test_document_without_a_reader_is_stored_unread(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_unstorable_text_of_a_reader_is_sanitized_and_cut(tmp_path: Path) -> Non
     parsed, told = taken(tmp_path / "a", note(), **reading("read_half_characters"))
     assert (told.title, told.words, told.detail) == ("a ? b", 2, "")
     assert [link.url for link in parsed.links] == ["http://example.org/?"]
-    assert [hit.url for hit in search(tmp_path / "a", "vole")] == ["http://example.org/n"]
+    assert [hit.url for hit in search_crawl(tmp_path / "a", "vole")] == ["http://example.org/n"]
     _, told = taken(tmp_path / "b", note(), **reading("read_hugely"))
     assert len(told.title) == 300
     assert told.words < 300_000
@@ -105,7 +105,7 @@ def test_unstorable_text_of_a_reader_is_sanitized_and_cut(tmp_path: Path) -> Non
 
 def test_sitemap_stays_a_sitemap_whatever_reader_its_type_has(tmp_path: Path) -> None:
     listing = b"<urlset><url><loc>http://example.org/a</loc></url></urlset>"
-    answer = page("http://example.org/s.xml", listing, kind=Kind.SITEMAP, mime="text/x-note")
+    answer = page("http://example.org/s.xml", listing, kind=RequestKind.SITEMAP, mime="text/x-note")
     parsed, _ = taken(tmp_path, answer, **reading("raises"))
     assert [link.url for link in parsed.links] == ["http://example.org/a"]
 
@@ -149,12 +149,12 @@ def test_admit_is_not_called_for_the_rest_of_a_page_after_repeated_timeouts(tmp_
 
 def test_admit_is_called_for_redirects_and_sitemaps(tmp_path: Path) -> None:
     moved = Moved(
-        Link(Url("http://example.org/old")), response(b"", status=301), Url("http://example.org/new")
+        Request(Url("http://example.org/old")), response(b"", status=301), Url("http://example.org/new")
     )
     asked = {"admit": "hostile_mice:wants_what_it_knows"}
     parsed, told = taken(tmp_path / "a", moved, **asked)
     assert (parsed.kind, parsed.links, told.target) == ("moved", (), "http://example.org/new")
     listing = b"<urlset><url><loc>http://example.org/a</loc></url></urlset>"
-    answer = page("http://example.org/s.xml", listing, kind=Kind.SITEMAP, mime="text/xml")
+    answer = page("http://example.org/s.xml", listing, kind=RequestKind.SITEMAP, mime="text/xml")
     parsed, _ = taken(tmp_path / "b", answer, **asked)
     assert [link.url for link in parsed.links] == ["http://example.org/a"]

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.archive.record_reader import items_of, read_items
-from fieldmouse.errors import Damaged, UsageError
+from fieldmouse.archive.record_reader import read_page_rows, read_rows
+from fieldmouse.errors import DamagedFile, UsageError
 from fieldmouse.plugins.registry import PluginNames
 from fieldmouse.storage.shard_state import ShardState
 from fieldmouse.types.outcome import OutcomeRow
-from fieldmouse.types.request import Kind
+from fieldmouse.types.request import RequestKind
 from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page
 
@@ -29,7 +29,7 @@ def taken(
     shard = Shard(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
     try:
         answers = [
-            shard.take(number, page(f"http://example.org/{number}", body, **more))  # type: ignore[arg-type]
+            shard.process_outcome(number, page(f"http://example.org/{number}", body, **more))  # type: ignore[arg-type]
             for number, body in enumerate(bodies, 1)
         ]
         shard.prepare()
@@ -51,7 +51,7 @@ def test_rows_read_back_equal_the_extracted_ones(tmp_path: Path) -> None:
         {"link": "http://example.org/more"},
         {"link": "http://else.example/"},
     ]
-    assert [item for _, item in read_items(tmp_path / "archive", told)] == [
+    assert [item for _, item in read_rows(tmp_path / "archive", told)] == [
         *voles,
         {"title": "Shrews", "links": 0},
         *voles,
@@ -61,7 +61,7 @@ def test_rows_read_back_equal_the_extracted_ones(tmp_path: Path) -> None:
 
 def test_outcome_without_extract_has_no_rows(tmp_path: Path) -> None:
     (told,) = taken(tmp_path, "", HTML)
-    assert (told.items, told.items_at, items_of(tmp_path / "archive", told)) == (0, 0, [])
+    assert (told.items, told.items_at, read_page_rows(tmp_path / "archive", told)) == (0, 0, [])
     assert b"x-ndjson" not in _archived(tmp_path)
 
 
@@ -107,11 +107,11 @@ def test_plugin_that_modifies_its_page_has_no_side_effects(tmp_path: Path) -> No
     assert as_without(told) == as_without(plain)
 
 
-@pytest.mark.parametrize("kind", [Kind.SITEMAP, Kind.FEED])
-def test_extract_is_called_for_sitemaps_and_feeds(tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [RequestKind.SITEMAP, RequestKind.FEED])
+def test_extract_is_called_for_sitemaps_and_feeds(tmp_path: Path, kind: RequestKind) -> None:
     names = PluginNames(extract="hostile_mice:titles")
     shard = Shard(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
-    answer = shard.take(
+    answer = shard.process_outcome(
         1, page("http://example.org/s", b"<urlset></urlset>", kind=kind, mime="application/xml")
     )
     shard.close()
@@ -130,8 +130,8 @@ def test_damaged_or_missing_rows_raise_damaged(tmp_path: Path) -> None:
     whole = bytearray(warc.read_bytes())
     whole[told.items_at + 60] ^= 0xFF
     warc.write_bytes(whole)
-    with pytest.raises(Damaged, match=r"rows of http://example.org/1"):
-        items_of(tmp_path / "archive", told)
+    with pytest.raises(DamagedFile, match=r"rows of http://example.org/1"):
+        read_page_rows(tmp_path / "archive", told)
     warc.unlink()
-    with pytest.raises(Damaged, match="it is missing"):
-        items_of(tmp_path / "archive", told)
+    with pytest.raises(DamagedFile, match="it is missing"):
+        read_page_rows(tmp_path / "archive", told)

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from fieldmouse.archive.cdxj import read_line
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.archive.cdxj import parse_line
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.search.search import search
+from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import OutcomeRow, Page, Parsed
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Kind
+from fieldmouse.types.outcome import IndexResult, OutcomeRow, Page
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import RequestKind
 from fieldmouse.url import host_of
-from fieldmouse.workers.pool import Indexer
+from fieldmouse.workers.pool import WorkerPool
 from indexer.answers import CONFIG, page, story
 from indexer.test_archive import passes
 
@@ -30,20 +30,20 @@ from indexer.test_archive import passes
 class Desk:
     """Stand-in for the crawler: records results, sends lost pages again, commits at checkpoints."""
 
-    def __init__(self, folder: Path, config: IndexerConfig = CONFIG, shards: int = 2):
+    def __init__(self, folder: Path, config: WorkerConfig = CONFIG, shards: int = 2):
         self.folder, self.config, self.shards = folder, config, shards
         self.states: list[ShardState] | None = None  # content of the journal
-        self.known: dict[int, Parsed] = {}
-        self.answers: dict[int, Parsed] = {}  # the newest result of each page
+        self.known: dict[int, IndexResult] = {}
+        self.answers: dict[int, IndexResult] = {}  # the newest result of each page
         self.settled: dict[int, OutcomeRow] = {}
         self.lost: list[int] = []
         self.out: set[int] = set()  # sent, and neither committed nor lost
-        self.indexer: Indexer
+        self.indexer: WorkerPool
 
-    def open(self) -> Indexer:
+    def open(self) -> WorkerPool:
         self.known.clear()
         self.out.clear()
-        self.indexer = Indexer(
+        self.indexer = WorkerPool(
             self.folder,
             shards=self.shards,
             states=self.states,
@@ -53,7 +53,7 @@ class Desk:
         )
         return self.indexer
 
-    def on_parsed(self, parsed: Sequence[Parsed]) -> None:
+    def on_parsed(self, parsed: Sequence[IndexResult]) -> None:
         for one in parsed:
             if one.number:
                 assert one.number not in self.known
@@ -70,7 +70,7 @@ class Desk:
     async def send(self, number: int, answer: Page) -> None:
         lane = self.indexer.shard_of(host_of(answer.link.url))
         async with asyncio.timeout(60):
-            while not self.indexer.room(lane):  # noqa: ASYNC110
+            while not self.indexer.has_room(lane):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         if number:
             self.out.add(number)
@@ -106,7 +106,7 @@ def archived(folder: Path) -> list[str]:
 
 
 def indexed(folder: Path) -> list[str]:
-    return sorted(hit.url for hit in search(folder, "story", limit=10_000))
+    return sorted(hit.url for hit in search_crawl(folder, "story", limit=10_000))
 
 
 def test_sent_pages_become_searchable(tmp_path: Path) -> None:
@@ -117,7 +117,9 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
         await indexer.begin()
         for number in range(1, 101):
             await desk.send(number, answer(number))
-        await desk.send(0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=Kind.EXCLUSION))
+        await desk.send(
+            0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=RequestKind.ROBOTS_TXT)
+        )
         await desk.checkpoint()
         assert indexer.outstanding == 0
         assert indexer.peak_rss > 1 << 20
@@ -132,10 +134,10 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
     assert sorted(archived(tmp_path)) == sorted([*urls, "http://h1.example.org/robots.txt"])
     lines = (tmp_path / "archive" / "index.cdxj").read_bytes().splitlines()
     assert lines == sorted(lines)
-    assert sorted(read_line(line)[1].url for line in lines) == sorted(archived(tmp_path))
+    assert sorted(parse_line(line)[1].url for line in lines) == sorted(archived(tmp_path))
 
 
-def kill_one(indexer: Indexer, chance: random.Random) -> int:
+def kill_one(indexer: WorkerPool, chance: random.Random) -> int:
     """Kill a worker, if there is one; return the number killed."""
     if not indexer.pids:
         return 0
@@ -220,7 +222,7 @@ def test_page_that_kills_its_worker_twice_is_given_up(tmp_path: Path) -> None:
 
     desk = asyncio.run(crawl())
     assert desk.lost == [1, 1]
-    assert (desk.settled[1].kind, desk.settled[1].reason) == ("failed", Reason.CRASHED.value)
+    assert (desk.settled[1].kind, desk.settled[1].reason) == ("failed", OutcomeReason.CRASHED.value)
 
 
 def test_missing_warc_file_is_named_in_the_error(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import Failed, Moved, News, OutcomeRow, Page, Response, Unchanged
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Door, Link
+from fieldmouse.types.outcome import ContentChange, Failed, Moved, OutcomeRow, Page, Response, Unchanged
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Url
 from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, NOW, response
@@ -31,12 +31,12 @@ class PolledPage:
         self.memory = b""
         self.at = NOW
 
-    def link(self) -> Link:
+    def link(self) -> Request:
         if self.known is None:
-            return Link(URL)
-        return Link(
+            return Request(URL)
+        return Request(
             URL,
-            door=Door.POLLED,
+            door=Origin.POLLED,
             was=self.was,
             digest=self.known.digest,
             simhash=self.known.simhash,
@@ -46,14 +46,14 @@ class PolledPage:
         )
 
     def take(
-        self, outcome: Callable[[Link, Response], Page | Moved | Unchanged | Failed], answer: Response
+        self, outcome: Callable[[Request, Response], Page | Moved | Unchanged | Failed], answer: Response
     ) -> OutcomeRow:
-        parsed = self.shard.take(1, outcome(self.link(), answer))
+        parsed = self.shard.process_outcome(1, outcome(self.link(), answer))
         row = msgspec.msgpack.decode(parsed.row, type=OutcomeRow)
         self.shard.committed(self.shard.prepare().batch)
         if row.kind is OutcomeKind.PAGE:
             self.known = row
-        if row.stands:
+        if row.is_latest:
             self.was = row.kind
         if row.news:
             self.memory = row.memory
@@ -72,7 +72,9 @@ class PolledPage:
         if status < 400:
             target, for_good = Url("http://example.org/there"), status in (301, 308) and self.was != "moved"
             return self.take(lambda link, answer: Moved(link, answer, target, for_good), answer)
-        return self.take(lambda link, answer: Failed(link, Reason.CLIENT_ERROR, self.at, "", answer), answer)
+        return self.take(
+            lambda link, answer: Failed(link, OutcomeReason.CLIENT_ERROR, self.at, "", answer), answer
+        )
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def news(*rows: OutcomeRow) -> list[str]:
 
 def test_page_that_is_not_polled_is_not_news(page: PolledPage) -> None:
     row = page.look(f"<p>{LONG}")
-    assert (row.news, row.difference, row.memory, row.withdrawn) == (News.NONE, 0.0, b"", 0)
+    assert (row.news, row.difference, row.memory, row.withdrawn_changes) == (ContentChange.NONE, 0.0, b"", 0)
 
 
 def test_alternating_page_is_compared_with_the_previous_version_each_time(page: PolledPage) -> None:
@@ -101,14 +103,14 @@ def test_alternating_page_is_compared_with_the_previous_version_each_time(page: 
     assert news(*told) == ["", "changed", "changed", "same", "changed"]
     # The third is a revisit record of the first; the fifth was still compared with it.
     assert told[1].difference == told[2].difference == told[4].difference < 1.0
-    assert all(row.withdrawn == 0 for row in told)
+    assert all(row.withdrawn_changes == 0 for row in told)
 
 
 def test_page_with_a_clock_is_reported_twice_and_then_learned_as_noise(page: PolledPage) -> None:
     told = [page.look(clocked(number)) for number in range(7)]
     assert news(*told) == ["", "changed", "changed", "noise", "noise", "noise", "noise"]
     assert told[3].withdrawn_at == (told[1].at, told[2].at)
-    assert sum(row.withdrawn for row in told) == 2
+    assert sum(row.withdrawn_changes for row in told) == 2
     assert all(len(row.memory) < 100 for row in told)
 
 
@@ -118,8 +120,8 @@ def test_change_beside_learned_noise_is_reported(page: PolledPage) -> None:
     changed = page.look(
         clocked(5, LONG + "It is rare now, and should be left alone wherever it is seen in summer.")
     )
-    assert changed.news is News.CHANGED
-    assert changed.withdrawn == 0
+    assert changed.news is ContentChange.CHANGED
+    assert changed.withdrawn_changes == 0
     assert 0.0 < changed.difference < 0.3, "the clock's words do not count"
     assert news(page.look(clocked(6, LONG))) == ["changed"], "and so is that it is gone again"
 
@@ -135,7 +137,7 @@ def test_images_are_compared_by_their_bytes(page: PolledPage) -> None:
     told = [page.look(body, mime="image/png") for body in (b"one" * 200, b"two" * 200)]
     assert news(*told) == ["", "changed"]
     again = page.look(gzip.compress(b"two" * 200, mtime=1), mime="image/png", content_encoding="gzip")
-    assert again.news is News.NOISE
+    assert again.news is ContentChange.NOISE
 
 
 def test_unreadable_stored_version_makes_different_bytes_a_change(page: PolledPage) -> None:
@@ -143,7 +145,7 @@ def test_unreadable_stored_version_makes_different_bytes_a_change(page: PolledPa
     assert page.known is not None
     (page.folder / "archive" / page.known.warc).write_bytes(b"not a WARC file")
     row = page.look(f"<!-- other -->{clocked(1)}")
-    assert row.news is News.CHANGED
+    assert row.news is ContentChange.CHANGED
     assert news(page.look(f"<!-- other -->{clocked(1)}")) == ["same"]
 
 
@@ -151,7 +153,7 @@ def test_301_is_news_but_302_and_500_are_not(page: PolledPage) -> None:
     page.look(clocked(1))
     assert news(*(page.other(status) for status in (302, 303, 307, 500, 429))) == [""] * 5
     moved = page.other(301)
-    assert (moved.news, moved.target) == (News.MOVED, "http://example.org/there")
+    assert (moved.news, moved.target) == (ContentChange.MOVED, "http://example.org/there")
     assert news(page.other(308)) == [""], "it has been told"
 
 
@@ -160,7 +162,7 @@ def test_removed_page_is_reported_once_and_again_when_it_returns(page: PolledPag
     gone = [page.other(404), page.other(410)]
     assert news(*gone) == ["gone", ""]
     back = page.look(clocked(1))
-    assert (back.news, back.polled, back.difference) == (News.CHANGED, "failed", 1.0)
+    assert (back.news, back.polled, back.difference) == (ContentChange.CHANGED, "failed", 1.0)
 
 
 def test_304_is_reported_as_same_and_rests_learned_noise(page: PolledPage) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.parse.language import guess
+from fieldmouse.parse.language import guess_language
 
 # The first article of the Universal Declaration of Human Rights.
 _TEXTS = Path(__file__).resolve().parents[1] / "data" / "languages"
@@ -19,23 +19,23 @@ ENGLISH = (
 
 @pytest.mark.parametrize("language", DECLARED)
 def test_text_in_a_distinct_script_is_recognized(language: str) -> None:
-    assert guess(DECLARED[language]) == language
+    assert guess_language(DECLARED[language]) == language
 
 
 @pytest.mark.parametrize("language", DECLARED)
 def test_latin_names_and_code_do_not_hide_the_script(language: str) -> None:
-    assert guess(f"{CODE}{DECLARED[language]} {CODE}") == language
+    assert guess_language(f"{CODE}{DECLARED[language]} {CODE}") == language
 
 
 @pytest.mark.parametrize("language", DECLARED)
 def test_a_few_foreign_names_do_not_change_the_language(language: str) -> None:
-    assert guess(f"{ENGLISH}{DECLARED[language][:30]} {ENGLISH}") == "en"
+    assert guess_language(f"{ENGLISH}{DECLARED[language][:30]} {ENGLISH}") == "en"
 
 
 def test_list_of_languages_has_no_language() -> None:
-    assert guess((_TEXTS.parent / "languages.txt").read_text(encoding="utf-8")) == ""
+    assert guess_language((_TEXTS.parent / "languages.txt").read_text(encoding="utf-8")) == ""
 
 
 @pytest.mark.parametrize("text", ["", "12345 --- 678", "\U0001f42d" * 50, "zzz " * 50])
 def test_ambiguous_text_has_no_language(text: str) -> None:
-    assert guess(text) == ""
+    assert guess_language(text) == ""

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.parse.links import _ANYWHERE, Ground, Links, join, lasting
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.parse.links import _ANYWHERE, BaseDirectory, LinkExtractor, is_cacheable, join_href
 from fieldmouse.policy.scope import Scope
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, host_of, parse, resolve
 
 NOW = 1_800_000_000.0
@@ -47,7 +47,7 @@ def origin_of(origin: str) -> str | None:
 @example(BASES[0], "http://1/")
 @example(BASES[0], "//EXAMPLE.org:80/x")
 def test_fast_link_resolution_equals_the_url_parser(base: Url, href: str) -> None:
-    by_hand = join(href, Ground(base), origin_of)
+    by_hand = join_href(href, BaseDirectory(base), origin_of)
     if by_hand is not None:
         assert by_hand == resolve(href, base)
 
@@ -58,14 +58,14 @@ def test_fast_link_resolution_equals_the_url_parser(base: Url, href: str) -> Non
 @example(BASES[1], "_x")
 @example(BASES[1], "~user/")
 def test_every_plain_href_is_cacheable(base: Url, href: str) -> None:
-    if join(href, Ground(base), origin_of) is not None:
-        assert lasting(href)
+    if join_href(href, BaseDirectory(base), origin_of) is not None:
+        assert is_cacheable(href)
 
 
 @settings(max_examples=1000)
 @given(hrefs, st.sampled_from(["p", "q.html", "q.html?a=/b/", ""]))
 def test_cacheable_href_resolves_equally_in_its_whole_directory(href: str, leaf: str) -> None:
-    if lasting(href):
+    if is_cacheable(href):
         ground = "http://example.org/a/b/"
         assert resolve(href, ground + "c.html?q=1") == resolve(href, ground + leaf)
         if href.startswith("/"):
@@ -79,73 +79,82 @@ def test_cacheable_href_resolves_equally_in_its_whole_directory(href: str, leaf:
 @example([(BASES[0], ["HTTP.html"]), (BASES[1], ["HTTP.html"])])
 @example([(BASES[2], ["HTTPS-a", "http-b", "Http"]), (BASES[3], ["HTTPS-a", "http-b", "Http"])])
 def test_every_link_of_every_page_is_returned(pages: list[tuple[Url, list[str]]]) -> None:
-    links = Links(IndexerConfig(key_seed=3, scope=Scope()))
+    links = LinkExtractor(WorkerConfig(key_seed=3, scope=Scope()))
     told: set[str] = set()
     meant: set[str] = set()
     for base, found in pages:
-        told |= {link.url for link in links.find(Link(base), base, found, NOW)}
+        told |= {link.url for link in links.links_of_page(Request(base), base, found, NOW)}
         meant |= {url for href in found if not href.startswith("#") and (url := resolve(href, base))}
     assert told == meant
 
 
 def test_link_is_returned_once() -> None:
-    links = Links(IndexerConfig(scope=Scope()))
+    links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://example.org/a/")
-    assert len(links.find(Link(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW)) == 1
-    assert links.find(Link(here), here, ["b", "http://example.org/a/b"], NOW) == []
+    assert (
+        len(links.links_of_page(Request(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW))
+        == 1
+    )
+    assert links.links_of_page(Request(here), here, ["b", "http://example.org/a/b"], NOW) == []
 
 
 def test_links_out_of_scope_or_too_deep_are_dropped() -> None:
-    scope = Scope.around([Url("http://example.org/")], "host", max_depth=2)
-    links = Links(IndexerConfig(scope=scope))
+    scope = Scope.from_seeds([Url("http://example.org/")], "host", max_depth=2)
+    links = LinkExtractor(WorkerConfig(scope=scope))
     here = Url("http://example.org/")
-    found = links.find(Link(here, depth=1), here, ["/in", "http://other.org/out", "//sub.example.org/"], NOW)
+    found = links.links_of_page(
+        Request(here, depth=1), here, ["/in", "http://other.org/out", "//sub.example.org/"], NOW
+    )
     assert [link.url for link in found] == ["http://example.org/in"]
     assert found[0].depth == 2
-    assert links.find(Link(here, depth=2), here, ["/deeper"], NOW) == []
+    assert links.links_of_page(Request(here, depth=2), here, ["/deeper"], NOW) == []
     # A link refused for its depth may still be found from a shallower page.
-    assert len(links.find(Link(here, depth=0), here, ["/deeper"], NOW)) == 1
+    assert len(links.links_of_page(Request(here, depth=0), here, ["/deeper"], NOW)) == 1
 
 
 def test_redirect_keeps_its_depth_and_counts_redirects() -> None:
-    links = Links(IndexerConfig(scope=Scope.around([Url("http://example.org/")])))
-    page = Link(Url("http://example.org/a"), depth=3, redirects=1)
-    (link,) = links.follow(page, Url("http://www.example.org/b"), NOW)
-    assert (link.depth, link.redirects, link.kind, link.via) == (3, 2, Kind.REDIRECT, page.url)
+    links = LinkExtractor(WorkerConfig(scope=Scope.from_seeds([Url("http://example.org/")])))
+    page = Request(Url("http://example.org/a"), depth=3, redirects=1)
+    (link,) = links.redirect_link(page, Url("http://www.example.org/b"), NOW)
+    assert (link.depth, link.redirects, link.kind, link.via) == (3, 2, RequestKind.REDIRECT, page.url)
     assert link.trail == (page.url,)
-    (further,) = links.follow(link, Url("http://www.example.org/c"), NOW)
+    (further,) = links.redirect_link(link, Url("http://www.example.org/c"), NOW)
     assert further.trail == (page.url, link.url)
-    assert links.follow(page, Url("http://elsewhere.net/"), NOW) == []
+    assert links.redirect_link(page, Url("http://elsewhere.net/"), NOW) == []
 
 
 def test_endless_chain_of_sitemaps_is_cut() -> None:
-    links = Links(IndexerConfig())
-    sitemap, followed = Link(Url("http://example.org/0.xml"), kind=Kind.SITEMAP), 0
-    while found := links.listed(sitemap, [Url(f"http://example.org/{followed + 1}.xml")], Kind.SITEMAP, NOW):
+    links = LinkExtractor(WorkerConfig())
+    sitemap, followed = Request(Url("http://example.org/0.xml"), kind=RequestKind.SITEMAP), 0
+    while found := links.listed_links(
+        sitemap, [Url(f"http://example.org/{followed + 1}.xml")], RequestKind.SITEMAP, NOW
+    ):
         (sitemap,) = found
         followed += 1
         assert followed < 10
     assert followed >= 2  # an index of an index is tolerated
-    (page,) = links.listed(sitemap, [Url("http://example.org/page")], Kind.PAGE, NOW)
+    (page,) = links.listed_links(sitemap, [Url("http://example.org/page")], RequestKind.PAGE, NOW)
     assert page.depth == 1
 
 
 def test_seeds_only_crawl_takes_no_links_from_sitemaps() -> None:
-    links = Links(IndexerConfig(scope=Scope.around([Url("http://example.org/")], max_depth=0)))
-    sitemap = Link(Url("http://example.org/sitemap.xml"), kind=Kind.SITEMAP)
-    assert links.listed(sitemap, [Url("http://example.org/page")], Kind.PAGE, NOW) == []
+    links = LinkExtractor(WorkerConfig(scope=Scope.from_seeds([Url("http://example.org/")], max_depth=0)))
+    sitemap = Request(Url("http://example.org/sitemap.xml"), kind=RequestKind.SITEMAP)
+    assert links.listed_links(sitemap, [Url("http://example.org/page")], RequestKind.PAGE, NOW) == []
 
 
 def test_session_ids_are_removed_and_traps_dropped() -> None:
-    links = Links(IndexerConfig(scope=Scope()))
+    links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://example.org/")
-    found = links.find(Link(here), here, ["/a;jsessionid=0123456789ABC", "/x/x/x/x/", "/y?PHPSESSID=1"], NOW)
+    found = links.links_of_page(
+        Request(here), here, ["/a;jsessionid=0123456789ABC", "/x/x/x/x/", "/y?PHPSESSID=1"], NOW
+    )
     assert [link.url for link in found] == ["http://example.org/a", "http://example.org/y"]
 
 
 def test_every_base_directory_belongs_to_its_host() -> None:
     for base in BASES:
-        ground = Ground(base)
+        ground = BaseDirectory(base)
         assert ground.origin == host_of(base)
         assert parse(ground.origin + ground.directory) == resolve("", ground.origin + ground.directory)
 
@@ -202,11 +211,13 @@ def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
     every = [start + end for start in starts for end in ends]
     places = [*BASES, Url("http://example.org/a/other/"), Url("https://example.org/a/b/c.html")]
     for shift in range(len(places)):
-        links = Links(IndexerConfig(key_seed=3, scope=Scope()))
+        links = LinkExtractor(WorkerConfig(key_seed=3, scope=Scope()))
         for base in places[shift:] + places[:shift]:
-            found = {link.url for href in every for link in links.find(Link(base), base, [href], NOW)}
+            found = {
+                link.url for href in every for link in links.links_of_page(Request(base), base, [href], NOW)
+            }
             missed = {resolve(href, base) for href in every if not href.startswith("#")} - {None} - found
-            assert all(links.find(Link(base), base, [url], NOW) == [] for url in missed if url)
+            assert all(links.links_of_page(Request(base), base, [url], NOW) == [] for url in missed if url)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +240,6 @@ def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
 def test_trailing_dot_does_not_make_another_host(written: str, meant: str) -> None:
     assert parse(written) == meant
     assert resolve(meant) == meant
-    links = Links(IndexerConfig(scope=Scope()))
+    links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://start.example/")
-    assert [link.url for link in links.find(Link(here), here, [written, meant], NOW)] == [meant]
+    assert [link.url for link in links.links_of_page(Request(here), here, [written, meant], NOW)] == [meant]

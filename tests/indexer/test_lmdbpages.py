@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from fieldmouse.archive.lmdb_pages import page_flaw
+from fieldmouse.archive.lmdb_pages import page_allocation_error
 
 PAGE = 4096
 
@@ -37,15 +37,15 @@ def filled(path: Path, seed: int, rounds: int = 30, *, large: bool = False) -> d
 @pytest.mark.parametrize("seed", range(6))
 def test_intact_lmdb_file_passes(tmp_path: Path, seed: int, large: bool) -> None:
     filled(tmp_path / "f", seed, large=large)
-    assert page_flaw(tmp_path / "f", leaves=True) == page_flaw(tmp_path / "f") == ""
+    assert page_allocation_error(tmp_path / "f", leaves=True) == page_allocation_error(tmp_path / "f") == ""
 
 
 def test_new_file_passes_and_other_files_fail(tmp_path: Path) -> None:
     lmdb.open(str(tmp_path / "f"), subdir=False).close()
-    assert page_flaw(tmp_path / "f", leaves=True) == ""
+    assert page_allocation_error(tmp_path / "f", leaves=True) == ""
     for name, content in {"empty": b"", "zeros": bytes(3 * PAGE), "text": b"no pages here" * 900}.items():
         (tmp_path / name).write_bytes(content)
-        assert page_flaw(tmp_path / name)
+        assert page_allocation_error(tmp_path / name)
 
 
 GOES_ON = """
@@ -75,7 +75,7 @@ def test_undetected_damage_of_the_free_list_is_harmless(tmp_path: Path) -> None:
     dice, seen, passed = random.Random(1), 0, 0
     for at in sorted(dice.sample(range(root * PAGE, (root + 1) * PAGE), 300)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << dice.randrange(8)]) + whole[at + 1 :])
-        if page_flaw(path):
+        if page_allocation_error(path):
             seen += 1
             continue
         passed += 1

@@ -7,14 +7,14 @@ import random
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.parse.html import parse
+from fieldmouse.parse.html import parse_html
 from fieldmouse.parse.parse_cost import (
-    ATTRIBUTES,
-    COMPARED,
-    SMALL,
+    MAX_ATTRIBUTES,
+    MAX_COMPARISONS,
+    SMALL_PAGE,
     _may_hold_a_long_tag,
-    account,
-    bounded,
+    limit_parse_cost,
+    measure_parse_cost,
 )
 from fieldmouse.url import Url
 
@@ -60,23 +60,23 @@ MAZES = {
 @pytest.mark.parametrize("name", MAZES)
 def test_too_expensive_page_is_cut_with_reason(name: str) -> None:
     maze = MAZES[name]
-    kept, trouble = bounded(BEFORE + maze)
+    kept, trouble = limit_parse_cost(BEFORE + maze)
     assert kept.startswith(BEFORE)
     assert len(kept) < len(BEFORE + maze) / 2
     assert trouble
-    page = parse(BEFORE + maze, HERE)
+    page = parse_html(BEFORE + maze, HERE)
     assert page.hrefs == ["/before"]
-    assert page.trouble == trouble
+    assert page.parse_error == trouble
 
 
 def test_limit_on_attributes_is_in_the_reason() -> None:
-    _, trouble = bounded(MAZES["attributes"])
-    assert trouble == f"a tag has more than {ATTRIBUTES:,} attributes; read up to it"
+    _, trouble = limit_parse_cost(MAZES["attributes"])
+    assert trouble == f"a tag has more than {MAX_ATTRIBUTES:,} attributes; read up to it"
 
 
 def test_everything_before_a_bad_tag_is_kept() -> None:
     text = b"".join(b"<p>word%d <a href=/%d>x</a>" % (n, n) for n in range(3000))
-    page = parse(text + MAZES["attributes"], HERE)
+    page = parse_html(text + MAZES["attributes"], HERE)
     assert len(page.hrefs) == 3000
     assert "word2999" in page.text
 
@@ -98,7 +98,7 @@ def test_everything_before_a_bad_tag_is_kept() -> None:
     ],
 )
 def test_large_ordinary_pages_are_not_cut(page: bytes) -> None:
-    assert bounded(page) == (page, "")
+    assert limit_parse_cost(page) == (page, "")
 
 
 # The estimate against the parser. Tags are drawn at random and repeated, so that an error in one round grows
@@ -150,7 +150,7 @@ def test_estimated_cost_bounds_depth_and_size_of_the_tree() -> None:
     for seed in range(800):
         html = tag_soup(random.Random(seed))
         depth, count = tree_of(html)
-        foretold = account(html)
+        foretold = measure_parse_cost(html)
         # Rows and sections that a table gets implicitly, and a few for html, head and body.
         assert depth <= 4 * foretold.depth + ROUNDS / 2, html
         assert count <= 2 * (foretold.tags + foretold.copies) + 3 * ROUNDS, html
@@ -191,25 +191,27 @@ def many(style: bytes, times: int) -> bytes:
 
 @pytest.mark.parametrize("style", STYLES)
 def test_tag_with_too_many_attributes_is_cut_in_every_spelling_and_position(style: str) -> None:
-    inside = many(STYLES[style], ATTRIBUTES + 1)
+    inside = many(STYLES[style], MAX_ATTRIBUTES + 1)
     for shift in range(41):
         before = b"x" * (4096 - 20 + shift)
         page = before + b"<p " + inside
-        assert len(bounded(page + b">" + b"<p>y</p>" * 9 + b"z" * SMALL)[0]) == len(before), shift
-    for shift in range(SMALL, SMALL + 4096, 311):
-        assert len(bounded(b"x" * shift + b"<p " + inside)[0]) == shift
+        assert len(limit_parse_cost(page + b">" + b"<p>y</p>" * 9 + b"z" * SMALL_PAGE)[0]) == len(before), (
+            shift
+        )
+    for shift in range(SMALL_PAGE, SMALL_PAGE + 4096, 311):
+        assert len(limit_parse_cost(b"x" * shift + b"<p " + inside)[0]) == shift
 
 
 def test_values_longer_than_a_stride_hide_no_attributes() -> None:
     dense, quiet = many(b"@ ", 500), b' v="' + b"> a " * 3000 + b'" '
     for shift in range(0, 4096, 311):
         page = b"x" * shift + b"<p " + (dense + quiet) * 11 + b">"
-        assert len(bounded(page)[0]) == shift
+        assert len(limit_parse_cost(page)[0]) == shift
 
 
 def test_many_tags_with_many_attributes_are_cut() -> None:
     tag = b"<p " + many(b"@ ", 3000) + b">"
-    kept, trouble = bounded(tag * 200)
+    kept, trouble = limit_parse_cost(tag * 200)
     assert len(kept) < len(tag) * 20
     assert "many tags" in trouble
 
@@ -217,7 +219,7 @@ def test_many_tags_with_many_attributes_are_cut() -> None:
 def test_attributes_of_several_bodies_add_up_to_too_many() -> None:
     for name in (b"body", b"HtMl"):
         tags = b"".join(b"<%b %b>" % (name, many(b"@%d " % n, 600)) for n in range(20))
-        kept, trouble = bounded(tags)
+        kept, trouble = limit_parse_cost(tags)
         assert len(kept) < len(tags) / 2
         assert "attributes" in trouble
 
@@ -230,7 +232,7 @@ def test_unscanned_page_cannot_cost_more_than_the_limit() -> None:
     written = 0
     for count, name in enumerate(names):  # noqa: B007
         written += len(name) + 1
-        if written > SMALL:
+        if written > SMALL_PAGE:
             break
-    assert written > SMALL
-    assert count**2 / 2 <= COMPARED
+    assert written > SMALL_PAGE
+    assert count**2 / 2 <= MAX_COMPARISONS

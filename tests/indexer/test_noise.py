@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.diff.compare import Comparison, Differing
+from fieldmouse.diff.compare import Comparison, Difference
 from fieldmouse.diff.noise import (
-    NAMED,
-    NOTHING,
-    PLACES,
-    RUNNING,
-    Lesson,
-    Memory,
-    learn,
-    packed,
-    rest,
-    unpacked,
+    EMPTY_MEMORY,
+    MAX_PLACES,
+    MAX_PLACES_PER_CHANGE,
+    POLLS_TO_LEARN,
+    NoiseMemory,
+    NoiseUpdate,
+    learn_difference,
+    learn_unchanged,
+    pack_memory,
+    unpack_memory,
 )
 
 CLOCK, QUOTE, TEXT = 7, 8, 0
@@ -24,17 +24,17 @@ CLOCK, QUOTE, TEXT = 7, 8, 0
 looks = st.lists(st.frozensets(st.sampled_from([CLOCK, QUOTE, 9, TEXT])), max_size=14)
 
 
-def look(memory: Memory, places: frozenset[int] | set[int], at: float) -> Lesson:
+def look(memory: NoiseMemory, places: frozenset[int] | set[int], at: float) -> NoiseUpdate:
     """One poll; nothing differs if there are no places."""
     if not places:
-        return Lesson(rest(memory), False)
-    return learn(memory, Comparison([Differing(place, 1) for place in places], 100), at)
+        return NoiseUpdate(learn_unchanged(memory), False)
+    return learn_difference(memory, Comparison([Difference(place, 1) for place in places], 100), at)
 
 
-def history(seen: list[frozenset[int]]) -> list[Lesson]:
-    told, memory = [], NOTHING
+def history(seen: list[frozenset[int]]) -> list[NoiseUpdate]:
+    told, memory = [], EMPTY_MEMORY
     for at, places in enumerate(seen):
-        told.append(look(unpacked(packed(memory)), places, float(at)))
+        told.append(look(unpack_memory(pack_memory(memory)), places, float(at)))
         memory = told[-1].memory
     return told
 
@@ -44,8 +44,8 @@ def oracle(seen: list[frozenset[int]]) -> list[bool]:
     noise: set[int] = set()
     told = []
     for at, places in enumerate(seen):
-        last = seen[max(0, at - RUNNING + 1) : at + 1]
-        if len(last) == RUNNING:
+        last = seen[max(0, at - POLLS_TO_LEARN + 1) : at + 1]
+        if len(last) == POLLS_TO_LEARN:
             noise |= frozenset.intersection(*last) - {TEXT}
             noise -= {place for place in noise if not any(place in looked for looked in last)}
         told.append(bool(places - noise))
@@ -65,7 +65,7 @@ def test_only_reported_changes_are_withdrawn_and_only_once(seen: list[frozenset[
     assert all(lessons[int(at)].changed for at in withdrawn)
     for now, lesson in enumerate(lessons):
         for at in lesson.withdrawn:
-            assert now - RUNNING < at < now, "it was one of the two looks before"
+            assert now - POLLS_TO_LEARN < at < now, "it was one of the two looks before"
             assert TEXT not in seen[int(at)], "a text that was written is never taken back"
 
 
@@ -98,19 +98,21 @@ def test_noise_that_stops_is_reported_again() -> None:
 @given(looks, st.binary(max_size=40))
 def test_memory_is_small_and_invalid_bytes_mean_empty_memory(seen: list[frozenset[int]], raw: bytes) -> None:
     for lesson in history(seen):
-        assert unpacked(packed(lesson.memory)) == lesson.memory
-        assert unpacked(packed(lesson.memory) + b"x") == NOTHING
-    assert isinstance(unpacked(raw), Memory)
-    assert unpacked(b"") == NOTHING
-    assert packed(NOTHING) == b""
+        assert unpack_memory(pack_memory(lesson.memory)) == lesson.memory
+        assert unpack_memory(pack_memory(lesson.memory) + b"x") == EMPTY_MEMORY
+    assert isinstance(unpack_memory(raw), NoiseMemory)
+    assert unpack_memory(b"") == EMPTY_MEMORY
+    assert pack_memory(EMPTY_MEMORY) == b""
 
 
 def test_memory_is_bounded() -> None:
-    memory = NOTHING
+    memory = EMPTY_MEMORY
     for at in range(5):
-        places = set(range(10, 10 + NAMED)) | {1000 + at * 500 + k for k in range(400)}
-        memory = unpacked(packed(look(memory, places, at).memory))
-        memory = unpacked(packed(look(memory, set(range(10, 10 + NAMED)), at + 0.5).memory))
-    assert len(packed(memory)) < 1024
-    assert len(memory.differed) <= PLACES
-    assert set(range(10, 10 + NAMED)) <= memory.noise, "what differed longest is kept"
+        places = set(range(10, 10 + MAX_PLACES_PER_CHANGE)) | {1000 + at * 500 + k for k in range(400)}
+        memory = unpack_memory(pack_memory(look(memory, places, at).memory))
+        memory = unpack_memory(
+            pack_memory(look(memory, set(range(10, 10 + MAX_PLACES_PER_CHANGE)), at + 0.5).memory)
+        )
+    assert len(pack_memory(memory)) < 1024
+    assert len(memory.polls_differing) <= MAX_PLACES
+    assert set(range(10, 10 + MAX_PLACES_PER_CHANGE)) <= memory.noise, "what differed longest is kept"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fieldmouse.config.sections import CrawlSection
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.factories import indexer_config
-from fieldmouse.parse.html import Rules, parse, read_robots_tag, refresh_target
-from fieldmouse.parse.language import guess
+from fieldmouse.crawler.factories import worker_config
+from fieldmouse.parse.html import RobotsDirectives, parse_html, parse_robots_tag, refresh_target
+from fieldmouse.parse.language import guess_language
 from fieldmouse.policy.scope import Scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Url
@@ -77,15 +77,15 @@ def test_links_and_text_agree_with_the_standard_library(parts: list[str]) -> Non
     html = f"<!doctype html><html><head></head><body>{''.join(parts)}</body></html>"
     oracle = Oracle()
     oracle.feed(html)
-    page = parse(html, HERE)
+    page = parse_html(html, HERE)
     assert page.hrefs == oracle.hrefs
     assert page.text.split() == oracle.words
-    assert parse(html.encode(), HERE) == page
+    assert parse_html(html.encode(), HERE) == page
 
 
 @given(st.binary(max_size=400) | st.text("<>/=\"'!-& aehrf#;x[]?\0", max_size=200).map(str.encode))
 def test_arbitrary_bytes_give_a_page(junk: bytes) -> None:
-    page = parse(junk, HERE)
+    page = parse_html(junk, HERE)
     for href in page.hrefs:
         href.encode()
     page.text.encode()
@@ -93,7 +93,7 @@ def test_arbitrary_bytes_give_a_page(junk: bytes) -> None:
 
 
 def test_head_is_read_completely() -> None:
-    page = parse(
+    page = parse_html(
         b"""<html lang="de-AT"><head><base href="/base/"><title> A
         title &amp; more </title><link rel=canonical href=c.html><link rel=stylesheet href=s.css>
         <link rel="next" href="n.html"><link rel="alternate" type="application/rss+xml" href="feed">
@@ -125,7 +125,7 @@ def test_head_is_read_completely() -> None:
     ],
 )
 def test_meta_robots_is_parsed(markup: str, nofollow: bool, noindex: bool) -> None:
-    rules = parse(markup, HERE).rules
+    rules = parse_html(markup, HERE).rules
     assert (rules.nofollow, rules.noindex) == (nofollow, noindex)
 
 
@@ -150,8 +150,8 @@ def test_meta_robots_is_parsed(markup: str, nofollow: bool, noindex: bool) -> No
     ],
 )
 def test_x_robots_tag_headers_are_parsed(tag: str, nofollow: bool, noindex: bool) -> None:
-    rules = Rules()
-    read_robots_tag(tag, rules)
+    rules = RobotsDirectives()
+    parse_robots_tag(tag, rules)
     assert (rules.nofollow, rules.noindex) == (nofollow, noindex)
 
 
@@ -167,7 +167,7 @@ def test_x_robots_tag_headers_are_parsed(tag: str, nofollow: bool, noindex: bool
     ],
 )
 def test_svg_links_are_followed(markup: str, hrefs: list[str]) -> None:
-    page = parse(markup, HERE)
+    page = parse_html(markup, HERE)
     assert page.hrefs == hrefs
     assert "x" in page.text or "text" in markup
 
@@ -186,12 +186,12 @@ def test_svg_links_are_followed(markup: str, hrefs: list[str]) -> None:
     ],
 )
 def test_only_an_html_base_element_changes_the_base(markup: str, base: str) -> None:
-    assert parse(markup, HERE).base == base
+    assert parse_html(markup, HERE).base == base
 
 
 def test_cheap_deep_nesting_is_read() -> None:
     depth = 3000
-    page = parse(b"<div>" * depth + b"deep <a href=/x>down</a>" + b"</div>" * depth, HERE)
+    page = parse_html(b"<div>" * depth + b"deep <a href=/x>down</a>" + b"</div>" * depth, HERE)
     assert page.hrefs == ["/x"]
     assert page.text.split() == ["deep", "down"]
 
@@ -200,16 +200,18 @@ def test_cheap_deep_nesting_is_read() -> None:
     "tag", [b"<b>", b"<a href=x>", b"<table><tr><td>", b"<p><i>", b"<svg><g>", b"<!--", b"<"]
 )
 def test_many_unclosed_tags_cost_bounded_work(tag: bytes) -> None:
-    assert len(parse(tag * 20_000, HERE).hrefs) <= 20_000
+    assert len(parse_html(tag * 20_000, HERE).hrefs) <= 20_000
 
 
 def test_huge_attributes_and_nul_bytes_do_no_harm() -> None:
-    page = parse(b"<a href='" + b"x" * 1_000_000 + b"'>a</a><a hr\0ef=/n>\0b\0</a><a href=/ok>c</a>", HERE)
+    page = parse_html(
+        b"<a href='" + b"x" * 1_000_000 + b"'>a</a><a hr\0ef=/n>\0b\0</a><a href=/ok>c</a>", HERE
+    )
     assert page.hrefs[-1] == "/ok"
 
 
 def test_nested_hidden_elements_are_removed_once() -> None:
-    page = parse(
+    page = parse_html(
         "<body><template><style>a</style><script src=x>b</script><p>c<style>d</style></template>"
         "<script><!-- <style>e</style> --></script><p>kept<svg><title>drawn</title><style>f</style></svg>",
         HERE,
@@ -219,20 +221,21 @@ def test_nested_hidden_elements_are_removed_once() -> None:
 
 @pytest.mark.parametrize("markup", ["<a src=x>", "<a content=x>", "<area src=x>", "<base src=x>", "<a href>"])
 def test_elements_without_href_are_not_links(markup: str) -> None:
-    page = parse(markup, HERE)
+    page = parse_html(markup, HERE)
     assert (page.hrefs, page.anchors, page.base) == ([], 0, HERE)
 
 
 def test_an_element_with_both_attributes_is_one_link() -> None:
-    page = parse("<a href=/x src=/y content=z>x</a>", HERE)
+    page = parse_html("<a href=/x src=/y content=z>x</a>", HERE)
     assert (page.hrefs, page.anchors) == (["/x"], 1)
 
 
 def test_the_title_is_that_of_the_head() -> None:
     assert (
-        parse("<head><title>written</title></head><svg><title>drawn</title></svg>", HERE).title == "written"
+        parse_html("<head><title>written</title></head><svg><title>drawn</title></svg>", HERE).title
+        == "written"
     )
-    assert parse("<p>x<title>late</title><title>later</title>", HERE).title == "late"
+    assert parse_html("<p>x<title>late</title><title>later</title>", HERE).title == "late"
 
 
 @pytest.mark.parametrize(
@@ -248,18 +251,18 @@ def test_the_title_is_that_of_the_head() -> None:
     ],
 )
 def test_svg_title_is_not_the_page_title(markup: str, title: str) -> None:
-    assert parse(markup, HERE).title == title
+    assert parse_html(markup, HERE).title == title
 
 
 def test_many_titles_in_deep_svg_cost_little() -> None:
-    page = parse("<svg>" + "<g>" * 1000 + "<title>drawn</title>" * 5000, HERE)
+    page = parse_html("<svg>" + "<g>" * 1000 + "<title>drawn</title>" * 5000, HERE)
     assert page.title == ""
-    page = parse("<svg>" + "<title>drawn</title>" * 50 + "</svg><title>written</title>", HERE)
+    page = parse_html("<svg>" + "<title>drawn</title>" * 50 + "</svg><title>written</title>", HERE)
     assert page.title == "written"
 
 
 def test_noscript_content_is_read() -> None:
-    page = parse("<body><noscript><p>plain <a href=/x>x</a></noscript> <p>after <a href=/y>y</a>", HERE)
+    page = parse_html("<body><noscript><p>plain <a href=/x>x</a></noscript> <p>after <a href=/y>y</a>", HERE)
     assert page.hrefs == ["/x", "/y"]
     assert page.text.split() == ["plain", "x", "after", "y"]
 
@@ -275,14 +278,18 @@ BLOCKS = (
 
 @pytest.mark.parametrize("name", INLINE)
 def test_inline_tag_does_not_split_a_word(name: str) -> None:
-    assert parse(f"<p>Hyper<{name}>Text</{name}>s", HERE).text == "HyperTexts"
-    assert parse(f"<p><{name}>Hyper</{name}><{name}></{name}>Text", HERE).text == "HyperText"
-    assert parse(f"<p>two <{name}>words</{name}> here", HERE).text.split() == ["two", "words", "here"]
+    assert parse_html(f"<p>Hyper<{name}>Text</{name}>s", HERE).text == "HyperTexts"
+    assert parse_html(f"<p><{name}>Hyper</{name}><{name}></{name}>Text", HERE).text == "HyperText"
+    assert parse_html(f"<p>two <{name}>words</{name}> here", HERE).text.split() == ["two", "words", "here"]
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_block_separates_words(name: str) -> None:
-    assert parse(f"<div>one<{name}>two</{name}>three</div>", HERE).text.split() == ["one", "two", "three"]
+    assert parse_html(f"<div>one<{name}>two</{name}>three</div>", HERE).text.split() == [
+        "one",
+        "two",
+        "three",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +316,7 @@ def test_block_separates_words(name: str) -> None:
     ],
 )
 def test_words_are_as_displayed(markup: str, words: str) -> None:
-    assert parse(f"<body>{markup}", HERE).text.split() == words.split()
+    assert parse_html(f"<body>{markup}", HERE).text.split() == words.split()
 
 
 def refreshed(content: str) -> str | None:
@@ -368,7 +375,7 @@ def test_refresh_target_follows_the_standard(content: str) -> None:
 
 def test_long_refresh_is_parsed_quickly() -> None:
     for filler in (" ", "1", "1.", ";", "url ", "'"):
-        parse(f'<meta http-equiv=refresh content="0{filler * 500_000}">', HERE)
+        parse_html(f'<meta http-equiv=refresh content="0{filler * 500_000}">', HERE)
 
 
 @pytest.mark.parametrize(
@@ -382,35 +389,35 @@ def test_long_refresh_is_parsed_quickly() -> None:
     ],
 )
 def test_the_first_base_with_an_href_counts(markup: str, base: str) -> None:
-    assert parse(markup, HERE).base == base
+    assert parse_html(markup, HERE).base == base
 
 
 @pytest.mark.parametrize("robot", ["mybot", "fieldmouse"])
 def test_robots_rules_match_the_configured_name(robot: str) -> None:
     other = "fieldmouse" if robot == "mybot" else "mybot"
     for name, ours in ((robot, True), (robot.upper(), True), (other, False), ("robots", True)):
-        page = parse(f"<meta name='{name}' content=noindex>", HERE, robot=robot)
+        page = parse_html(f"<meta name='{name}' content=noindex>", HERE, robot=robot)
         assert page.rules.noindex is ours
-    assert parse("x", HERE, tags=[f"{robot}: nofollow"], robot=robot).rules.nofollow
-    assert not parse("x", HERE, tags=[f"{other}: nofollow"], robot=robot).rules.nofollow
+    assert parse_html("x", HERE, tags=[f"{robot}: nofollow"], robot=robot).rules.nofollow
+    assert not parse_html("x", HERE, tags=[f"{other}: nofollow"], robot=robot).rules.nofollow
 
 
 def test_robots_name_comes_from_the_user_agent(tmp_path: Path) -> None:
     asked = Settings(crawl=CrawlSection(product="MyBot/1.0", contact="me@example.org"))
     home = CrawlDir.create(tmp_path / "atlas", shards=1, settings=b"")
-    assert indexer_config(home, asked, Scope()).robot == "mybot"
+    assert worker_config(home, asked, Scope()).robot == "mybot"
 
 
 def test_frames_are_followed() -> None:
-    assert parse("<frameset><frame src=/left><frame src=/right></frameset>", HERE).hrefs == [
+    assert parse_html("<frameset><frame src=/left><frame src=/right></frameset>", HERE).hrefs == [
         "/left",
         "/right",
     ]
 
 
 def test_language_comes_from_the_header_if_the_page_has_none() -> None:
-    assert parse("<p>x", HERE, language="pt-BR, en").language == "pt-br"
-    assert parse("<html lang=fr><p>x", HERE, language="pt").language == "fr"
+    assert parse_html("<p>x", HERE, language="pt-BR, en").language == "pt-br"
+    assert parse_html("<html lang=fr><p>x", HERE, language="pt").language == "fr"
 
 
 @pytest.mark.parametrize(
@@ -424,7 +431,7 @@ def test_language_comes_from_the_header_if_the_page_has_none() -> None:
     ],
 )
 def test_language_is_guessed_only_with_evidence(language: str, text: str) -> None:
-    assert guess(text) == language
+    assert guess_language(text) == language
 
 
 def test_link_queries_are_encoded_in_the_page_charset() -> None:
@@ -433,6 +440,6 @@ def test_link_queries_are_encoded_in_the_page_charset() -> None:
         "<link rel=alternate type=application/rss+xml href='/f?k=\u00e4'>"
         "<a href='/s?k=\u00e4'>x</a>"
     )
-    read = parse(html, Url("http://example.org/"), charset="cp1252")
+    read = parse_html(html, Url("http://example.org/"), charset="cp1252")
     assert (read.canonical, read.feeds) == ("http://example.org/?k=%E4", ["/f?k=%E4"])
     assert read.hrefs == ["?k=%E4", "/s?k=%E4"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.archive.record_reader import items_of
-from fieldmouse.import_string import search_path
+from fieldmouse.archive.record_reader import read_page_rows
+from fieldmouse.import_string import import_path
 from fieldmouse.plugins.registry import PluginNames
 from fieldmouse.types.outcome import Page
-from fieldmouse.workers.connection import PLUGINS, Deaths
+from fieldmouse.workers.connection import MAX_PLUGIN_DEATHS, WorkerDeaths
 from indexer.answers import CONFIG, page, story
 from indexer.test_indexer import Desk
 
@@ -29,7 +29,7 @@ def answer(number: int, deadly: set[int]) -> Page:
 
 def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) -> Desk:
     """Store all pages with one worker and its successors."""
-    names = PluginNames(extract=f"hostile_mice:{plugin}", patience=patience, path=search_path())
+    names = PluginNames(extract=f"hostile_mice:{plugin}", patience=patience, path=import_path())
     desk = Desk(folder, msgspec.structs.replace(CONFIG, plugins=names), shards=1)
 
     async def life() -> None:
@@ -37,7 +37,7 @@ def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) 
         await indexer.start()
         await indexer.begin()
         missing = set(range(1, PAGES + 1))
-        for _ in range(2 * PLUGINS + 2):
+        for _ in range(2 * MAX_PLUGIN_DEATHS + 2):
             for number in sorted(missing):
                 await desk.send(number, answer(number, deadly))
             await desk.checkpoint()
@@ -61,7 +61,7 @@ def test_page_is_stored_without_rows_and_with_reason(tmp_path: Path, plugin: str
             assert row.detail == f"`hostile_mice:{plugin}` was left out: plug-ins brought workers down"
         else:
             assert row.detail == ""
-            assert [item["title"] for item in items_of(tmp_path / "archive", row)] == [row.title]
+            assert [item["title"] for item in read_page_rows(tmp_path / "archive", row)] == [row.title]
 
 
 def test_plug_in_that_kills_workers_repeatedly_is_disabled(
@@ -72,7 +72,7 @@ def test_plug_in_that_kills_workers_repeatedly_is_disabled(
     assert sorted(desk.settled) == list(range(1, PAGES + 1)), "and the crawl goes on"
     assert all(row.kind == "page" and not row.items for row in desk.settled.values())
     assert "from now on shard 0 reads pages without plug-ins" in caplog.text
-    assert caplog.text.count("brought its worker down") == PLUGINS
+    assert caplog.text.count("brought its worker down") == MAX_PLUGIN_DEATHS
     assert caplog.text.count("was left out") == 3, "the log has the first few, the outcomes have all"
 
 
@@ -86,13 +86,13 @@ def test_plug_in_output_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixt
 
 def test_external_kill_is_not_blamed_on_the_plug_in() -> None:
     """An external SIGKILL may hit a worker inside a plug-in: one such kill does not cost the rows."""
-    deaths = Deaths(Path("c"), 0)
-    assert deaths.at_work("http://a/", -signal.SIGKILL, True) is None
-    assert not deaths.bare("http://a/")
-    assert deaths.at_work("http://a/", -signal.SIGKILL, True) is None
-    assert deaths.bare("http://a/")
-    assert not deaths.bare("http://b/")
-    assert not deaths.condemned("http://a/")
+    deaths = WorkerDeaths(Path("c"), 0)
+    assert deaths.record_death("http://a/", -signal.SIGKILL, True) is None
+    assert not deaths.should_skip_plugins("http://a/")
+    assert deaths.record_death("http://a/", -signal.SIGKILL, True) is None
+    assert deaths.should_skip_plugins("http://a/")
+    assert not deaths.should_skip_plugins("http://b/")
+    assert not deaths.should_give_up("http://a/")
 
 
 def test_missing_plug_in_on_resume_is_reported(tmp_path: Path) -> None:

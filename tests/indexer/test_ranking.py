@@ -73,8 +73,8 @@ def told(hits: list[Hit]) -> list[tuple[float, str]]:
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_many_generations_rank_as_one_index(crawls: list[tuple[Path, Path]], words: str) -> None:
     for one, many in crawls:
-        whole = search.search(one, words, limit=200)
-        parts = search.search(many, words, limit=200)
+        whole = search.search_crawl(one, words, limit=200)
+        parts = search.search_crawl(many, words, limit=200)
         assert {hit.url for hit in parts} == {hit.url for hit in whole}
         scores = {hit.url: hit.score for hit in whole}
         for hit in parts:
@@ -93,8 +93,8 @@ def test_several_crawls_rank_as_one_index(tmp_path: Path, words: str) -> None:
         build(tmp_path / host, [page for page in made if page[0][7] == host], shards=1, tiny=True)
         for host in "abc"
     ]
-    whole = search.search(one, words, limit=200)
-    parts = search.search_all(apart, words, 200, lambda crawl, url: True)
+    whole = search.search_crawl(one, words, limit=200)
+    parts = search.search_crawls(apart, words, 200, lambda crawl, url: True)
     assert told(sorted(parts, key=by_url)) == [(hit.score, hit.url) for hit in sorted(whole, key=by_url)]
     assert [hit.score for hit in parts] == sorted((hit.score for hit in parts), reverse=True)
     assert all(hit.directory == tmp_path / hit.url[7] for hit in parts)
@@ -116,8 +116,8 @@ def test_invisible_pages_leave_room_for_others(
         return int(url.rpartition("/")[2]) % 2 == crawl
 
     for words in QUESTIONS:
-        few = search.search_all([many, tmp_path / "twin"], words, limit, counts)
-        assert len(few) == min(limit, len(search.search(many, words, 200)))
+        few = search.search_crawls([many, tmp_path / "twin"], words, limit, counts)
+        assert len(few) == min(limit, len(search.search_crawl(many, words, 200)))
         assert len({hit.url for hit in few}) == len(few)
         assert all(
             hit.directory == [many, tmp_path / "twin"][int(hit.url.rpartition("/")[2]) % 2] for hit in few
@@ -128,7 +128,7 @@ def test_invisible_pages_leave_room_for_others(
 def test_top_hits_are_the_best_over_all_generations(crawls: list[tuple[Path, Path]], limit: int) -> None:
     for one, many in crawls:
         for words in QUESTIONS:
-            whole, few = search.search(one, words, 200), search.search(many, words, limit)
+            whole, few = search.search_crawl(one, words, 200), search.search_crawl(many, words, limit)
             assert len(few) == min(limit, len(whole))
             for best, hit in zip(whole, few, strict=False):
                 assert hit.score == pytest.approx(best.score, rel=1e-3, abs=2e-4)
@@ -137,10 +137,10 @@ def test_top_hits_are_the_best_over_all_generations(crawls: list[tuple[Path, Pat
 def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
     """The oracle is tantivy's own score, not our formula twice."""
     for one, _ in crawls:
-        with search.opened(one) as (generations, _):
+        with search.open_generations(one) as (generations, _):
             assert len(generations) == 1
             for words in QUESTIONS:
-                question = search.understand(words)
+                question = search.parse_query(words)
                 ranks = ranking.Ranking(generations, question)
                 query = search_query(generations[0], words)
                 for score, address in generations[0].searcher.search(query, limit=200).hits:
@@ -148,9 +148,9 @@ def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
 
 
 def search_query(generation: search.Generation, words: str) -> object:
-    from fieldmouse.search.query import build as plain
+    from fieldmouse.search.query import build_query as plain
 
-    return plain(search.understand(words), generation.index.schema)
+    return plain(search.parse_query(words), generation.index.schema)
 
 
 def test_ranks_are_the_same_without_stored_text(tmp_path: Path) -> None:
@@ -167,4 +167,4 @@ def test_ranks_are_the_same_without_stored_text(tmp_path: Path) -> None:
     index.finish()
     index.close()
     for words in QUESTIONS[:4]:
-        assert told(search.search(tmp_path / "bare", words)) == told(search.search(one, words))
+        assert told(search.search_crawl(tmp_path / "bare", words)) == told(search.search_crawl(one, words))

@@ -14,12 +14,12 @@ import pytest
 import tantivy
 
 from fieldmouse.archive import cdxj
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.errors import Damaged, FieldmouseError
-from fieldmouse.search.index import schema
-from fieldmouse.search.search import documents
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.errors import DamagedFile, FieldmouseError
+from fieldmouse.search.index import document_schema
+from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.workers.shard import OpenShard, Shard
+from fieldmouse.workers.shard import CheckedShard, Shard
 from indexer.answers import CONFIG, page, story
 from indexer.test_archive import passes
 
@@ -28,14 +28,14 @@ SMALL = msgspec.structs.replace(CONFIG, generation=4_000, warc_size=3_000)
 
 
 def fill(
-    folder: Path, batches: int, config: IndexerConfig = CONFIG, *, torn: bool = False
+    folder: Path, batches: int, config: WorkerConfig = CONFIG, *, torn: bool = False
 ) -> list[ShardState]:
     """Fill a shard with batches of five pages, all committed; return the states, the empty one first."""
     shard = Shard(folder, 0, config, ShardState())
     states = [ShardState()]
     for batch in range(1, batches + 1):
         for number in range(5):
-            shard.take(1, page(f"http://example.org/{batch}/{number}", story(10 * batch + number)))
+            shard.process_outcome(1, page(f"http://example.org/{batch}/{number}", story(10 * batch + number)))
         states.append(shard.prepare())
         if not torn or batch < batches:
             shard.committed(batch)
@@ -56,17 +56,17 @@ def names_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def go_on(folder: Path, state: ShardState, config: IndexerConfig = CONFIG) -> None:
+def go_on(folder: Path, state: ShardState, config: WorkerConfig = CONFIG) -> None:
     """Open at `state`, store one more batch, and check everything."""
     shard = Shard(folder, 0, config, state)
-    assert sorted(documents(folder)) == urls(state.batch)
+    assert sorted(searchable_urls(folder)) == urls(state.batch)
     for number in range(5):
-        shard.take(1, page(f"http://example.org/{state.batch + 1}/{number}", story(1000 + number)))
+        shard.process_outcome(1, page(f"http://example.org/{state.batch + 1}/{number}", story(1000 + number)))
     after = shard.prepare()
     shard.committed(after.batch)
     shard.finish()
     shard.close()
-    assert sorted(documents(folder)) == urls(state.batch + 1)
+    assert sorted(searchable_urls(folder)) == urls(state.batch + 1)
     for warc in (folder / "archive").glob("*.warc.gz"):
         assert passes(warc)
 
@@ -98,7 +98,7 @@ def test_tantivy_alone_would_fail(tmp_path: Path) -> None:
     fill(tmp_path, 12)
     for path in next_delete_file(generation(tmp_path)):
         path.write_bytes(b"half of something")
-    index = tantivy.Index(schema(), str(generation(tmp_path)))
+    index = tantivy.Index(document_schema(), str(generation(tmp_path)))
     writer = index.writer(heap_size=15_000_000, num_threads=1)
     writer.delete_documents_by_query(
         tantivy.Query.range_query(index.schema, "batch", tantivy.FieldType.Unsigned, 12, None)
@@ -221,7 +221,7 @@ def test_opening_changes_nothing(tmp_path: Path) -> None:
         }
 
     before = look()
-    opened = OpenShard(tmp_path, 0, SMALL, states[3])
+    opened = CheckedShard(tmp_path, 0, SMALL, states[3])
     assert look() == before
     opened.begin().close()
     assert look() != before
@@ -249,8 +249,8 @@ def test_unrestorable_shard_is_refused_by_name_and_unchanged(tmp_path: Path, gon
             path = tmp_path / "archive" / "digests.lmdb"
             path.write_bytes(path.read_bytes()[:8192])
     before = names_in(tmp_path)
-    with pytest.raises(Damaged, match=path.name):
-        OpenShard(tmp_path, 0, SMALL, last)
+    with pytest.raises(DamagedFile, match=path.name):
+        CheckedShard(tmp_path, 0, SMALL, last)
     assert names_in(tmp_path) == before
 
 
@@ -266,7 +266,7 @@ def test_invalid_digest_store_is_refused_unless_it_was_empty(tmp_path: Path, jun
     (tmp_path / "archive" / "digests.lmdb").write_bytes(junk)
     if junk:
         with pytest.raises(FieldmouseError, match=r"digests\.lmdb"):
-            OpenShard(tmp_path, 0, CONFIG, states[-1])
+            CheckedShard(tmp_path, 0, CONFIG, states[-1])
     else:
         go_on(tmp_path, states[-1])
 
@@ -292,7 +292,7 @@ def test_kept_files_do_not_grow_with_the_crawl(tmp_path: Path) -> None:
 def test_killed_merge_leaves_no_files_permanently(tmp_path: Path) -> None:
     log = tmp_path / "shard-0.cdxj"
     lines = sorted(
-        cdxj.line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")
+        cdxj.format_line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")
         for n in range(100)
     )
     random.Random(3).shuffle(lines)
@@ -302,6 +302,6 @@ def test_killed_merge_leaves_no_files_permanently(tmp_path: Path) -> None:
         (tmp_path / f"index.cdxj.run-{n}" for n in range(99)), [tmp_path / "index.cdxj.fresh"]
     ):
         left.write_bytes(b"zzz not a line of this crawl\n")
-    cdxj.merge([log], target, chunk=1000)
+    cdxj.merge_logs([log], target, chunk=1000)
     assert target.read_bytes() == b"".join(sorted(lines))
     assert names_in(tmp_path) == {"shard-0.cdxj", "index.cdxj"}

@@ -16,17 +16,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.search import replacements
-from fieldmouse.search.search import count, documents, search
-from fieldmouse.search.snapshot import META, Snapshots, read_meta
-from fieldmouse.search.versions import TABLE, Copies, CopyLog, CopyView, stand
+from fieldmouse.search.search import count_searchable_pages, search_crawl, searchable_urls
+from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta
+from fieldmouse.search.versions import VERSION_TABLE, VersionLog, VersionTable, VersionView, version_number
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import Failed, OutcomeRow, Page, Parsed, Unchanged
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Door, Link
+from fieldmouse.types.outcome import Failed, IndexResult, OutcomeRow, Page, Unchanged
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Url
-from fieldmouse.workers.pool import Indexer
+from fieldmouse.workers.pool import WorkerPool
 from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page, response
 
@@ -49,23 +49,23 @@ def version(number: int, word: str, *, again: bool, noindex: bool = False) -> Pa
 
 
 def gone(number: int, status: int = 404) -> Failed:
-    reason = Reason.CLIENT_ERROR if status < 500 else Reason.SERVER_ERROR
+    reason = OutcomeReason.CLIENT_ERROR if status < 500 else OutcomeReason.SERVER_ERROR
     return Failed(link(number), reason, 1.0, "", response(b"no", status=status))
 
 
-def link(number: int, *, again: bool = True, **known: str) -> Link:
-    return Link(Url(url(number)), door=Door.POLLED if again else Door.DISCOVERED, **known)  # type: ignore[arg-type]
+def link(number: int, *, again: bool = True, **known: str) -> Request:
+    return Request(Url(url(number)), door=Origin.POLLED if again else Origin.DISCOVERED, **known)  # type: ignore[arg-type]
 
 
 def check(folder: Path, truth: Truth, words: set[str]) -> None:
     """Check that search, `documents` and `count` agree: each page once, by its newest words only."""
-    assert sorted(documents(folder)) == sorted(truth)
-    assert count(folder) == len(truth)
-    found = search(folder, "mouse", 1000)
+    assert sorted(searchable_urls(folder)) == sorted(truth)
+    assert count_searchable_pages(folder) == len(truth)
+    found = search_crawl(folder, "mouse", 1000)
     assert len(found) == len(truth)
     assert {hit.url: hit.title for hit in found} == truth
     for word in sorted(words - set(truth.values()))[-5:]:
-        assert search(folder, word) == []
+        assert search_crawl(folder, word) == []
 
 
 class Crawl:
@@ -81,12 +81,14 @@ class Crawl:
 
     async def open(self) -> None:
         callbacks = {"on_parsed": self.heard, "on_undone": lambda lost: None}
-        self.indexer = Indexer(self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks)
+        self.indexer = WorkerPool(
+            self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks
+        )
         await self.indexer.start()
         await self.indexer.begin()
         self.fresh = dict(self.truth)
 
-    def heard(self, parsed: Sequence[Parsed]) -> None:
+    def heard(self, parsed: Sequence[IndexResult]) -> None:
         assert all(one.kind in ("page", "failed") for one in parsed)
 
     def visit(self, number: int, what: str = "page") -> None:
@@ -118,7 +120,7 @@ class Crawl:
         self.journal, self.truth, self.ever = states, dict(self.fresh), set(self.seen)
 
     async def kill(self) -> None:
-        self.indexer.abandon()
+        self.indexer.kill()
         await self.indexer.close()
 
 
@@ -192,8 +194,8 @@ def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> 
             crawl.indexer.committed()
         well.send(3, version(1, "second", again=True))
         await checkpoint()
-        assert {hit.title for hit in search(tmp_path, "mouse")} == {"other", "second"}
-        assert lame.room
+        assert {hit.title for hit in search_crawl(tmp_path, "mouse")} == {"other", "second"}
+        assert lame.has_room
         lame.send(4, version(1, "third", again=True))
         states = await checkpoint()
         await crawl.kill()
@@ -213,7 +215,7 @@ def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[Shard
     for turn in range(rounds):
         for number in range(pages):
             word = f"t{turn}p{number}"
-            shard.take(number + 1, version(number, word, again=turn > 0))
+            shard.process_outcome(number + 1, version(number, word, again=turn > 0))
             truth[url(number)] = word
             words.add(word)
         states.append(shard.prepare())
@@ -245,21 +247,21 @@ def test_kill_during_deletion_loses_nothing(
     states, truth, words = replaced(tmp_path, rounds=3)
     before = physical(tmp_path)
 
-    def die(self: Snapshots) -> None:
+    def die(self: IndexSnapshots) -> None:
         raise KeyboardInterrupt
 
-    copies = Copies(tmp_path / "index", 0)
+    copies = VersionTable(tmp_path / "index", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(Snapshots, moment, die)
+        patch.setattr(IndexSnapshots, moment, die)
         with pytest.raises(KeyboardInterrupt):
-            replacements.clear(tmp_path / "index/shard-0/00000", 0, copies)
+            replacements.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     check(tmp_path, truth, words)
     copies.close()
     shard = Shard(tmp_path, 0, TINY, states[-1])
     check(tmp_path, truth, words)
     assert physical(tmp_path) == before  # it is unchanged
     shard.close()
-    assert replacements.clear(tmp_path / "index/shard-0/00000", 0, copies)
+    assert replacements.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     copies.close()
     assert physical(tmp_path) < before
     check(tmp_path, truth, words)
@@ -272,8 +274,8 @@ def test_uncommitted_batch_deletes_no_version(tmp_path: Path) -> None:
         home = tmp_path / f"links-{links}"
         shutil.copytree(tmp_path / "c", home)
         shard = Shard(home, 0, TINY, states[-1])
-        shard.take(1, version(0, "late", again=True))
-        shard.take(2, gone(1))
+        shard.process_outcome(1, version(0, "late", again=True))
+        shard.process_outcome(2, gone(1))
         shard.prepare()  # and it is never committed
         shard.close()
         if not links:
@@ -285,13 +287,13 @@ def test_uncommitted_batch_deletes_no_version(tmp_path: Path) -> None:
 
 def test_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) -> None:
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
-    shard.take(1, version(1, "first", again=False))
-    shard.take(2, version(1, "second", again=True))
-    shard.take(3, version(2, "third", again=False))
-    shard.take(4, gone(2))
-    shard.take(5, version(3, "fourth", again=False))
-    shard.take(6, gone(3))
-    shard.take(7, version(3, "fifth", again=True))
+    shard.process_outcome(1, version(1, "first", again=False))
+    shard.process_outcome(2, version(1, "second", again=True))
+    shard.process_outcome(3, version(2, "third", again=False))
+    shard.process_outcome(4, gone(2))
+    shard.process_outcome(5, version(3, "fourth", again=False))
+    shard.process_outcome(6, gone(3))
+    shard.process_outcome(7, version(3, "fifth", again=True))
     shard.prepare()
     shard.close()
     check(tmp_path, {url(1): "second", url(3): "fifth"}, {"first", "second", "third", "fourth", "fifth"})
@@ -299,11 +301,11 @@ def test_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) 
 
 def test_table_is_rebuilt_from_the_logs(tmp_path: Path) -> None:
     states, truth, words = replaced(tmp_path, rounds=3)
-    table = tmp_path / "index" / TABLE
+    table = tmp_path / "index" / VERSION_TABLE
     for harm in (b"", b"junk" * 1024, None):
         table.write_bytes(harm) if harm is not None else table.unlink()
         check(tmp_path, truth, words)  # the logs have the answer
-        Copies.forget_unfit(tmp_path / "index", [states[-1].copies])
+        VersionTable.delete_if_stale(tmp_path / "index", [states[-1].copies])
         assert not table.exists()
         Shard(tmp_path, 0, TINY, states[-1]).close()
         assert table.exists()
@@ -315,14 +317,14 @@ def test_table_with_uncommitted_entries_is_rebuilt(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     folder.mkdir()
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
-    shard.take(1, version(1, "old", again=False))
+    shard.process_outcome(1, version(1, "old", again=False))
     states = [shard.prepare()]
     shard.committed(states[0].batch)
-    shard.take(2, gone(1))
+    shard.process_outcome(2, gone(1))
     states.append(shard.prepare())
     shard.close()
-    copies = Copies(folder, 0)
-    copies.catch_up(states[1].copies)
+    copies = VersionTable(folder, 0)
+    copies.apply_log(states[1].copies)
     copies.close()
     check(tmp_path, {}, {"old"})
     Shard(tmp_path, 0, CONFIG, states[0]).close()
@@ -333,19 +335,22 @@ def test_log_without_committed_entries_is_damage(tmp_path: Path) -> None:
     states, _, _ = replaced(tmp_path, rounds=2)
     log = tmp_path / "index/shard-0.copies"
     log.write_bytes(log.read_bytes()[:-1] + b"?")
-    with pytest.raises(Damaged, match=r"shard-0\.copies"):
+    with pytest.raises(DamagedFile, match=r"shard-0\.copies"):
         Shard(tmp_path, 0, TINY, states[-1])
 
 
 def test_crawl_without_refetches_has_no_replacement_files(tmp_path: Path) -> None:
     replaced(tmp_path, rounds=1)
     assert not list((tmp_path / "index").glob("*copies*"))
-    assert not CopyView(tmp_path / "index").any
+    assert not VersionView(tmp_path / "index").has_entries
 
 
 def test_newer_version_has_the_greater_number() -> None:
     order = [
-        stand(batch, shard, present=p) for batch in (1, 2, 900) for shard in (0, 3) for p in (False, True)
+        version_number(batch, shard, present=p)
+        for batch in (1, 2, 900)
+        for shard in (0, 3)
+        for p in (False, True)
     ]
     assert order == sorted(set(order))
 
@@ -354,11 +359,11 @@ def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
     words = [f"word{number}" for number in range(300)]
 
-    def look(text: list[str], **known: object) -> Parsed:
+    def look(text: list[str], **known: object) -> IndexResult:
         seen = page(url(1), ("<p>" + " ".join(text)).encode(), etag='"5"', last_modified="yesterday")
-        door = Door.POLLED if known else Door.DISCOVERED
+        door = Origin.POLLED if known else Origin.DISCOVERED
         asked = msgspec.structs.replace(seen.link, door=door, **known)
-        return shard.take(1, msgspec.structs.replace(seen, link=asked))
+        return shard.process_outcome(1, msgspec.structs.replace(seen, link=asked))
 
     first = look(words).sighting
     assert first is not None
@@ -379,32 +384,32 @@ def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
     assert other.changed
     assert 0.0 <= little.difference < 0.3 < 0.7 < other.difference
     known = link(1, digest=first.digest, etag='"5"')
-    answer = shard.take(2, Unchanged(known, response(b"", status=304)))
+    answer = shard.process_outcome(2, Unchanged(known, response(b"", status=304)))
     still = answer.sighting
     assert still is not None
     assert msgspec.msgpack.decode(answer.row, type=OutcomeRow).etag == '"5"', "the next poll asks by it"
     assert (still.changed, still.gone, still.digest, still.etag) == (False, False, first.digest, '"5"')
-    lost = shard.take(3, msgspec.structs.replace(gone(1), link=known)).sighting
+    lost = shard.process_outcome(3, msgspec.structs.replace(gone(1), link=known)).sighting
     assert lost is not None
     assert lost.gone
     assert lost.changed
-    assert shard.take(4, gone(1, 503)).sighting is None
+    assert shard.process_outcome(4, gone(1, 503)).sighting is None
     shard.close()
 
 
 def test_table_can_be_read_while_it_grows(tmp_path: Path) -> None:
-    log = CopyLog(tmp_path, 0, 0)
-    log.note(7, stand(1, 0))
-    copies = Copies(tmp_path, 0)
-    copies.catch_up(log.seal())
+    log = VersionLog(tmp_path, 0, 0)
+    log.note(7, version_number(1, 0))
+    copies = VersionTable(tmp_path, 0)
+    copies.apply_log(log.seal())
     copies.close()
     log.close()
-    view = CopyView(tmp_path)
+    view = VersionView(tmp_path)
     # By another process, like a worker: more than fits into a map of the usual size.
     grow = (
         "import lmdb, sys; env = lmdb.open(sys.argv[1], subdir=False, map_size=1 << 30)\n"
         "with env.begin(write=True) as txn: txn.put(b'much', bytes(12 << 20))"
     )
-    subprocess.run([sys.executable, "-c", grow, str(tmp_path / TABLE)], check=True)
-    assert view.newest([7, 8]).tolist() == [stand(1, 0), 0]
+    subprocess.run([sys.executable, "-c", grow, str(tmp_path / VERSION_TABLE)], check=True)
+    assert view.newest_versions([7, 8]).tolist() == [version_number(1, 0), 0]
     view.close()

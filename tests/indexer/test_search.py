@@ -10,7 +10,7 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.search.search import search
+from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.shard_state import ShardState
 from fieldmouse.workers.shard import Shard
 from indexer.answers import CONFIG, page
@@ -31,7 +31,7 @@ def crawl(tmp_path: Path) -> Path:
 def _filled(tmp_path: Path) -> Path:
     shards = [Shard(tmp_path, number, CONFIG, ShardState()) for number in range(1)]
     for number, (url, body) in enumerate(PAGES.items()):
-        shards[0].take(number, page(url, body))
+        shards[0].process_outcome(number, page(url, body))
     for shard in shards:
         shard.prepare()
         shard.close()
@@ -39,7 +39,7 @@ def _filled(tmp_path: Path) -> Path:
 
 
 def found(crawl: Path, words: str, limit: int = 10) -> list[str]:
-    return [hit.url for hit in search(crawl, words, limit)]
+    return [hit.url for hit in search_crawl(crawl, words, limit)]
 
 
 def test_all_words_must_occur_by_default(crawl: Path) -> None:
@@ -54,7 +54,9 @@ def test_search_ignores_case(tmp_path: Path, words: str) -> None:
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
     texts = ("Viele Grüße", "VIELE GRÜSSE", "Viel Gruesse")
     for number, text in enumerate(texts):
-        shard.take(number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode()))
+        shard.process_outcome(
+            number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode())
+        )
     shard.prepare()
     shard.close()
     assert sorted(found(tmp_path, words)) == ["http://a.example/0", "http://a.example/1"]
@@ -72,14 +74,14 @@ def test_titles_weigh_more(crawl: Path) -> None:
 
 
 def test_hits_are_sorted_and_limited(crawl: Path) -> None:
-    hits = search(crawl, "field", 10)
+    hits = search_crawl(crawl, "field", 10)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert found(crawl, "field", 2) == [hit.url for hit in hits[:2]]
     assert found(crawl, "field", 0) == []
 
 
 def test_snippets_mark_the_words_and_are_plain_text(crawl: Path) -> None:
-    (hit,) = search(crawl, "seeds")
+    (hit,) = search_crawl(crawl, "seeds")
     assert "**seeds** & grain" in hit.snippet
     assert "<" not in hit.snippet
     assert "".join(f"**{text}**" if found else text for text, found in hit.pieces) == hit.snippet
@@ -214,10 +216,10 @@ def test_query_of_ten_thousand_characters_works(crawl: Path) -> None:
 
 
 def test_empty_crawl_has_no_hits(tmp_path: Path) -> None:
-    assert search(tmp_path, "anything") == []
+    assert search_crawl(tmp_path, "anything") == []
     Shard(tmp_path, 0, CONFIG, ShardState()).close()
-    assert search(tmp_path, "anything") == []
-    assert search(tmp_path, "   ") == []
+    assert search_crawl(tmp_path, "anything") == []
+    assert search_crawl(tmp_path, "   ") == []
 
 
 def test_old_generation_without_hosts_is_searched_and_kept(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_old_generation_without_hosts_is_searched_and_kept(tmp_path: Path) -> No
     writer.commit()
     writer.wait_merging_threads()
     shard = Shard(tmp_path, 0, CONFIG, ShardState(batch=1, generation_bytes=30))
-    shard.take(1, page("http://new.example/", b"<title>New</title><p>a new mouse"))
+    shard.process_outcome(1, page("http://new.example/", b"<title>New</title><p>a new mouse"))
     state = shard.prepare()
     shard.close()
     assert state.generation == 1

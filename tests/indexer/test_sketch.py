@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.dedup import ENOUGH, NEAR, sketch
+from fieldmouse.archive.dedup import MIN_WORDS, NEAR_BITS, sketch
 
 ALL = (1 << 64) - 1
 C1, C2, C3, C4 = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5
@@ -34,7 +34,7 @@ def by_definition(text: str) -> tuple[int, int]:
     """Compute the sketch slowly, from its description alone."""
     raw = text.replace("\xa0", " ").replace("\u3000", " ").encode("utf-8", "replace")
     words = [word_hash(found[0]) for found in re.finditer(rb"[^\x00-\x20]+", raw)]
-    if len(words) < ENOUGH:
+    if len(words) < MIN_WORDS:
         return 0, len(words)
     hashes = set()
     for a, b, c, d in zip(words, words[1:], words[2:], words[3:], strict=False):
@@ -93,7 +93,7 @@ def test_different_texts_are_far_apart() -> None:
     chance = Random(3)
     marks = [sketch(" ".join(str(chance.randrange(10**6)) for _ in range(200)))[0] for _ in range(200)]
     nearest = min((a ^ b).bit_count() for i, a in enumerate(marks) for b in marks[:i])
-    assert nearest > NEAR + 4
+    assert nearest > NEAR_BITS + 4
 
 
 def test_long_words_with_equal_ends_differ() -> None:

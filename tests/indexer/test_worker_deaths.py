@@ -13,16 +13,16 @@ import pytest
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.scope import Scope
-from fieldmouse.types.outcome import Parsed
-from fieldmouse.types.request import Kind
+from fieldmouse.types.outcome import IndexResult
+from fieldmouse.types.request import RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.connection import IN_VAIN, KILLS, Deaths, Holdings
-from fieldmouse.workers.pool import Indexer
+from fieldmouse.workers.connection import MAX_KILLS, MAX_UNEXPLAINED_DEATHS, PagesInWorker, WorkerDeaths
+from fieldmouse.workers.pool import WorkerPool
 from indexer.answers import CONFIG, page
 from indexer.test_indexer import Desk, answer, archived, indexed
 
 
-def kill_all(indexer: Indexer) -> None:
+def kill_all(indexer: WorkerPool) -> None:
     for pid in indexer.pids:
         os.kill(pid, signal.SIGKILL)
 
@@ -80,15 +80,15 @@ def test_robots_txt_is_archived_though_its_worker_dies(tmp_path: Path) -> None:
         await indexer.start()
         await indexer.begin()
         for url in urls[:4]:
-            await desk.send(0, page(url, b"User-agent: *", kind=Kind.EXCLUSION))
+            await desk.send(0, page(url, b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
         while indexer.outstanding:  # noqa: ASYNC110 - answered, in a batch that never counts
             await asyncio.sleep(0.001)
         for url in urls[4:8]:
-            await desk.send(0, page(url, b"User-agent: *", kind=Kind.EXCLUSION))
+            await desk.send(0, page(url, b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
         for pid in indexer.pids:
             os.kill(pid, signal.SIGSTOP)  # these stay unanswered
         for url in urls[8:]:
-            await desk.send(0, page(url, b"User-agent: *", kind=Kind.EXCLUSION))
+            await desk.send(0, page(url, b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
         kill_all(indexer)
         await desk.checkpoint()
         await desk.checkpoint()
@@ -161,44 +161,46 @@ def test_worker_that_dies_with_an_unread_message_is_replaced_once(tmp_path: Path
 
 
 def test_unexplained_deaths_stop_the_crawl_unless_pages_were_stored(tmp_path: Path) -> None:
-    deaths = Deaths(tmp_path, 0)
+    deaths = WorkerDeaths(tmp_path, 0)
     for _ in range(3):
-        assert [deaths.at_work("", 1) for _ in range(IN_VAIN - 1)] == [None] * (IN_VAIN - 1)
-        deaths.stored()
-    *before, last = [deaths.at_work("", 1) for _ in range(IN_VAIN)]
+        assert [deaths.record_death("", 1) for _ in range(MAX_UNEXPLAINED_DEATHS - 1)] == [None] * (
+            MAX_UNEXPLAINED_DEATHS - 1
+        )
+        deaths.pages_committed()
+    *before, last = [deaths.record_death("", 1) for _ in range(MAX_UNEXPLAINED_DEATHS)]
     assert not any(before)
     assert isinstance(last, FieldmouseError)
 
 
 def test_page_is_blamed_for_crashes_but_not_for_disk_errors(tmp_path: Path) -> None:
-    deaths = Deaths(tmp_path, 0)
-    for _ in range(KILLS):
-        assert deaths.at_work("http://a.example.org/", -signal.SIGBUS) is not None
-    assert not deaths.condemned("http://a.example.org/")
+    deaths = WorkerDeaths(tmp_path, 0)
+    for _ in range(MAX_KILLS):
+        assert deaths.record_death("http://a.example.org/", -signal.SIGBUS) is not None
+    assert not deaths.should_give_up("http://a.example.org/")
     for _ in range(2):
-        assert deaths.at_work("http://a.example.org/", -signal.SIGSEGV) is None
-    assert deaths.condemned("http://a.example.org/")
-    assert not deaths.condemned("http://b.example.org/")
+        assert deaths.record_death("http://a.example.org/", -signal.SIGSEGV) is None
+    assert deaths.should_give_up("http://a.example.org/")
+    assert not deaths.should_give_up("http://b.example.org/")
 
 
 def test_pages_of_a_dead_worker_are_reported_once() -> None:
-    holdings = Holdings()
+    holdings = PagesInWorker()
     for number in range(1, 7):
-        holdings.hand_over(number, answer(number))
-    holdings.book([Parsed(n, 0, batch, "page", b"") for n, batch in ((1, 1), (2, 2), (3, 2))])
-    lost, owed = holdings.undo(reach=1, in_hand=4)
+        holdings.add_sent(number, answer(number))
+    holdings.add_parsed([IndexResult(n, 0, batch, "page", b"") for n, batch in ((1, 1), (2, 2), (3, 2))])
+    lost, owed = holdings.take_lost(reach=1, in_hand=4)
     assert sorted(lost) == [2, 3, 4, 5, 6]
     assert owed == []
-    assert holdings.undo(reach=1, in_hand=4) == ([], [])
-    assert holdings.count(1)
-    assert not holdings.count(1)
-    assert (holdings.outstanding, holdings.bytes) == (0, 0)
+    assert holdings.take_lost(reach=1, in_hand=4) == ([], [])
+    assert holdings.commit(1)
+    assert not holdings.commit(1)
+    assert (holdings.outstanding, holdings.unparsed_bytes) == (0, 0)
 
 
 def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -> None:
     """A worker that receives the message, one that reads the redirect target, and one that starts later."""
     seed, other = Url("http://e.test/"), Url("http://www.e.test/")
-    scope = Scope.around([seed], "host")
+    scope = Scope.from_seeds([seed], "host")
     config = msgspec.structs.replace(CONFIG, scope=scope, scope_is_open=True)
     links = b"<a href=http://www.e.test/%d>x</a><a href=http://far.test/>y</a>"
 
@@ -215,7 +217,7 @@ def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -
             told.append(([link.url for link in parsed.links], [link.url for link in parsed.held]))
 
         await read(1)
-        indexer.widen([other], True)
+        indexer.add_to_scope([other], True)
         await read(2)
         killed = set(indexer.pids)
         kill_all(indexer)
@@ -223,7 +225,7 @@ def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -
             await asyncio.sleep(0.001)
         await desk.checkpoint()
         await read(3)
-        indexer.widen([], False)
+        indexer.add_to_scope([], False)
         await desk.send(4, page(str(seed), b"<a href=http://sub.e.test/>x</a>"))
         await desk.checkpoint()
         told.append(

@@ -26,7 +26,7 @@ def test_sleeping_tasks_wake_in_order_and_exactly_on_time(seconds):
         await asyncio.gather(*map(sleeper, seconds))
         return woken
 
-    woken = virtual_time.run(main)
+    woken = virtual_time.run_in_virtual_time(main)
     assert [nap for _, nap in woken] == sorted(seconds)
     for at, nap in woken:
         assert at == pytest.approx(nap, abs=1e-6)
@@ -43,7 +43,7 @@ def test_work_takes_no_time_and_timeouts_fire_at_theirs():
                 await asyncio.sleep(3600)
         return clock.now() - start
 
-    assert virtual_time.run(main) == 300.0
+    assert virtual_time.run_in_virtual_time(main) == 300.0
 
 
 def test_work_for_a_thread_runs_inline():
@@ -57,22 +57,22 @@ def test_work_for_a_thread_runs_inline():
             await asyncio.to_thread(lambda: 1 / 0)
         return clock.now() - start
 
-    assert virtual_time.run(main) == 0.0
+    assert virtual_time.run_in_virtual_time(main) == 0.0
 
 
 def test_the_clock_starts_at_the_given_epoch():
     async def main(clock):
         return clock.now()
 
-    assert virtual_time.run(main, epoch=5.0) == 5.0
+    assert virtual_time.run_in_virtual_time(main, epoch=5.0) == 5.0
 
 
 def test_a_deadlock_raises_instead_of_hanging():
     async def main(clock):
         await asyncio.Event().wait()
 
-    with pytest.raises(virtual_time.Stuck):
-        virtual_time.run(main)
+    with pytest.raises(virtual_time.VirtualTimeDeadlock):
+        virtual_time.run_in_virtual_time(main)
 
 
 def test_an_exception_in_virtual_time_is_raised_by_run():
@@ -81,7 +81,7 @@ def test_an_exception_in_virtual_time_is_raised_by_run():
         raise KeyError("inside")
 
     with pytest.raises(KeyError, match="inside"):
-        virtual_time.run(main)
+        virtual_time.run_in_virtual_time(main)
 
 
 def test_two_runs_are_identical():
@@ -96,4 +96,4 @@ def test_two_runs_are_identical():
         await asyncio.gather(*(mouse(n) for n in range(5)))
         return trace
 
-    assert virtual_time.run(main) == virtual_time.run(main)
+    assert virtual_time.run_in_virtual_time(main) == virtual_time.run_in_virtual_time(main)

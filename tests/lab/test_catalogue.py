@@ -22,7 +22,7 @@ def paper() -> Iterator[None]:
 
 
 def ids(*names: str) -> list[str]:
-    return [experiment.id for experiment in catalogue.chosen(*names)]
+    return [experiment.id for experiment in catalogue.select_experiments(*names)]
 
 
 @pytest.mark.usefixtures("paper")
@@ -43,7 +43,7 @@ def test_an_experiment_named_twice_runs_once_in_catalogue_order() -> None:
 )
 def test_a_name_that_is_not_there_is_named(name: str, advice: str) -> None:
     with pytest.raises(NoSuchExperiment, match=f"`{name}`") as missing:
-        catalogue.chosen("tiny", name)
+        catalogue.select_experiments("tiny", name)
     assert advice in missing.value.hint
 
 
@@ -71,7 +71,7 @@ def test_a_paper_that_lacks_a_library_says_how_to_get_it(monkeypatch: pytest.Mon
 
 
 def test_every_experiment_has_a_typeable_id_and_a_one_line_title() -> None:
-    for experiment in catalogue.chosen():
+    for experiment in catalogue.select_experiments():
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", experiment.id), experiment.id
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", experiment.group), experiment.id
         assert experiment.id != "all"

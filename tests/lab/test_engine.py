@@ -72,7 +72,7 @@ def test_findings_come_in_the_requested_order() -> None:
         seen.append(name)
 
     asked = [experiment("a", first), experiment("b", second)]
-    found = [one.result.remarks for one in engine.findings(asked, jobs=2, watch=watch)]
+    found = [one.result.remarks for one in engine.run_experiments(asked, jobs=2, watch=watch)]
     assert found == [("first",), ("second",)]
 
 
@@ -87,7 +87,7 @@ def test_an_experiment_marked_alone_runs_alone() -> None:
         return Result()
 
     asked = [experiment("a", shy, alone=True), experiment("b", other)]
-    found = list(engine.findings(asked, jobs=2))
+    found = list(engine.run_experiments(asked, jobs=2))
     assert found[0].result.remarks == ("alone",)
     assert company.is_set()
 
@@ -99,14 +99,14 @@ def test_those_that_share_work_share_a_process_and_others_do_not() -> None:
         experiment("c", where, shares="games"),
         experiment("d", where),
     ]
-    a, b, c, d = map(process_of, engine.findings(asked, jobs=2))
+    a, b, c, d = map(process_of, engine.run_experiments(asked, jobs=2))
     assert a == c
     assert len({a, b, d, float(os.getpid())}) == 4
 
 
 def test_the_watcher_hears_how_far_an_experiment_is() -> None:
     told: list[tuple[str, float, str]] = []
-    list(engine.findings([tiny("tiny-table")], watch=lambda *note: told.append(note)))
+    list(engine.run_experiments([tiny("tiny-table")], watch=lambda *note: told.append(note)))
     assert ("tiny-table", 0.5, "counting mice") in told
 
 
@@ -121,14 +121,14 @@ def test_the_watcher_hears_how_far_an_experiment_is() -> None:
 )
 def test_an_error_in_the_process_is_raised_in_the_parent(name: str, message: str, advice: str) -> None:
     with pytest.raises(FieldmouseError, match=re.escape(message)) as trouble:
-        list(engine.findings([tiny(name)]))
+        list(engine.run_experiments([tiny(name)]))
     assert advice in trouble.value.hint
 
 
 def test_only_the_libraries_of_the_lab_are_an_extra() -> None:
-    with pytest.raises(ModuleNotFoundError), engine.extras():
+    with pytest.raises(ModuleNotFoundError), engine.explain_missing_extra():
         raise ModuleNotFoundError("No module named 'voles'", name="voles")
-    with pytest.raises(MissingExtra), engine.extras():
+    with pytest.raises(MissingExtra), engine.explain_missing_extra():
         raise ModuleNotFoundError("No module named 'numba'", name="numba")
 
 
@@ -143,7 +143,7 @@ def test_an_interrupt_ends_every_process(name: str, monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(engine.findings([tiny(name)], watch=interrupt))
+        list(engine.run_experiments([tiny(name)], watch=interrupt))
     assert not is_alive(pids[0])
 
 
@@ -170,7 +170,7 @@ def test_what_an_experiment_started_ends_with_it(monkeypatch: pytest.MonkeyPatch
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(engine.findings([experiment("landlord", landlord)], watch=interrupt))
+        list(engine.run_experiments([experiment("landlord", landlord)], watch=interrupt))
     assert ends(pids[0])
 
 
@@ -194,7 +194,7 @@ def test_a_request_to_terminate_is_an_interrupt_while_experiments_run() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(KeyboardInterrupt):
-        list(engine.findings([tiny("tiny-endless")], watch=terminate))
+        list(engine.run_experiments([tiny("tiny-endless")], watch=terminate))
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -205,7 +205,7 @@ def test_leaving_early_ends_what_still_runs() -> None:
         if doing.startswith("waiting"):
             pids.add(int(doing.split()[-1]))
 
-    running = engine.findings([tiny("tiny-table"), tiny("tiny-endless")], jobs=2, watch=note)
+    running = engine.run_experiments([tiny("tiny-table"), tiny("tiny-endless")], jobs=2, watch=note)
     assert next(running).id == "tiny-table"
     running.close()
     assert not any(map(is_alive, pids))

@@ -28,9 +28,11 @@ panels = st.builds(
 )
 figures = st.builds(Figure, texts, texts, st.lists(panels, max_size=2).map(tuple), texts)
 results = st.builds(
-    Result, st.lists(rows, max_size=4).map(tuple), st.lists(figures, max_size=2).map(tuple),
+    Result,
+    st.lists(rows, max_size=4).map(tuple),
+    st.lists(figures, max_size=2).map(tuple),
     st.lists(texts, max_size=2).map(tuple),
-)  # fmt: skip
+)
 found = st.builds(LabFinding, texts, texts, texts, texts, results, st.floats(0, 1e6))
 
 
@@ -43,17 +45,17 @@ def test_saved_findings_can_be_read_back(
     tmp_path_factory: pytest.TempPathFactory, kept: list[LabFinding]
 ) -> None:
     path = tmp_path_factory.mktemp("kept") / "findings.json"
-    path.write_bytes(findings.write(kept))
+    path.write_bytes(findings.encode_findings(kept))
     # NaN is not equal to itself, so both are compared as they are written.
-    assert repr(findings.read(path)) == repr(kept)
+    assert repr(findings.read_findings(path)) == repr(kept)
 
 
 @given(found)
 def test_json_has_every_row_and_only_finite_numbers(finding: LabFinding) -> None:
-    told = json.loads(json.dumps(findings.plain(finding)), parse_constant=refuse)
+    told = json.loads(json.dumps(findings.finding_to_json(finding)), parse_constant=refuse)
     assert [row["label"] for row in told["rows"]] == [row.label for row in finding.result.rows]
     together = json.loads(
-        json.dumps(findings.plain_together("two", [finding, finding])), parse_constant=refuse
+        json.dumps(findings.findings_to_json("two", [finding, finding])), parse_constant=refuse
     )
     assert len(together["rows"]) == 2 * len(told["rows"])
     assert all(row["label"].startswith(f"{finding.id}: ") for row in together["rows"])
@@ -65,12 +67,17 @@ def test_a_number_that_is_not_finite_is_null(odd: float, tmp_path: Path) -> None
     curve = Series("odd", np.array([1.0, 2.0]), np.array([odd, 3.0]))
     result = Result((row,), (Figure("f", "", (Panel("", "", (curve,)),)),))
     finding = LabFinding("odd", "", "", "", result, 0.0)
-    assert findings.plain(finding)["rows"][0] | {"label": "", "note": ""} == {
-        "label": "", "printed": None, "ours": None, "spread": None, "verdict": "new", "note": "",
-    }  # fmt: skip
+    assert findings.finding_to_json(finding)["rows"][0] | {"label": "", "note": ""} == {
+        "label": "",
+        "printed": None,
+        "ours": None,
+        "spread": None,
+        "verdict": "new",
+        "note": "",
+    }
     path = tmp_path / "odd.json"
-    path.write_bytes(findings.write([finding]))
-    (again,) = findings.read(path)
+    path.write_bytes(findings.encode_findings([finding]))
+    (again,) = findings.read_findings(path)
     (series,) = again.result.figures[0].panels[0].series
     assert math.isnan(series.y[0])
     assert series.y[1] == 3.0
@@ -79,7 +86,7 @@ def test_a_number_that_is_not_finite_is_null(odd: float, tmp_path: Path) -> None
 def test_numbers_of_numpy_are_numbers() -> None:
     row = Row("ours", np.int64(3), np.float64(2.5), np.float32(0.5), Verdict.SAME)
     finding = LabFinding("numpy", "", "", "", Result((row,)), 0.0)
-    told = json.loads(json.dumps(findings.plain(finding)))["rows"][0]
+    told = json.loads(json.dumps(findings.finding_to_json(finding)))["rows"][0]
     assert (told["printed"], told["ours"], told["spread"]) == (3.0, 2.5, 0.5)
 
 
@@ -98,11 +105,11 @@ def test_a_file_that_is_something_else_is_named(content: bytes, message: str, tm
     path = tmp_path / "else.json"
     path.write_bytes(content)
     with pytest.raises(FieldmouseError, match=message) as trouble:
-        findings.read(path)
+        findings.read_findings(path)
     assert str(path) in str(trouble.value)
     assert "--keep" in trouble.value.hint
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"missing\.json"):
-        findings.read(tmp_path / "missing.json")
+        findings.read_findings(tmp_path / "missing.json")

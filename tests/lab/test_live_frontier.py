@@ -9,22 +9,24 @@ import pytest
 from fieldmouse.policy.distribution.registry import POLICIES as KNOWN
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse_lab.papers.bubing import live
-from fieldmouse_lab.papers.bubing.live import POLICIES, shares
-from fieldmouse_lab.trial import Ending, Trial, crawl
+from fieldmouse_lab.papers.bubing.live import POLICIES, ideal_shares
+from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
-SMALL = Trial(hosts=80, pages=3000, gamma=1.8, front=16, time=300.0)
+SMALL = PolicyTrial(hosts=80, pages=3000, gamma=1.8, front=16, time=300.0)
 
 
 @pytest.fixture(scope="module")
-def tried() -> tuple[dict[tuple[str, int], float], dict[str, Ending], list[float]]:
+def tried() -> tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]]:
     """One small trial of each policy, and how far along it was said to be."""
     told: list[float] = []
-    found, endings = shares(SMALL, POLICIES, (SMALL.seed,), lambda share, doing: told.append(share))
+    found, endings = ideal_shares(SMALL, POLICIES, (SMALL.seed,), lambda share, doing: told.append(share))
     return found, endings, told
 
 
 @pytest.fixture(scope="module")
-def found(tried: tuple[dict[tuple[str, int], float], dict[str, Ending], list[float]]) -> dict[str, float]:
+def found(
+    tried: tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]],
+) -> dict[str, float]:
     return {policy: share for (policy, _), share in tried[0].items()}
 
 
@@ -43,7 +45,7 @@ def test_without_an_offline_side_large_hosts_fill_the_front(found: dict[str, flo
 
 
 def test_the_ideal_visits_every_host_as_often_as_its_delay_allows() -> None:
-    trial = Trial(hosts=3, pages=10, gamma=0.5, delay=5.0, time=20.0)
+    trial = PolicyTrial(hosts=3, pages=10, gamma=0.5, delay=5.0, time=20.0)
     sizes = [site.size for site in trial.meadow().plan.sites]
     assert sum(sizes) == 10
     assert trial.ideal() == sum(min(size, 4) for size in sizes)
@@ -51,16 +53,16 @@ def test_the_ideal_visits_every_host_as_often_as_its_delay_allows() -> None:
 
 
 def test_the_url_list_has_every_page_once_in_an_order_that_depends_on_the_seed() -> None:
-    trial = Trial(hosts=5, pages=40)
+    trial = PolicyTrial(hosts=5, pages=40)
     meadow = trial.meadow()
     starts = trial.starts(meadow)
     assert sorted(starts) == sorted(fact.url for fact in meadow.truth())
     assert starts == trial.starts(trial.meadow())
-    assert starts != trial.seeded(2).starts(meadow)
+    assert starts != trial.with_seed(2).starts(meadow)
 
 
 def test_a_trial_is_reproducible_and_polite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial = Trial(hosts=8, pages=60, gamma=1.0, front=3, time=200.0, listed=False)
+    trial = PolicyTrial(hosts=8, pages=60, gamma=1.0, front=3, time=200.0, listed=False)
     webs: list[MeadowFetcher] = []
 
     class Remembered(MeadowFetcher):
@@ -69,7 +71,7 @@ def test_a_trial_is_reproducible_and_polite(tmp_path: Path, monkeypatch: pytest.
             webs.append(self)
 
     monkeypatch.setattr("fieldmouse_lab.trial.MeadowFetcher", Remembered)
-    first, second = (crawl(trial, "index", tmp_path / name) for name in "ab")
+    first, second = (run_trial(trial, "index", tmp_path / name) for name in "ab")
     assert first.summary.pages == second.summary.pages > 20
     assert webs[0].arrivals == webs[1].arrivals
     assert not any(arrival.busy for arrival in webs[0].arrivals)
@@ -80,7 +82,7 @@ def test_a_trial_is_reproducible_and_polite(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_experiment_shows_rows_figures_and_remarks(
-    tried: tuple[dict[tuple[str, int], float], dict[str, Ending], list[float]],
+    tried: tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]],
 ) -> None:
     found, endings, told = tried
     assert told == [0.0, 0.25, 0.5, 0.75]

@@ -17,50 +17,52 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.serve import MeadowChange
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.url import Url
-from fieldmouse_lab.papers.polling.live import ARENAS, Arena, Tried
-from fieldmouse_lab.refresh.truth import changes_of, current_share, looks_of
-from fieldmouse_lab.refresh.upkeep import Upkeep, keep_on_the_wire
+from fieldmouse_lab.papers.polling.live import REFRESH_EXPERIMENTS, RefreshExperiment, UpkeepResults
+from fieldmouse_lab.refresh.truth import change_times, current_share, request_times
+from fieldmouse_lab.refresh.upkeep import RefreshTrial, run_live_refresh
 
-SMALL = Arena(
-    "small", Upkeep(hosts=4, pages=150, pace=5000.0, delay=1.0, checkpoints=6),
-    policies=("learned", "uniform", "multiplicative", "automaton"), seeds=(1,),
-)  # fmt: skip
+SMALL = RefreshExperiment(
+    "small",
+    RefreshTrial(hosts=4, pages=150, pace=5000.0, delay=1.0, checkpoints=6),
+    policies=("learned", "uniform", "multiplicative", "automaton"),
+    seeds=(1,),
+)
 
 moments = st.lists(st.integers(0, 40), max_size=12, unique=True)
 
 
 @pytest.fixture(scope="module")
-def tried() -> Tried:
-    return SMALL.tried(lambda share, doing: None)
+def tried() -> UpkeepResults:
+    return SMALL.run_all(lambda share, doing: None)
 
 
-def test_the_learned_policy_keeps_more_copies_current_than_the_others(tried: Tried) -> None:
+def test_the_learned_policy_keeps_more_copies_current_than_the_others(tried: UpkeepResults) -> None:
     fresh = {policy: kept.fresh for (policy, _), kept in tried.items()}
     assert fresh["learned"] > fresh["uniform"] > fresh["automaton"]
     assert fresh["learned"] > fresh["multiplicative"]
     assert fresh["learned"] < SMALL.upkeep.optimum(Meadow(SMALL.upkeep.options(1))) + 0.03
 
 
-def test_all_policies_spend_the_same_budget(tried: Tried) -> None:
+def test_all_policies_spend_the_same_budget(tried: UpkeepResults) -> None:
     whole = SMALL.upkeep.pages * SMALL.upkeep.rounds
     for kept in tried.values():
         # Where intervals grow from look to look, pages come due later than a plan of that moment has it.
         assert 0.8 * whole <= kept.report.polls <= whole + 10
 
 
-def test_freshness_of_uniform_polls_follows_the_law(tried: Tried) -> None:
+def test_freshness_of_uniform_polls_follows_the_law(tried: UpkeepResults) -> None:
     meadow, upkeep = Meadow(SMALL.upkeep.options(1)), SMALL.upkeep
     rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
     assert tried["uniform", 1].fresh == pytest.approx(fresh_share(rates * upkeep.round).mean(), abs=0.03)
 
 
-def test_estimated_freshness_agrees_with_the_truth_of_the_meadow(tried: Tried) -> None:
+def test_estimated_freshness_agrees_with_the_truth_of_the_meadow(tried: UpkeepResults) -> None:
     for kept in tried.values():
         assert abs(kept.error) < 0.05, "few pages and few polls: 5,000 pages are within 0.03"
         assert abs(kept.error_now) < 0.07, "one moment of 150 pages: two spreads of chance"
 
 
-def test_the_experiment_shows_rows_a_figure_and_remarks(tried: Tried) -> None:
+def test_the_experiment_shows_rows_a_figure_and_remarks(tried: UpkeepResults) -> None:
     result = SMALL.result(tried)
     assert [row.label for row in result.rows] == [
         *(f"policy {policy}, seed 1" for policy in SMALL.policies),
@@ -78,7 +80,7 @@ def test_the_experiment_shows_rows_a_figure_and_remarks(tried: Tried) -> None:
     assert {policy for _, policy in leads} == set(SMALL.policies) - {"learned"}
 
 
-def test_remarks_report_a_wrong_freshness_estimate_and_a_losing_policy(tried: Tried) -> None:
+def test_remarks_report_a_wrong_freshness_estimate_and_a_losing_policy(tried: UpkeepResults) -> None:
     kept = tried["learned", 1]
     measured, expected = kept.report.measured, kept.report.expected
     assert measured is not None
@@ -95,7 +97,7 @@ def test_remarks_report_a_wrong_freshness_estimate_and_a_losing_policy(tried: Tr
 
 
 def test_the_experiments_compare_existing_policies() -> None:
-    for arena, _, _ in ARENAS:
+    for arena, _, _ in REFRESH_EXPERIMENTS:
         assert set(arena.policies) <= set(KNOWN)
         assert {"learned", "uniform"} <= set(arena.policies)
 
@@ -106,8 +108,8 @@ def test_a_copy_is_current_from_a_poll_to_the_next_change(
 ) -> None:
     """Counted tick by tick, with looks between ticks."""
     end = start + span
-    asked = looks_of(Arrival(at + 0.5, "a", "", "/", 0, "") for at in looks)
-    changed = changes_of(MeadowChange(float(at), Url("http://a/"), 1) for at in changes)
+    asked = request_times(Arrival(at + 0.5, "a", "", "/", 0, "") for at in looks)
+    changed = change_times(MeadowChange(float(at), Url("http://a/"), 1) for at in changes)
     good = whole = 0
     held = False
     for half in range(2 * max(end, 41)):
@@ -122,8 +124,8 @@ def test_a_copy_is_current_from_a_poll_to_the_next_change(
 
 
 def test_freshness_of_real_processes_is_computed_from_the_files_of_the_meadow(tmp_path: Path) -> None:
-    upkeep = Upkeep(hosts=5, pages=100, pace=72_000.0, rounds=2, counted=1, delay=0.02, checkpoints=12)
-    kept = keep_on_the_wire(upkeep, "uniform", tmp_path / "upkeep", 1)
+    upkeep = RefreshTrial(hosts=5, pages=100, pace=72_000.0, rounds=2, counted=1, delay=0.02, checkpoints=12)
+    kept = run_live_refresh(upkeep, "uniform", tmp_path / "upkeep", 1)
     assert kept.report.polls > 0
     assert kept.report.pages == 100
     assert kept.report.budget == pytest.approx(upkeep.pace)

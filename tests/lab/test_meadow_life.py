@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.responder import Ask, MeadowAnswer
-from fieldmouse.testing.meadow.robots_and_sitemaps import lies, sitemap_paths
+from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse
+from fieldmouse.testing.meadow.robots_and_sitemaps import has_false_lastmod, sitemap_paths
 from fieldmouse.testing.meadow.serve import MeadowChange, changes_after
 from fieldmouse.url import Host, Url, host_of, path_of
 from meadowland import running_meadow
@@ -37,13 +37,13 @@ def lively(**options: object) -> Meadow:
     return Meadow(MeadowOptions(**(usual | options)))  # type: ignore[arg-type]
 
 
-def asked(meadow: Meadow, url: Url, at: float, etag: str = "", date: str = "") -> MeadowAnswer:
+def asked(meadow: Meadow, url: Url, at: float, etag: str = "", date: str = "") -> MeadowResponse:
     site = meadow.site(host_of(url))
     assert site is not None
-    return meadow.desk.answer(site, Ask(path_of(url), "", etag, date), at)
+    return meadow.responder.respond(site, MeadowRequest(path_of(url), "", etag, date), at)
 
 
-def header(answer: MeadowAnswer, name: str) -> str:
+def header(answer: MeadowResponse, name: str) -> str:
     found = re.search(rf"{name}: (.*)\r\n", answer.headers.decode())
     return found[1] if found else ""
 
@@ -84,7 +84,7 @@ def test_predicted_versions_equal_later_versions():
         assert site is not None
         found = meadow._page(url)
         assert found is not None
-        coming = meadow.desk.changes.after(*found, BEGAN)
+        coming = meadow.responder.changes.after(*found, BEGAN)
         soon = list(takewhile(lambda version: version.since <= BEGAN + 20 * HOUR, islice(coming, 10_000)))
         assert [version.since for version in soon] == meadow.changes(url, BEGAN, BEGAN + 20 * HOUR)
         for version in soon:
@@ -232,7 +232,7 @@ def test_a_sitemap_lists_present_pages_and_changed_pages_link_to_new_ones():
 
 def test_lastmod_is_true_on_honest_hosts_and_on_no_other():
     meadow = lively(hosts=40, sitemaps=1.0, robots=1.0, sitemap_lies=0.5)
-    false = [site for site in meadow.plan.sites if lies(site, meadow.options)]
+    false = [site for site in meadow.plan.sites if has_false_lastmod(site, meadow.options)]
     assert len(false) == pytest.approx(20, abs=10)
     for site in meadow.plan.sites:
         honest = True
@@ -244,7 +244,7 @@ def test_lastmod_is_true_on_honest_hosts_and_on_no_other():
                 assert version is not None
                 since = msgspec.convert(date, type=datetime).timestamp()
                 honest = honest and since == int(version.since)
-        assert honest != lies(site, meadow.options)
+        assert honest != has_false_lastmod(site, meadow.options)
 
 
 def test_last_modified_is_true_on_honest_hosts_and_on_no_other():

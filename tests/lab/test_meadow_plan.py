@@ -16,10 +16,16 @@ from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.addresses import HostAddresses
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.page import fresh, gzipped, plain_of, ready, stored
-from fieldmouse.testing.meadow.paths import children, find, original_of, path_of
-from fieldmouse.testing.meadow.plan import sizes
-from fieldmouse.testing.meadow.responder import Ask
+from fieldmouse.testing.meadow.page import (
+    compress_fast,
+    compress_well,
+    gzip_member,
+    join_plain,
+    store_uncompressed,
+)
+from fieldmouse.testing.meadow.paths import child_pages, original_of, parse_path, path_of
+from fieldmouse.testing.meadow.plan import host_sizes
+from fieldmouse.testing.meadow.responder import MeadowRequest
 from fieldmouse.url import Host, resolve
 
 HUGE = MeadowOptions(
@@ -32,7 +38,7 @@ CHANGING = [fact.url for fact in MEADOW.truth()[:400] if MEADOW.rate(fact.url)]
 
 @given(st.integers(1, 300), st.integers(0, 5000), st.floats(0.0, 3.0))
 def test_host_sizes_add_up_are_decreasing_and_positive(hosts, more, gamma):
-    counts = sizes(hosts + more, hosts, gamma)
+    counts = host_sizes(hosts + more, hosts, gamma)
     assert sum(counts) == hosts + more
     assert min(counts) >= 1
     assert all(a >= b - 1 for a, b in pairwise(counts))
@@ -40,7 +46,7 @@ def test_host_sizes_add_up_are_decreasing_and_positive(hosts, more, gamma):
 
 @given(st.floats(0.2, 2.0))
 def test_large_hosts_follow_the_power_law(gamma):
-    counts = sizes(1_000_000, 1000, gamma)
+    counts = host_sizes(1_000_000, 1000, gamma)
     for i in (2, 5, 10, 50):
         if counts[i - 1] > 100:
             assert math.log(counts[0] / counts[i - 1]) / math.log(i) == pytest.approx(gamma, abs=0.02)
@@ -110,15 +116,15 @@ def test_every_page_has_a_unique_normalised_path_that_parses_back():
         paths = [path_of(site, page) for page in range(site.size)]
         assert len(set(paths)) == site.size
         for page, path in enumerate(paths):
-            assert find(site, path) == (None, page)
+            assert parse_path(site, path) == (None, page)
             assert resolve(site.origin + path) == site.origin + path
 
 
 @given(st.text("/abc-19.?=&html%", max_size=20))
 def test_an_arbitrary_path_is_a_page_only_if_it_is_that_pages_path(tail):
     site = MEADOW.plan.sites[0]
-    place = find(site, "/" + tail)
-    if place is not None and place.nook is None:
+    place = parse_path(site, "/" + tail)
+    if place is not None and place.special is None:
         assert path_of(site, place.number) == "/" + tail
 
 
@@ -135,7 +141,7 @@ def test_a_few_hops_reach_every_linked_page_and_every_host():
     site = meadow.plan.sites[0]
     level = {0: 0}
     for page in range(site.original):
-        for child in children(site, page):
+        for child in child_pages(site, page):
             assert child not in level
             level[child] = level[page] + 1
     assert len(level) == site.linked
@@ -157,7 +163,7 @@ def test_two_meadows_of_one_seed_are_the_same_and_of_two_are_not():
 def test_pages_have_the_size_and_the_links_that_were_asked_for():
     meadow = Meadow(MeadowOptions(hosts=20, pages=2000, server_error=0, busy=0))
     bodies = [
-        meadow.desk.answer(site, Ask(path_of(site, page)), 1e9).body
+        meadow.responder.respond(site, MeadowRequest(path_of(site, page)), 1e9).body
         for site in meadow.plan.sites
         for page in range(0, site.size, 3)
     ]
@@ -177,15 +183,27 @@ def test_a_copy_is_its_original_byte_for_byte():
     for copy in copies:
         shown = original_of(site, copy)
         bodies = [
-            meadow.desk.answer(site, Ask(path_of(site, page)), 1e9) for page in (copy, copy, shown, shown)
+            meadow.responder.respond(site, MeadowRequest(path_of(site, page)), 1e9)
+            for page in (copy, copy, shown, shown)
         ]
         assert bodies[1].body == bodies[3].body
 
 
-@given(st.lists(st.tuples(st.sampled_from([ready, fresh, stored]), st.text(max_size=3000)), max_size=8))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([compress_well, compress_fast, store_uncompressed]), st.text(max_size=3000)
+        ),
+        max_size=8,
+    )
+)
 def test_pieces_laid_end_to_end_are_one_gzip_file(parts):
     pieces = [make(text) for make, text in parts]
-    assert gzip.decompress(gzipped(pieces)) == plain_of(pieces) == "".join(text for _, text in parts).encode()
+    assert (
+        gzip.decompress(gzip_member(pieces))
+        == join_plain(pieces)
+        == "".join(text for _, text in parts).encode()
+    )
 
 
 def test_pages_change_as_often_as_they_say():

@@ -18,9 +18,9 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
-from fieldmouse.url import Url, host_of, name_of, path_of
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
+from fieldmouse.url import Url, host_of, hostname_of, path_of
 from meadowland import running_meadow
 
 CALM = {"changing": 0.0, "server_error": 0.0, "busy": 0.0, "page_kb": 4, "links": 20}
@@ -180,7 +180,7 @@ def test_a_current_validator_gets_304(meadow, twin):
 def test_arrivals_tell_every_request_and_which_of_them_overlapped():
     options = {"hosts": 2, "pages": 200, "stalling": 1.0, **CALM}
     with running_meadow(**options) as running:
-        first, second = (name_of(host_of(Url(seed))) for seed in running.seeds)
+        first, second = (hostname_of(host_of(Url(seed))) for seed in running.seeds)
         silent = next(url for url, (status, _) in running.truth().items() if status == 0 and first in url)
         with Client(first, running.port) as one:
             # The second request is read together with the first, whose answer shows that it has been.
@@ -308,13 +308,13 @@ def _fetch_all(options: MeadowOptions, urls: list[Url]) -> list[tuple[float, Res
         start = clock.now()
         answers = []
         for url in urls:
-            answer = await fetcher.fetch(Link(url), host_of(url), meadow.address(host_of(url)) or "")
+            answer = await fetcher.fetch(Request(url), host_of(url), meadow.address(host_of(url)) or "")
             answers.append((clock.now() - start, answer))
         assert [a.path for a in fetcher.arrivals] == [path_of(url) for url in urls]
         await fetcher.close()
         return answers
 
-    return virtual_time.run(main)
+    return virtual_time.run_in_virtual_time(main)
 
 
 def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, twin):
@@ -322,7 +322,7 @@ def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, t
     answers = _fetch_all(MeadowOptions(hosts=200, pages=2000, port=meadow.port, **CALM), urls)
     for url, (_, answer) in zip(urls, answers, strict=True):
         assert isinstance(answer, Response)
-        with Client(name_of(host_of(url)), meadow.port) as client:
+        with Client(hostname_of(host_of(url)), meadow.port) as client:
             status, headers, body = client.ask(
                 path_of(url), "Accept-Encoding: gzip, br, zstd", "Connection: close"
             )
@@ -342,7 +342,7 @@ def test_the_in_process_fetcher_waits_in_virtual_time_and_times_out_on_stalls():
     for url, (_, answer) in zip(urls, answers, strict=True):
         if url in stalling:
             assert isinstance(answer, Failed)
-            assert answer.reason is Reason.TIMEOUT
+            assert answer.reason is OutcomeReason.TIMEOUT
     waited = answers[-1][0] - 20 * len(stalling)
     assert waited / (len(urls) - len(stalling)) == pytest.approx(5.0, rel=0.5)
 
@@ -356,17 +356,17 @@ def test_the_in_process_fetcher_adds_the_delay_of_distance():
             fetcher = MeadowFetcher(meadow, clock, source=f"127.9.0.{last}")
             for site in meadow.plan.sites:
                 url, start = Url(f"{site.origin}/"), clock.now()
-                await fetcher.fetch(Link(url), host_of(url), site.address)
+                await fetcher.fetch(Request(url), host_of(url), site.address)
                 way = 0.5 if site.place == (last - 1) % 3 + 1 else 7.0
                 assert clock.now() - start == pytest.approx(way)
             assert {arrival.client for arrival in fetcher.arrivals} == {f"127.9.0.{last}"}
 
-    virtual_time.run(main)
+    virtual_time.run_in_virtual_time(main)
 
 
 def test_a_slow_host_drips_its_pages():
     with running_meadow(hosts=1, pages=5, slow=1.0, slow_seconds=0.1, **CALM) as running:
-        address = name_of(host_of(Url(running.seeds[0])))
+        address = hostname_of(host_of(Url(running.seeds[0])))
         with Client(address, running.port) as client:
             client.send("/")
             client.send("/nowhere")
@@ -378,7 +378,7 @@ def test_a_slow_host_drips_its_pages():
 def test_a_client_that_disconnects_at_once_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
     at_once = struct.pack("ii", 1, 0)
     with running_meadow(hosts=1, pages=1, **CALM) as meadow:
-        address = name_of(host_of(Url(meadow.seeds[0])))
+        address = hostname_of(host_of(Url(meadow.seeds[0])))
         for _ in range(300):
             with socket.create_connection((address, meadow.port)) as caller:
                 caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)

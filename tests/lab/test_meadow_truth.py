@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fieldmouse.url import Url, host_of, name_of, path_of, port_of, resolve
+from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of, resolve
 from meadowland import RunningMeadow, running_meadow
 
 SHARES = {
@@ -99,7 +99,7 @@ class Oracle:
 
     def get(self, url: Url) -> tuple[int, http.client.HTTPMessage, bytes]:
         host = host_of(url)
-        name = name_of(host)
+        name = hostname_of(host)
         address = self.addresses.get(name.partition(".")[2], name)
         connection = self.connections.setdefault(
             host, http.client.HTTPConnection(address, port_of(host), timeout=30)

@@ -11,16 +11,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fieldmouse.cli.main import run as fieldmouse
-from fieldmouse.policy.balance.priced import Pricing
-from fieldmouse_lab.network.environment import Measured, TripReading, least_load, limit, web
-from fieldmouse_lab.network.play import RULES, NetworkGame, NetworkSetting, Shock, ground_of, run
+from fieldmouse.cli.main import run_command as fieldmouse
+from fieldmouse.policy.balance.priced import PricingParameters
+from fieldmouse_lab.network.environment import Measured, TripReading, make_web, min_max_load, throughput_limit
+from fieldmouse_lab.network.play import RULES, NetworkGame, NetworkSetting, Shock, play_network, web_of_seed
 
 pytest.importorskip("numba", reason="without a compiler a run takes a minute")
 
 
 def test_the_hosts_are_those_of_the_thesis() -> None:
-    ground = web(np.random.default_rng(1))
+    ground = make_web(np.random.default_rng(1))
     own = ground.trip.min(axis=1)
     assert own.mean() == pytest.approx(1.488, abs=0.001)
     far = ground.trip[:6, 3] / ground.trip[:6, 0]  # partition 1, seen from partition 4
@@ -44,23 +44,23 @@ def load_by_prices(service: np.ndarray, rounds: int = 4000) -> float:
 @pytest.mark.parametrize("reading", list(TripReading))
 @pytest.mark.parametrize("agents", [3, 4, 6])
 def test_prices_and_programme_agree_on_the_limit(reading: TripReading, agents: int) -> None:
-    service = web(np.random.default_rng(2), times=3, agents=agents, reading=reading).service
-    least = least_load(service)
+    service = make_web(np.random.default_rng(2), times=3, agents=agents, reading=reading).service
+    least = min_max_load(service)
     assert least * 0.995 <= load_by_prices(service) <= least * (1 + 1e-9)
     other = service * np.random.default_rng(3).uniform(0.5, 2.0, service.shape)  # none like another
-    assert least_load(other) * 0.995 <= load_by_prices(other) <= least_load(other) * (1 + 1e-9)
+    assert min_max_load(other) * 0.995 <= load_by_prices(other) <= min_max_load(other) * (1 + 1e-9)
 
 
 def test_the_limit_is_proportional_to_the_number_of_agents() -> None:
     """Agents in turn in each partition: twenty-five networks of four, side by side, and nothing to gain."""
-    four = limit(web(np.random.default_rng(2), times=10).service)
-    hundred = limit(web(np.random.default_rng(2), times=10, agents=100).service)
+    four = throughput_limit(make_web(np.random.default_rng(2), times=10).service)
+    hundred = throughput_limit(make_web(np.random.default_rng(2), times=10, agents=100).service)
     assert hundred == pytest.approx(25 * four)
 
 
 def test_no_division_by_chance_beats_the_limit() -> None:
-    service = web(np.random.default_rng(3)).service
-    least, rng = least_load(service), np.random.default_rng(4)
+    service = make_web(np.random.default_rng(3)).service
+    least, rng = min_max_load(service), np.random.default_rng(4)
     for _ in range(300):
         chosen = np.where(rng.random(100) < 0.9, service.argmin(axis=1), rng.integers(0, 4, 100))
         assert np.bincount(chosen, service[np.arange(100), chosen], 4).max() >= least * (1 - 1e-9)
@@ -70,12 +70,12 @@ def test_no_division_by_chance_beats_the_limit() -> None:
 def test_hashing_visits_each_host_as_often_as_its_agent_comes_round(reading: TripReading) -> None:
     """An agent with fixed hosts goes round them in turn: a round takes the sum of their visits."""
     setting = NetworkSetting("hash", reading=reading)
-    ground = ground_of(setting, 11)
+    ground = web_of_seed(setting, 11)
     game = NetworkGame(setting, ground, 11)
     owner = game.tables.owner.copy()
     service = ground.service[np.arange(100), owner]
     round_trip = np.bincount(owner, service, 4)
-    found = run(setting, 11)
+    found = play_network(setting, 11)
     assert found.throughput == pytest.approx((np.bincount(owner, minlength=4) / round_trip).sum(), rel=0.01)
     assert found.harmonic_throughput == pytest.approx(100 / round_trip[owner].mean(), rel=0.01)
     assert (found.exchanges, found.moves_per_task) == (0, 0.0)
@@ -85,10 +85,10 @@ def test_hashing_visits_each_host_as_often_as_its_agent_comes_round(reading: Tri
 @pytest.mark.parametrize("shock", list(Shock))
 def test_every_host_is_always_in_exactly_one_queue(policy: str, shock: Shock) -> None:
     setting = NetworkSetting(policy, shock=shock, seconds=21_000.0, transfer=0.7)
-    game = NetworkGame(setting, ground_of(setting, 5), 5)
+    game = NetworkGame(setting, web_of_seed(setting, 5), 5)
     game.advance(20_000.0, measuring=False)
     if shock in (Shock.SLOW, Shock.DIE, Shock.JOIN):
-        game.strike()
+        game.apply_shock()
     game.advance(21_000.0, measuring=True)
     t = game.tables
     places = [host for host in t.serving if host >= 0]
@@ -106,7 +106,7 @@ def test_every_host_is_always_in_exactly_one_queue(policy: str, shock: Shock) ->
 
 def test_a_delay_is_kept_between_two_visits_of_a_host() -> None:
     setting = NetworkSetting("priced", seconds=40_000.0, delay=100.0)
-    game = NetworkGame(setting, ground_of(setting, 6), 6)
+    game = NetworkGame(setting, web_of_seed(setting, 6), 6)
     game.advance(20_000.0, measuring=False)
     game.advance(40_000.0, measuring=True)
     assert game.tables.visits.max() <= 200
@@ -116,29 +116,33 @@ def test_a_delay_is_kept_between_two_visits_of_a_host() -> None:
 @pytest.mark.parametrize("times", [1, 10])
 def test_prices_come_near_the_limit_with_few_moves_on_webs_not_seen_before(times: int) -> None:
     for seed in (101, 102):
-        found = run(NetworkSetting("priced", times=times), seed)
+        found = play_network(NetworkSetting("priced", times=times), seed)
         assert 0.97 <= found.fraction_of_limit <= 1.01
         assert found.moves_per_task < 0.15
         assert (
-            found.fraction_of_limit > run(NetworkSetting("hash", times=times), seed).fraction_of_limit + 0.2
+            found.fraction_of_limit
+            > play_network(NetworkSetting("hash", times=times), seed).fraction_of_limit + 0.2
         )
         assert (
             found.fraction_of_limit
-            > run(NetworkSetting("kalman", times=times), seed).fraction_of_limit + 0.05
+            > play_network(NetworkSetting("kalman", times=times), seed).fraction_of_limit + 0.05
         )
 
 
 def test_prices_are_paid_for_all_the_time_that_a_visit_takes() -> None:
     """Half a second of each visit is work that no distance makes longer; who forgot it would move too far."""
     for seed in (111, 112):
-        assert run(NetworkSetting("priced", reading=TripReading.CALIBRATED), seed).fraction_of_limit >= 0.98
+        assert (
+            play_network(NetworkSetting("priced", reading=TripReading.CALIBRATED), seed).fraction_of_limit
+            >= 0.98
+        )
 
 
 @pytest.mark.parametrize("unit", [10.0, 0.1, 0.01])
 def test_prices_find_their_way_whatever_the_unit_of_time(unit: float) -> None:
     """The same web with trips ten times longer or a hundred times shorter, and adverts as seldom as ever."""
     setting = NetworkSetting("priced")
-    seconds, ground = setting.seconds * unit, ground_of(setting, 104)
+    seconds, ground = setting.seconds * unit, web_of_seed(setting, 104)
     game = NetworkGame(setting, replace(ground, trip=ground.trip * unit, spread=ground.spread * unit), 104)
     game.advance(seconds / 2, measuring=False)
     game.advance(seconds, measuring=True)
@@ -150,7 +154,7 @@ def test_prices_find_their_way_whatever_the_unit_of_time(unit: float) -> None:
 @pytest.mark.parametrize("advert", [5.0, 300.0])
 def test_prices_tolerate_outdated_adverts(advert: float) -> None:
     """In 300 s a host is visited seven times."""
-    found = run(NetworkSetting("priced", pricing=Pricing(advert=advert)), 105)
+    found = play_network(NetworkSetting("priced", pricing=PricingParameters(advert=advert)), 105)
     assert found.fraction_of_limit >= 0.97
     assert found.moves_per_task < 0.15
 
@@ -158,13 +162,13 @@ def test_prices_tolerate_outdated_adverts(advert: float) -> None:
 def test_prices_work_with_a_hundred_agents() -> None:
     """Ten hosts for each agent, and more agents than a host is visited times at first."""
     setting = NetworkSetting("priced", times=10, agents=100, seconds=10_000.0)
-    assert run(setting, 106).fraction_of_limit > 0.85
-    assert run(replace(setting, policy="hash"), 106).fraction_of_limit < 0.6
+    assert play_network(setting, 106).fraction_of_limit > 0.85
+    assert play_network(replace(setting, policy="hash"), 106).fraction_of_limit < 0.6
 
 
 @pytest.mark.parametrize("shock", [shock for shock in Shock if shock is not Shock.NONE])
 def test_prices_hold_under_shocks(shock: Shock) -> None:
-    found = run(NetworkSetting("priced", shock=shock), 103)
+    found = play_network(NetworkSetting("priced", shock=shock), 103)
     assert found.fraction_of_limit > 0.93
 
 
@@ -183,12 +187,14 @@ def test_the_compiled_simulation_does_what_the_plain_one_does() -> None:
     told = [
         json.loads(
             subprocess.run(
-                [sys.executable, "-c", script], env={**os.environ, "NUMBA_DISABLE_JIT": off}, check=True,
+                [sys.executable, "-c", script],
+                env={**os.environ, "NUMBA_DISABLE_JIT": off},
+                check=True,
                 capture_output=True,
             ).stdout
         )
         for off in ("0", "1")
-    ]  # fmt: skip
+    ]
     for compiled, plain in zip(*told, strict=True):
         assert compiled[:2] == plain[:2]
         assert np.allclose(compiled[2], plain[2])
@@ -204,13 +210,20 @@ def told_at_the_command_line(capsys: pytest.CaptureFixture[str], *words: str) ->
 
 def test_the_command_prints_the_measurements(capsys: pytest.CaptureFixture[str]) -> None:
     found = told_at_the_command_line(capsys, "--policy", "two-choices", "--seconds", "4000", "--seed", "3")
-    played = run(NetworkSetting("two-choices", seconds=4000.0), 3)
+    played = play_network(NetworkSetting("two-choices", seconds=4000.0), 3)
     assert found["throughput"] == played.throughput
     assert found["fraction_of_limit"] == pytest.approx(found["harmonic_throughput"] / found["limit"])
     assert set(found) == {
-        "throughput", "harmonic_throughput", "limit", "fraction_of_limit", "fairness", "jain", "exchanges",
-        "moves_per_task", "seconds",
-    }  # fmt: skip
+        "throughput",
+        "harmonic_throughput",
+        "limit",
+        "fraction_of_limit",
+        "fairness",
+        "jain",
+        "exchanges",
+        "moves_per_task",
+        "seconds",
+    }
     assert fieldmouse(["lab", "network", "--policy", "hash", "--seconds", "4000"]) == 0
     assert "the best there could be" in capsys.readouterr().out
 

@@ -8,9 +8,15 @@ import pytest
 
 from fieldmouse_lab.catalogue import Row, Verdict
 from fieldmouse_lab.network.environment import SHARES, TripReading
-from fieldmouse_lab.network.play import run
+from fieldmouse_lab.network.play import play_network
 from fieldmouse_lab.papers.network import tables
-from fieldmouse_lab.papers.network.printed import BLIND, PARTITIONS, RUNS, blind_rate, readings
+from fieldmouse_lab.papers.network.printed import (
+    BLIND_TOLERANCE,
+    PARTITIONS,
+    RUNS,
+    blind_rate,
+    interpretations,
+)
 
 pytest.importorskip("numba", reason="without a compiler a run takes a minute")
 
@@ -73,15 +79,17 @@ def test_rates_in_the_large_web_are_those_of_distance_blind_rules() -> None:
         row = rows[f"rate of experiment {number}"]
         assert row.verdict is Verdict.DIFFERENT, "a number that we do not get is no misprint"
         assert "distances are hardly seen in Large" in row.note
-        assert row.ours == pytest.approx(1.0666, rel=BLIND)
-    assert rows["rate of consistent hashing, Large"].ours == pytest.approx(1.0666, rel=BLIND)
-    small = tables.setting_of(RUNS[0], TripReading.CALIBRATED)
-    assert run(small, 36).throughput > (1 + BLIND) * blind_rate(small, (36,)), "in Small they are seen"
+        assert row.ours == pytest.approx(1.0666, rel=BLIND_TOLERANCE)
+    assert rows["rate of consistent hashing, Large"].ours == pytest.approx(1.0666, rel=BLIND_TOLERANCE)
+    small = tables.network_setting(RUNS[0], TripReading.CALIBRATED)
+    assert play_network(small, 36).throughput > (1 + BLIND_TOLERANCE) * blind_rate(small, (36,)), (
+        "in Small they are seen"
+    )
 
 
 def test_noises_read_as_variances_change_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same table by another reading: then what agreed does not."""
-    wrong = tables.setting_of
+    wrong = tables.network_setting
 
     def squared(one: tables.PrintedRun, reading: TripReading) -> tables.NetworkSetting:
         setting = wrong(one, reading)
@@ -100,9 +108,9 @@ def test_every_reading_gives_the_printed_level_of_hashing() -> None:
     """One that does not is no reading of this thesis, and must not make a number open."""
     for one in RUNS:
         if one.policy == "hash":
-            base = tables.setting_of(one, TripReading.CALIBRATED)
-            for reading in readings(one):
-                rates = [run(reading.of(base), seed).throughput for seed in FEW]
+            base = tables.network_setting(one, TripReading.CALIBRATED)
+            for reading in interpretations(one):
+                rates = [play_network(reading.apply(base), seed).throughput for seed in FEW]
                 assert 1.0 <= sum(rates) / len(rates) < 1.15, reading.name
 
 
@@ -117,8 +125,9 @@ def test_only_results_get_a_verdict_not_settings() -> None:
 def test_the_printed_runs_match_the_tables() -> None:
     assert {"Small": SHARES, "Large": tuple(10 * share for share in SHARES)} == PARTITIONS
     assert [one.environment for one in RUNS].count("Small") == 5
-    setting = tables.setting_of(RUNS[1], TripReading.CALIBRATED)
+    setting = tables.network_setting(RUNS[1], TripReading.CALIBRATED)
     assert (setting.sigma_tr, setting.sigma_ob, setting.times) == (2.0, 4.0, 1)
     assert (
-        run(setting, 35).throughput < run(tables.setting_of(RUNS[0], TripReading.CALIBRATED), 35).throughput
+        play_network(setting, 35).throughput
+        < play_network(tables.network_setting(RUNS[0], TripReading.CALIBRATED), 35).throughput
     )

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse_lab.catalogue import Result, Verdict, chosen
-from fieldmouse_lab.papers.bubing.printed import Throws
+from fieldmouse_lab.catalogue import Result, Verdict, select_experiments
+from fieldmouse_lab.papers.bubing.printed import Sample
 from fieldmouse_lab.papers.polling import (
     measures,
     packing,
@@ -24,12 +24,18 @@ from fieldmouse_lab.papers.polling import (
 from fieldmouse_lab.papers.polling import (
     zipf as refresh_zipf,
 )
-from fieldmouse_lab.papers.polling.games import games, law
-from fieldmouse_lab.papers.polling.printed import Twin, by_law, exactly, normal_reach, unmoved
-from fieldmouse_lab.refresh.automaton_law import FreeLaw
-from fieldmouse_lab.refresh.contest import FIELD, WEATHERS
-from fieldmouse_lab.refresh.populations import domains, zipf
-from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play
+from fieldmouse_lab.papers.polling.games import free_law, play_test
+from fieldmouse_lab.papers.polling.printed import (
+    ExactLaw,
+    compare_deterministic,
+    compare_initial_state,
+    compare_with_law,
+    normal_interval_width,
+)
+from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
+from fieldmouse_lab.refresh.contest import CONDITIONS, CONTEST_POLICIES
+from fieldmouse_lab.refresh.populations import domain_pages, zipf_pages
+from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play_scheme
 
 WRONG = [PollReading.THIS_SLOT, PollReading.HALF]
 SEEDS = 3
@@ -47,7 +53,7 @@ def verdicts(result: Result) -> Counter[Verdict]:
 
 
 def test_the_table_of_sites_has_the_sizes_of_the_population() -> None:
-    assert [site.pages for site in refresh_printed.sites()] == domains().sizes
+    assert [site.pages for site in refresh_printed.sites()] == domain_pages().sizes
 
 
 def test_weights_of_automata_are_multiples_of_their_step() -> None:
@@ -75,17 +81,17 @@ def test_every_listed_misprint_is_a_compared_number() -> None:
 
 @given(st.floats(-20, 20), st.floats(0.1, 5))
 def test_a_printed_number_is_compared_with_the_law_if_ours_agrees_with_it(off: float, spread: float) -> None:
-    twin = Twin(100.0, spread)
+    twin = ExactLaw(100.0, spread)
     printed = f"{100 + off * spread:.9f}"
-    right = by_law("a", printed, Throws(100.0, spread, 10), twin).verdict
-    assert right is (Verdict.SAME if abs(off) <= normal_reach() else Verdict.OUTLIER)
-    wrong = by_law("a", printed, Throws(100 + 1.1 * spread, spread, 10), twin).verdict
+    right = compare_with_law("a", printed, Sample(100.0, spread, 10), twin).verdict
+    assert right is (Verdict.SAME if abs(off) <= normal_interval_width() else Verdict.OUTLIER)
+    wrong = compare_with_law("a", printed, Sample(100 + 1.1 * spread, spread, 10), twin).verdict
     assert wrong is Verdict.DIFFERENT
 
 
 def test_polls_taken_by_full_nodes_allow_a_lower_mean_but_not_a_higher_one() -> None:
-    twin = Twin(100.0, 1.0, taken=20.0)
-    assert [twin.holds(Throws(mean, 1.0, 5)) for mean in (78.0, 79.5, 100.5, 102.0)] == [
+    twin = ExactLaw(100.0, 1.0, taken=20.0)
+    assert [twin.agrees(Sample(mean, 1.0, 5)) for mean in (78.0, 79.5, 100.5, 102.0)] == [
         False,
         True,
         True,
@@ -94,17 +100,17 @@ def test_polls_taken_by_full_nodes_allow_a_lower_mean_but_not_a_higher_one() -> 
 
 
 def test_a_misprint_accepts_only_the_corrected_number() -> None:
-    assert exactly("optimal bin 1", "399.01", 399.1).verdict is Verdict.MISPRINT
-    assert exactly("optimal bin 1", "399.01", 399.01).verdict is Verdict.DIFFERENT
-    assert exactly("optimal bin 0", "399.2", 399.1).verdict is Verdict.DIFFERENT
+    assert compare_deterministic("optimal bin 1", "399.01", 399.1).verdict is Verdict.MISPRINT
+    assert compare_deterministic("optimal bin 1", "399.01", 399.01).verdict is Verdict.DIFFERENT
+    assert compare_deterministic("optimal bin 0", "399.2", 399.1).verdict is Verdict.DIFFERENT
 
 
 def test_the_initial_state_is_a_misprint_only_if_the_automata_have_left_it() -> None:
-    law = Twin(195.0, 2.0)
-    left, stayed = Throws(194.0, 2.0, 5), Throws(108.625, 0.0, 5)
-    assert unmoved("a", "108.625", 108.625, left, left, law).verdict is Verdict.MISPRINT
-    assert unmoved("a", "108.625", 108.625, stayed, stayed, law).verdict is Verdict.DIFFERENT
-    assert unmoved("a", "108.625", 100.0, left, left, law).verdict is Verdict.DIFFERENT
+    law = ExactLaw(195.0, 2.0)
+    left, stayed = Sample(194.0, 2.0, 5), Sample(108.625, 0.0, 5)
+    assert compare_initial_state("a", "108.625", 108.625, left, left, law).verdict is Verdict.MISPRINT
+    assert compare_initial_state("a", "108.625", 108.625, stayed, stayed, law).verdict is Verdict.DIFFERENT
+    assert compare_initial_state("a", "108.625", 100.0, left, left, law).verdict is Verdict.DIFFERENT
 
 
 # -- the scheme and its law
@@ -112,9 +118,9 @@ def test_the_initial_state_is_a_misprint_only_if_the_automata_have_left_it() -> 
 
 @pytest.mark.parametrize("test", ["first", "second"])
 def test_totals_of_the_scheme_are_within_the_spread_of_the_free_automatons_law(test: str) -> None:
-    played = games(test, PollReading.SINCE_POLL, SEEDS, 600)  # type: ignore[arg-type]
-    settled = played.over(lambda course: float(course.weight[400:].mean()))
-    steady = law(test).spell(law(test).steady())  # type: ignore[arg-type]
+    played = play_test(test, PollReading.SINCE_POLL, SEEDS, 600)  # type: ignore[arg-type]
+    settled = played.sample(lambda course: float(course.weight[400:].mean()))
+    steady = free_law(test).slot_law(free_law(test).steady())  # type: ignore[arg-type]
     assert abs(settled.mean - steady.weight) < steady.spread
 
 
@@ -123,30 +129,30 @@ def test_totals_of_the_scheme_are_within_the_spread_of_the_free_automatons_law(t
 def test_totals_of_a_wrong_automaton_are_outside_the_spread_of_the_law(
     test: str, reading: PollReading
 ) -> None:
-    played = games(test, reading, 2, 300)  # type: ignore[arg-type]
-    settled = played.over(lambda course: float(course.weight[250:].mean()))
-    steady = law(test).spell(law(test).steady())  # type: ignore[arg-type]
+    played = play_test(test, reading, 2, 300)  # type: ignore[arg-type]
+    settled = played.sample(lambda course: float(course.weight[250:].mean()))
+    steady = free_law(test).slot_law(free_law(test).steady())  # type: ignore[arg-type]
     assert abs(settled.mean - steady.weight) > 4 * steady.spread
 
 
 def test_the_alternative_reading_rests_at_p() -> None:
-    pages = replace(domains(), p=np.full(5028, 0.3))
+    pages = replace(domain_pages(), p=np.full(5028, 0.3))
     for reading, rest in {PollReading.SINCE_POLL: 0.3 / 0.7, PollReading.HALF: 0.3}.items():
-        course = play(Scheme(pages, 64, 1000, 0, reading=reading), 1)
+        course = play_scheme(Scheme(pages, 64, 1000, 0, reading=reading), 1)
         assert course.weight[-300:].mean() / 5028 == pytest.approx(rest, abs=0.02)
 
 
 def test_a_game_without_limits_takes_no_polls_and_moves_no_sites() -> None:
-    free = play(Scheme(zipf(), 16, 300, 0), 1, [300])
+    free = play_scheme(Scheme(zipf_pages(), 16, 300, 0), 1, [300])
     assert (free.taken, free.moves, free.moments[300].used) == (0.0, 0, 1)
-    exact = FreeLaw.of(zipf().p, 16)
-    spell = exact.spell(exact.at(300))
+    exact = FreeAutomatonLaw.of(zipf_pages().p, 16)
+    spell = exact.slot_law(exact.after(300))
     assert abs(free.weight[-1] - spell.weight) < 4 * spell.spread
 
 
 def test_the_totals_of_a_game_course_are_consistent() -> None:
-    pages = zipf()
-    course = play(Scheme(pages, 16, 400, pages.capacity), 1, [0, 200, 400])
+    pages = zipf_pages()
+    course = play_scheme(Scheme(pages, 16, 400, pages.capacity), 1, [0, 200, 400])
     assert course.moments[0].total == 1738 / 16
     for slot in (200, 400):
         moment = course.moments[slot]
@@ -179,7 +185,7 @@ def test_wrong_automata_change_the_verdicts_of_test_1(reading: PollReading) -> N
 def test_wrong_automata_change_the_verdicts_of_the_zipf_and_dynamic_tests(reading: PollReading) -> None:
     results = (
         refresh_zipf.zipf_test(quietly, reading, SEEDS),
-        refresh_zipf.dynamic(quietly, reading, SEEDS, longest=2500),
+        refresh_zipf.dynamic_test(quietly, reading, SEEDS, longest=2500),
     )
     for found in map(verdicts, results):
         assert (found[Verdict.DIFFERENT] > 0) == (reading in WRONG)
@@ -187,7 +193,7 @@ def test_wrong_automata_change_the_verdicts_of_the_zipf_and_dynamic_tests(readin
 
 
 def test_a_normalised_zipf_law_changes_the_verdicts() -> None:
-    pages = zipf()
+    pages = zipf_pages()
     right = {row.verdict for row in refresh_zipf.zipf_optimum(pages)}
     normalised = replace(pages, p=pages.p / pages.by_site(pages.p)[pages.sites])
     wrong = {row.verdict for row in refresh_zipf.zipf_optimum(normalised)}
@@ -215,14 +221,14 @@ def test_r_tends_to_one_half() -> None:
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 100))
 def test_few_moves_needs_fewer_moves_than_repacking_and_few_more_nodes(seed: int) -> None:
-    anew = packing.drift(packing.anew, 60, 30, seed)
-    few = packing.drift(packing.few_moves, 60, 30, seed)
+    anew = packing.repack_drifting_weights(packing.repack_all, 60, 30, seed)
+    few = packing.repack_drifting_weights(packing.repack_few_moves, 60, 30, seed)
     assert few.sites < anew.sites / 3
     assert few.nodes <= 1.15 * anew.nodes + 1
 
 
 def test_the_experiments_are_in_the_catalogue() -> None:
-    ids = {experiment.id for experiment in chosen("refresh")}
+    ids = {experiment.id for experiment in select_experiments("refresh")}
     assert {"refresh-test-1", "refresh-test-2", "refresh-weights", "refresh-zipf", "refresh-dynamic"} <= ids
 
 
@@ -230,16 +236,16 @@ def test_the_experiments_are_in_the_catalogue() -> None:
 
 
 def test_every_policy_is_compared_with_the_optimum_for_every_kind_of_change() -> None:
-    result = policies.policies("zipf", quietly, (1,), 60)
+    result = policies.compare_policies("zipf", quietly, (1,), 60)
     rows = {row.label: row.ours or 0.0 for row in result.rows}
-    assert len(rows) == len(FIELD) * len(WEATHERS) * (len(policies.MEASURES) + 1)
-    for policy, spacing in FIELD:
-        for weather in WEATHERS:
+    assert len(rows) == len(CONTEST_POLICIES) * len(CONDITIONS) * (len(policies.MEASURES) + 1)
+    for policy, spacing in CONTEST_POLICIES:
+        for weather in CONDITIONS:
             mine = {name: rows[f"{policy} ({spacing}), {weather}, {name}"] for name in policies.MEASURES}
             best = rows[f"optimal (even), {weather}, freshness"]
             assert best - mine["freshness"] == rows[f"{policy} ({spacing}), {weather}, below optimal"]
             assert 0 < mine["freshness"] < 1
             assert 0 < mine["R"] <= 1
     (figure,) = result.figures
-    assert [panel.title for panel in figure.panels] == list(WEATHERS)
-    assert {len(panel.series) for panel in figure.panels} == {len(FIELD)}
+    assert [panel.title for panel in figure.panels] == list(CONDITIONS)
+    assert {len(panel.series) for panel in figure.panels} == {len(CONTEST_POLICIES)}

@@ -33,26 +33,26 @@ def words(picture: bytes) -> list[str]:
 
 
 def test_axes_and_curves_are_labelled() -> None:
-    said = words(plot.svg(tinypaper.FIGURE))
+    said = words(plot.render_svg(tinypaper.FIGURE))
     assert {"time", "mice", "mice & voles", "gaps"} <= set(said)
 
 
 def test_panels_that_share_their_curves_share_a_legend() -> None:
-    said = words(plot.svg(EIGHT))
+    said = words(plot.render_svg(EIGHT))
     assert said.count("index") == said.count("greedy") == 1
     assert [word for word in said if word.startswith("gamma")] == [f"gamma {n}" for n in range(1, 9)]
 
 
 def test_panels_with_different_curves_have_separate_legends() -> None:
     panels = tuple(Panel("x", "y", (Series(name, [1, 2], [1, 2]),)) for name in ("mice", "voles"))
-    said = words(plot.svg(Figure("two", "", panels)))
+    said = words(plot.render_svg(Figure("two", "", panels)))
     assert said.count("mice") == said.count("voles") == 1
 
 
 def test_a_curve_has_the_same_colour_in_every_panel() -> None:
     first = Panel("x", "y", (Series("mice", [1, 2], [1, 2]), Series("voles", [1, 2], [2, 1])))
     second = Panel("x", "y", (Series("voles", [1, 2], [1, 2]),))
-    picture = plot.svg(Figure("two", "", (first, second))).decode()
+    picture = plot.render_svg(Figure("two", "", (first, second))).decode()
     # Mice once and voles twice as curves, and each once in the legend of a panel: 2 and 4 strokes.
     assert picture.count(f"stroke: {plot.PALETTE[0]}") * 2 == picture.count(f"stroke: {plot.PALETTE[1]}") > 0
 
@@ -63,7 +63,7 @@ def test_a_curve_without_a_label_is_grey_and_leaves_the_colours_to_others() -> N
         Series("", [1, 2], [2, 1], "dashes"),
         Series("voles", [1, 2], [1, 1]),
     )
-    picture = plot.svg(Figure("three", "", (Panel("x", "y", curves),))).decode()
+    picture = plot.render_svg(Figure("three", "", (Panel("x", "y", curves),))).decode()
     assert [f"stroke: {colour}" in picture for colour in plot.PALETTE[:3]] == [True, True, False]
     assert set(words(picture.encode())) >= {"mice", "voles"}
 
@@ -73,22 +73,22 @@ def test_a_curve_without_a_label_is_grey_and_leaves_the_colours_to_others() -> N
 def test_every_style_can_be_drawn(style: Style, log: bool) -> None:
     curve = Series(style, [1.0, 2.0, 3.0], [1.0, math.nan, 10.0], style)
     figure = Figure("one", "", (Panel("x", "y", (curve,), x_log=log, y_log=log),))
-    assert style in words(plot.svg(figure))
+    assert style in words(plot.render_svg(figure))
 
 
 def test_a_png_is_one() -> None:
-    picture = plot.png(tinypaper.FIGURE)
+    picture = plot.render_png(tinypaper.FIGURE)
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", picture[16:24])
     assert width > height > 400
 
 
 def test_the_same_figure_makes_the_same_file() -> None:
-    assert plot.svg(tinypaper.FIGURE) == plot.svg(tinypaper.FIGURE)
+    assert plot.render_svg(tinypaper.FIGURE) == plot.render_svg(tinypaper.FIGURE)
 
 
 def test_inside_a_page_the_colours_are_the_pages_and_names_are_the_figures_own() -> None:
-    picture = plot.inline(tinypaper.FIGURE)
+    picture = plot.render_inline_svg(tinypaper.FIGURE)
     assert not [colour for colour in plot.VARIABLES if colour in picture]
     assert {"--ink", "--series-1", "--series-2"} <= set(re.findall(r"var\((--[\w-]+)\)", picture))
     names = re.findall(r'\bid="([^"]*)"', picture)
@@ -102,7 +102,7 @@ def test_inside_a_page_the_colours_are_the_pages_and_names_are_the_figures_own()
 def test_a_figure_without_matplotlib_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match="matplotlib"):
-        plot.svg(tinypaper.FIGURE)
+        plot.render_svg(tinypaper.FIGURE)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3000), st.integers(4, 300), st.sampled_from([0.0, 0.1, 1.0]))

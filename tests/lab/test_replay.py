@@ -16,18 +16,25 @@ from fieldmouse.cli import main
 from fieldmouse.clock import ManualClock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.factories import witness_of
+from fieldmouse.crawler.factories import open_decision_log
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.decision_log import Act, DecisionLog, Event, RecordedRun, read_runs
+from fieldmouse.frontier.decision_log import DecisionLog, Event, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Errand, Link
+from fieldmouse.types.request import HostVisit, Request
 from fieldmouse.url import Host, Url
-from fieldmouse_lab.front_course import Course
-from fieldmouse_lab.replay import NothingRecorded, Seats, figure, play, recorded, replay
+from fieldmouse_lab.front_course import FrontCourse
+from fieldmouse_lab.replay import (
+    CountedWorkbench,
+    NothingRecorded,
+    play_policy,
+    replay,
+    replay_events,
+    replay_figure,
+)
 
 NOW = 1_000_000.0
 OPTIONS: dict[str, dict[str, object]] = {
@@ -52,13 +59,13 @@ class Life:
     """A frontier whose every decision is recorded, with robots, kills and resumes as a test wishes."""
 
     def __init__(
-        self, path: Path, policy: str, *, limit: int = 1 << 30, front: FrontRule | None = None
+        self, path: Path, policy: str, *, limit: int = 1 << 30, front: FrontSizeRule | None = None
     ) -> None:
         self.path, self.policy, self.limit = path, policy, limit
-        self.front = front or FrontRule(minimum=4, maximum=12)
+        self.front = front or FrontSizeRule(minimum=4, maximum=12)
         self.clock = ManualClock(NOW)
         self.pages = 0
-        self.out: deque[Errand] = deque()
+        self.out: deque[HostVisit] = deque()
         self.log: DecisionLog | None = None
         self.begin(None)
 
@@ -85,7 +92,7 @@ class Life:
     def find(self, hosts: list[int]) -> None:
         first, self.pages = self.pages, self.pages + len(hosts)
         self.frontier.discover(
-            [Link(Url(f"http://h{host}.example/{first + n}")) for n, host in enumerate(hosts)]
+            [Request(Url(f"http://h{host}.example/{first + n}")) for n, host in enumerate(hosts)]
         )
 
     def take(self, most: int) -> None:
@@ -109,7 +116,7 @@ class Life:
             verdict="host given up" if number == 13 and used else "",
         )
         self.frontier.give_back(errand, state, errand.tickets[used:])
-        self.frontier.done([ticket.number for ticket in errand.tickets[:used]])
+        self.frontier.mark_done([ticket.number for ticket in errand.tickets[:used]])
 
     def again(self, wait: int) -> None:
         if self.out and self.out[0].address and self.out[0].tickets:
@@ -118,7 +125,7 @@ class Life:
             later = self.clock.now() + wait if wait else 0.0
             state = msgspec.structs.replace(errand.state, ready_at=self.clock.now() + 1.0)
             self.frontier.give_back(errand, state, errand.tickets[1:])
-            self.frontier.again(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
+            self.frontier.retry(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
 
     def seal(self, killed: bool) -> None:
         state = self.frontier.seal().state
@@ -147,8 +154,15 @@ class Life:
 
 def told(run: RecordedRun) -> list[tuple[int, str | int, int]]:
     """Events with names for numbers, since two records may number names differently."""
-    unnamed = {Act.WIDTH, Act.FED, Act.TAKEN, Act.TICK, Act.ONLINE, Act.STORED}
-    places = {Act.KNOWN, Act.LOCATED}
+    unnamed = {
+        EventKind.WIDTH,
+        EventKind.FED,
+        EventKind.TAKEN,
+        EventKind.TICK,
+        EventKind.ONLINE,
+        EventKind.STORED,
+    }
+    places = {EventKind.KNOWN, EventKind.LOCATED}
 
     def by_name(event: Event) -> tuple[int, str | int, int]:
         act, value, second = event
@@ -160,7 +174,7 @@ def told(run: RecordedRun) -> list[tuple[int, str | int, int]]:
 
 def played_again(run: RecordedRun, policy: str, path: Path) -> RecordedRun:
     witness = DecisionLog(path, limit=1 << 30, policy=policy, options={})
-    assert play(run, POLICIES[policy](**OPTIONS.get(policy, {})), witness) == 0
+    assert play_policy(run, POLICIES[policy](**OPTIONS.get(policy, {})), witness) == 0
     witness.close()
     return read_runs(path)[-1]
 
@@ -208,7 +222,7 @@ def test_a_long_run_with_all_events_can_be_replayed(life: Life, tmp_path: Path) 
     assert run.ended == "closed"
     acts = {act for act, _, _ in run.events()}
     # The others are of runs that find something from before: the resumes of the test above.
-    assert acts == set(Act) - {Act.HELD, Act.KNOWN, Act.NAMED}
+    assert acts == set(EventKind) - {EventKind.HELD, EventKind.KNOWN, EventKind.NAMED}
     assert told(played_again(run, "index", tmp_path / "again.log")) == told(run)
 
 
@@ -220,28 +234,28 @@ def test_a_resumed_run_with_waiting_urls_can_be_replayed(policy: str, tmp_path: 
     life.frontier.close()
     before, after = read_runs(tmp_path / "decisions.log")
     acts = {act for act, _, _ in after.events()}
-    assert acts >= {Act.KNOWN, Act.NAMED, Act.SEATED}
-    assert (Act.HELD in acts) == (policy != "neutral")
+    assert acts >= {EventKind.KNOWN, EventKind.NAMED, EventKind.SEATED}
+    assert (EventKind.HELD in acts) == (policy != "neutral")
     assert told(played_again(before, policy, tmp_path / "before.log")) == told(before)
     assert told(played_again(after, policy, tmp_path / "after.log")) == told(after)
 
 
 def test_urls_in_flight_leave_room_for_others_in_a_replay(tmp_path: Path) -> None:
     """One host has more URLs than the front may hold, so how many are out decides what is drawn."""
-    life = Life(tmp_path, "neutral", front=FrontRule(minimum=2, maximum=2))
+    life = Life(tmp_path, "neutral", front=FrontSizeRule(minimum=2, maximum=2))
     life.live(
         [("find", [0] * 400), *[("take", 1), ("return", 0), ("take", 1), ("return", 2), ("wait", 5)] * 20]
     )
     life.frontier.close()
     (run,) = read_runs(tmp_path / "decisions.log")
-    assert 128 < sum(act == Act.ONLINE for act, _, _ in run.events()) < 400
+    assert 128 < sum(act == EventKind.ONLINE for act, _, _ in run.events()) < 400
     assert told(played_again(run, "neutral", tmp_path / "again.log")) == told(run)
 
 
 def test_replay_measures_equal_the_counts_of_the_frontier(life: Life) -> None:
     (run,) = read_runs(life.path / "decisions.log")
-    course = Course()
-    recorded(run, course)
+    course = FrontCourse()
+    replay_events(run, course)
     assert course.draws == life.frontier.draws
     assert course.appends == life.frontier.appends
     last = list(course.points())[-1]
@@ -251,17 +265,17 @@ def test_replay_measures_equal_the_counts_of_the_frontier(life: Life) -> None:
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_under_another_policy_no_url_is_lost_or_made_up(life: Life, policy: str) -> None:
     (run,) = read_runs(life.path / "decisions.log")
-    seated = sum(second for act, _, second in run.events() if act == Act.SEATED)
-    course = Course()
-    play(run, POLICIES[policy](), course)
-    fare = course.fare()
+    seated = sum(second for act, _, second in run.events() if act == EventKind.SEATED)
+    course = FrontCourse()
+    play_policy(run, POLICIES[policy](), course)
+    fare = course.measures()
     online = sum(course._online.values())
     assert fare.draws + seated == fare.urls + online + fare.backlog
-    assert fare.draws <= sum(act == Act.ARRIVED for act, _, _ in run.events())
+    assert fare.draws <= sum(act == EventKind.ARRIVED for act, _, _ in run.events())
 
 
 def test_a_visit_goes_to_the_host_recorded_or_to_the_one_that_rested_longest() -> None:
-    seats, state = Seats(), HostState()
+    seats, state = CountedWorkbench(), HostState()
     for host, urls in (("a", 2), ("b", 3), ("c", 1)):
         seats.put(Host(host), state, range(urls))
     assert seats.visit(Host("b"), 1) == ("b", 1)
@@ -282,13 +296,13 @@ def test_a_torn_tail_is_cut_and_the_next_run_follows_it(life: Life, tmp_path: Pa
         before = read_runs(path)
         second = DecisionLog(path, limit=1 << 30, policy="neutral", options={})
         second.began(NOW, unlisted=0, batch=2)
-        second.arrived([Host("http://a.example")])
+        second.discovered([Host("http://a.example")])
         second.close()
         runs = read_runs(path)
         assert len(runs) == len(before) + 1
         assert [told(run) for run in runs[:-1]] == [told(run) for run in before]
         assert runs[-1].start.policy == "neutral"
-        assert told(runs[-1]) == [(Act.ARRIVED, "http://a.example", 0)]
+        assert told(runs[-1]) == [(EventKind.ARRIVED, "http://a.example", 0)]
 
 
 def test_at_its_limit_the_record_ends_and_what_it_holds_is_still_true(tmp_path: Path) -> None:
@@ -372,7 +386,7 @@ def test_a_crawl_that_recorded_nothing_says_so(tmp_path: Path) -> None:
 
 
 def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["lab", "replay", str(home)]) == 0
+    assert main.run_command(["lab", "replay", str(home)]) == 0
     said = capsys.readouterr()
     heads, *rows = said.out.splitlines()
     assert heads.split() == "policy hosts online of the front draws appends reads backlog elsewhere".split()
@@ -380,27 +394,27 @@ def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFix
     assert "as recorded" in rows[0]
     assert [row for row in rows if "the same decisions" in row] == rows[1:2]
     assert "visits in" in said.err
-    assert main.run(["lab", "replay", str(home), "--policy", "neutral", "--json"]) == 0
+    assert main.run_command(["lab", "replay", str(home), "--policy", "neutral", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["played"][0]["policy"] == "neutral"
     assert {"hosts_online", "draws", "appends", "reads", "backlog", "course"} <= set(told["recorded"]["fare"])
 
 
 def test_a_plot_shows_every_policy_over_time(home: Path, tmp_path: Path) -> None:
-    drawn = figure(replay(home, [], {}))
+    drawn = replay_figure(replay(home, [], {}))
     assert [panel.y_label for panel in drawn.panels] == ["hosts online", "URLs offline"]
     for panel in drawn.panels:
         assert [series.label for series in panel.series] == ["as recorded", *POLICIES]
         assert list(panel.series[0].y) == list(panel.series[1].y)
         assert [series.style for series in panel.series[:3]] == ["line", "dashes", "line"]
-    assert main.run(["lab", "replay", str(home), "--plot", str(tmp_path / "a.svg"), "--json"]) == 0
+    assert main.run_command(["lab", "replay", str(home), "--plot", str(tmp_path / "a.svg"), "--json"]) == 0
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()
 
 
 def test_nothing_is_recorded_where_it_is_not_wanted(tmp_path: Path) -> None:
     def witness(size: str) -> DecisionLog | None:
         asked = Settings().override({"frontier.record_decisions": size})
-        return witness_of(CrawlDir.create(tmp_path / size, shards=1, settings=b""), asked)
+        return open_decision_log(CrawlDir.create(tmp_path / size, shards=1, settings=b""), asked)
 
     assert witness("0B") is None
     assert isinstance(witness("1MiB"), DecisionLog)
@@ -410,7 +424,7 @@ def test_an_unknown_policy_is_refused_before_a_directory_is_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["crawl", str(tmp_path / "c"), "--seed", "http://127.0.0.1:1/", "--policy", "no_such.mice:Mouse"]
-    assert main.run(words) == 2
+    assert main.run_command(words) == 2
     assert "`no_such.mice:Mouse` cannot be imported" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
@@ -428,10 +442,10 @@ def test_an_unknown_policy_is_refused_before_a_directory_is_created(
 def test_the_command_refuses_invalid_arguments(
     home: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
-    assert main.run(["lab", "replay", str(home), *words]) == code
+    assert main.run_command(["lab", "replay", str(home), *words]) == code
     assert said in capsys.readouterr().err
 
 
 def test_the_command_says_when_there_is_no_crawl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["lab", "replay", str(tmp_path / "nowhere")]) == 1
+    assert main.run_command(["lab", "replay", str(tmp_path / "nowhere")]) == 1
     assert "holds no crawl" in capsys.readouterr().err

@@ -28,7 +28,7 @@ TINY = [finding_of(one) for one in tinypaper.EXPERIMENTS[:3]]
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return report.page(TINY, made="on a Monday")
+    return report.render_report(TINY, made="on a Monday")
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +103,9 @@ def test_every_row_is_shown_with_label_numbers_and_verdict_in_words(tree: Lexbor
         expected = [
             [
                 row.label,
-                grid.printed(row),
-                grid.ours(row),
-                grid.spread(row),
+                grid.format_printed(row),
+                grid.format_ours(row),
+                grid.format_spread(row),
                 row.verdict.value,
                 row.note,
             ]
@@ -132,7 +132,7 @@ def test_a_cell_that_differs_says_so_in_a_word() -> None:
         for d in (1, 2)
         for g in (3, 4)
     )
-    page = report.page([LabFinding("g", "g", "G", "", Result(rows), 0.0)], made="")
+    page = report.render_report([LabFinding("g", "g", "G", "", Result(rows), 0.0)], made="")
     cells = [cell.text(separator=" ").split() for cell in LexborHTMLParser(page).css("table.grid td")]
     assert [cell[2:] for cell in cells] == [[], ["misprint"], ["open"], ["different"]]
 
@@ -148,7 +148,7 @@ def test_remarks_about_and_figures_are_there(tree: LexborHTMLParser) -> None:
 
 
 def test_a_page_where_all_is_as_printed_says_so() -> None:
-    page = LexborHTMLParser(report.page([TINY[1]], made=""))
+    page = LexborHTMLParser(report.render_report([TINY[1]], made=""))
     assert "every printed number is the same" in page.css_first("main").text()
 
 
@@ -157,7 +157,9 @@ def test_a_page_where_all_is_as_printed_says_so() -> None:
 def test_text_is_escaped_in_the_report(words: str) -> None:
     nasty = f"<mouse>{words}</mouse>&\"'"
     row = Row(nasty, 1.0, 2.0, None, Verdict.DIFFERENT, nasty)
-    page = report.page([LabFinding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now")
+    page = report.render_report(
+        [LabFinding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now"
+    )
     balance = Balance()
     balance.feed(page)
     assert not balance.open

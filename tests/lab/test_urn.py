@@ -12,31 +12,33 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.distribution.host_counts import Tally
+from fieldmouse.policy.distribution.host_counts import HostCounts
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse_lab.urn import exact
-from fieldmouse_lab.urn.game import End, Game, Outcome
+from fieldmouse_lab.urn.game import Game, GameEnd, GameResult
 from fieldmouse_lab.urn.kernel import DRAWN_OFFLINE, DRAWN_ONLINE, LEFT_ONLINE, RECALLED
-from fieldmouse_lab.urn.play import many, play, play_pure
-from fieldmouse_lab.urn.sources import Source, ending, exponential, normal, poisson, power, uniform
-from fieldmouse_lab.urn.strategies import names, strategy
+from fieldmouse_lab.urn.play import play, play_many, play_pure
+from fieldmouse_lab.urn.sources import Source, exponential, finite_source, normal, poisson, power, uniform
+from fieldmouse_lab.urn.strategies import strategy, strategy_names
 
 gammas = st.floats(0.0, 2.0)
 seeds = st.integers(0, 2**32 - 1)
 
 
-def told(outcome: Outcome) -> list[tuple[int, int]]:
+def told(outcome: GameResult) -> list[tuple[int, int]]:
     """What happened, as colour and kind."""
     return [divmod(event, 4) for event in outcome.events.tolist()]
 
 
 @settings(max_examples=120, deadline=None)
-@given(st.sampled_from(names()), gammas, seeds, st.integers(1, 30), st.integers(1, 100), st.booleans())
+@given(
+    st.sampled_from(strategy_names()), gammas, seeds, st.integers(1, 30), st.integers(1, 100), st.booleans()
+)
 def test_no_strategy_loses_a_ball_or_breaks_a_rule(
     name: str, gamma: float, seed: int, places: int, hosts: int, finite: bool
 ) -> None:
     """The game told again from its events: K balls online, nothing read that was not stored."""
-    source = ending(power(hosts, gamma), 300) if finite else power(hosts, gamma)
+    source = finite_source(power(hosts, gamma), 300) if finite else power(hosts, gamma)
     outcome = play(Game(source, places, 150, strategy(name), every=1, draw_cap=500, events=10**6), seed)
     online: Counter[int] = Counter()
     offline: Counter[int] = Counter()
@@ -60,21 +62,22 @@ def test_no_strategy_loses_a_ball_or_breaks_a_rule(
     assert (outcome.backlog[-1], outcome.waiting[-1]) == (offline.total(), len(+offline))
     assert outcome.draws[-1] == counts[DRAWN_ONLINE] + counts[DRAWN_OFFLINE]
     assert (outcome.appends[-1], outcome.reads[-1]) == (counts[DRAWN_OFFLINE], counts[RECALLED])
-    if outcome.end is End.STEPS and not finite:
+    if outcome.end is GameEnd.STEPS and not finite:
         assert online.total() == places
         assert outcome.lengths[-1].tolist() == [
-            hosts - len(+online), *(list(online.values()).count(length) for length in range(1, 6))
-        ]  # fmt: skip
+            hosts - len(+online),
+            *(list(online.values()).count(length) for length in range(1, 6)),
+        ]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(names()), gammas, seeds, st.integers(1, 20), st.integers(1, 30))
+@given(st.sampled_from(strategy_names()), gammas, seeds, st.integers(1, 20), st.integers(1, 30))
 def test_a_source_that_ends_is_played_to_the_last_ball(
     name: str, gamma: float, seed: int, places: int, hosts: int
 ) -> None:
-    source = ending(power(hosts, gamma), 250)
+    source = finite_source(power(hosts, gamma), 250)
     outcome = play(Game(source, places, 1000, strategy(name), events=10**6), seed)
-    assert outcome.end is End.DRY
+    assert outcome.end is GameEnd.DRY
     assert outcome.steps == 250
     assert outcome.distinct[-1] == outcome.backlog[-1] == 0
     left = Counter(colour for colour, kind in told(outcome) if kind == LEFT_ONLINE)
@@ -121,10 +124,10 @@ def test_draws_follow_the_probabilities(source: Source) -> None:
 def test_sources_follow_the_laws_of_chapter_five() -> None:
     geometric = exponential(10**5, 1000.0).p
     assert geometric[:2] == pytest.approx([1 - np.exp(-1e-3), (1 - np.exp(-1e-3)) * np.exp(-1e-3)], rel=1e-9)
-    assert exact.initial_mean(geometric, 1000) == pytest.approx(796, abs=1)  # section 5.2
-    assert exact.initial_mean(normal(10**5, 1000.0, 100.0).p, 1000) == pytest.approx(373, abs=1)  # 5.3
-    assert exact.initial_mean(poisson(10**5, 55000.0).p, 1000) == pytest.approx(599, abs=1)  # 5.4
-    assert exact.initial_mean(power(10**4, 1.1).p, 1000) == pytest.approx(404, abs=1)  # 5.5
+    assert exact.initial_colours(geometric, 1000) == pytest.approx(796, abs=1)  # section 5.2
+    assert exact.initial_colours(normal(10**5, 1000.0, 100.0).p, 1000) == pytest.approx(373, abs=1)  # 5.3
+    assert exact.initial_colours(poisson(10**5, 55000.0).p, 1000) == pytest.approx(599, abs=1)  # 5.4
+    assert exact.initial_colours(power(10**4, 1.1).p, 1000) == pytest.approx(404, abs=1)  # 5.5
     assert power(10**5, 5.0).p[0] == pytest.approx(0.9644, abs=5e-5)
     assert poisson(100, 0.0).p.max() == 1.0
 
@@ -185,27 +188,27 @@ def test_the_search_for_elephants_stops_after_the_given_steps() -> None:
     """T* counts from the moment when K balls are online."""
     free = play(Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2), every=1), 4)
     kept = play(Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2, stop_search=1000), every=1), 4)
-    last = kept.at(1000)
+    last = kept.index_of(1000)
     assert kept.elephants[: last + 1].tolist() == free.elephants[: last + 1].tolist()
     assert kept.elephants[last] == kept.elephants[-1] < free.elephants[-1]
     named = np.flatnonzero(np.diff(free.elephants)) + 1
     at = int(free.times[named[free.times[named] > 500][0]])
     for stop, counted in ((at, True), (at - 1, False)):
         game = Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2, stop_search=stop))
-        assert (play(game, 4).elephants[-1] == free.elephants[free.at(at)]) == counted
+        assert (play(game, 4).elephants[-1] == free.elephants[free.index_of(at)]) == counted
 
 
 def test_greedy_gets_stuck_in_the_end() -> None:
     """Proposition 7.2.3."""
     outcome = play(Game(power(200, 1.0), 50, 10**5, strategy("alg4"), draw_cap=10**5), 1)
-    assert outcome.end is End.STUCK
+    assert outcome.end is GameEnd.STUCK
     assert outcome.steps < 10**5
     assert outcome.times[-1] == outcome.steps
 
 
 def test_a_game_is_stopped_when_most_hosts_wait_offline() -> None:
     outcome = play(Game(power(1000, 1.0), 100, 10**5, strategy("alg4"), every=1, ceiling=0.99), 1)
-    assert outcome.end is End.FULL
+    assert outcome.end is GameEnd.FULL
     assert outcome.offline[-1] > 0.99 >= outcome.offline[-2]
 
 
@@ -227,7 +230,7 @@ def test_the_index_policy_keeps_all_colours_distinct_with_the_fewest_draws(
     source = replace(power(hosts, gamma), permute_every=changing)
     played = play(Game(source, places, 100_000, strategy("index")), 11)
     assert played.distinct_mean >= 0.999 * places
-    assert played.per_step(played.draws) <= 1.02 * exact.fewest_draws(source.p, places)
+    assert played.per_step(played.draws) <= 1.02 * exact.min_draws_per_step(source.p, places)
     assert played.waiting.max() <= places
 
 
@@ -238,7 +241,7 @@ def test_the_recommended_strategy_degrades_with_a_changing_source() -> None:
 
 
 def test_a_policy_added_to_the_crawler_can_be_played_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Shy(Tally[int]):
+    class Shy(HostCounts[int]):
         """Never more than two of a host."""
 
         def __init__(self, most: int = 2) -> None:
@@ -253,7 +256,7 @@ def test_a_policy_added_to_the_crawler_can_be_played_at_once(monkeypatch: pytest
 
     monkeypatch.setitem(POLICIES, "shy", Shy)
     outcome = play(Game(power(100, 1.0), 30, 500, strategy("shy", most=3)), 1)
-    assert outcome.end is End.STEPS
+    assert outcome.end is GameEnd.STEPS
     assert outcome.online.max() <= 3
     with pytest.raises(UsageError, match="has no parameter `least`"):
         strategy("shy", least=1)
@@ -262,7 +265,7 @@ def test_a_policy_added_to_the_crawler_can_be_played_at_once(monkeypatch: pytest
 def test_games_played_in_parallel_equal_games_played_one_by_one() -> None:
     games = [Game(power(500, gamma), 40, 2000, strategy("alg12")) for gamma in (0.5, 1.0, 1.5)]
     shares: list[float] = []
-    found = many(games, [1, 2], shares.append)
+    found = play_many(games, [1, 2], shares.append)
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
     for game, row in zip(games, found, strict=True):
@@ -275,7 +278,7 @@ def test_measures_are_taken_at_the_given_times_including_the_filling() -> None:
     assert outcome.times.tolist() == [-25, -10, 0, 7, 15, 30, 45, 50, 60, 75, 90, 99, 100]
     assert outcome.draws.tolist() == [time + 40 for time in outcome.times.tolist()]
     whole = play_pure(replace(game, every=1), 1)
-    mean = whole.distinct[whole.at(51) :].mean()
+    mean = whole.distinct[whole.index_of(51) :].mean()
     assert outcome.distinct_mean == pytest.approx(mean) == pytest.approx(whole.distinct_mean)
     assert outcome.per_step(outcome.draws) == 1.0
 
@@ -288,7 +291,7 @@ def test_measures_are_taken_at_the_given_times_including_the_filling() -> None:
         (lambda: normal(10, 3.0, 0.0), "deviation of 0"),
         (lambda: exponential(10, -3.0), "mean of -3"),
         (lambda: Source("none", np.zeros(3)), "no host a probability"),
-        (lambda: replace(ending(uniform(5), 10), permute_every=3), "hosts that end"),
+        (lambda: replace(finite_source(uniform(5), 10), permute_every=3), "hosts that end"),
         (lambda: Game(uniform(5), 0, 10, strategy("none")), "capacity 0"),
         (lambda: Game(uniform(5), 2, 0, strategy("none")), "steps 0"),
         (lambda: Game(uniform(5), 2, 10, strategy("none"), checkpoints=(11,)), "no step 11"),

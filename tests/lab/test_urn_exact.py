@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from fieldmouse.errors import UsageError
 from fieldmouse_lab.urn import exact
 from fieldmouse_lab.urn.game import Game
-from fieldmouse_lab.urn.play import play, play_at
-from fieldmouse_lab.urn.pure import PureTable
+from fieldmouse_lab.urn.play import play, play_with
+from fieldmouse_lab.urn.pure import PurePlayer
 from fieldmouse_lab.urn.sources import (
     Source,
-    empirical,
+    empirical_source,
     exponential,
     normal,
     poisson,
@@ -52,7 +52,7 @@ def means_by_enumeration(p: np.ndarray, balls: int) -> tuple[float, float]:
 @given(weights, st.integers(1, 5))
 def test_the_stationary_means_are_those_of_the_chain_over_all_states(w: list[float], balls: int) -> None:
     p = np.array(w) / sum(w)
-    found = exact.stationary(p, balls)
+    found = exact.stationary_means(p, balls)
     per_time, per_step = means_by_enumeration(p, balls)
     assert found.per_time == pytest.approx(per_time, rel=1e-8)
     assert found.per_step == pytest.approx(per_step, rel=1e-8)
@@ -66,7 +66,7 @@ def test_the_initial_mean_equals_the_mean_over_all_possible_draws(w: list[float]
         math.prod(p[i] for i in drawn) * len(set(drawn))
         for drawn in itertools.product(range(len(p)), repeat=balls)
     )
-    assert exact.initial_mean(p, balls) == pytest.approx(mean)
+    assert exact.initial_colours(p, balls) == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.1, 2.0])
@@ -79,7 +79,7 @@ def test_large_games_agree_with_the_expanded_series(gamma: float) -> None:
         for k in range(1, places + 1):
             series[k] += share * series[k - 1]
     before, last, newest = series[-3:]
-    found = exact.stationary(p, places)
+    found = exact.stationary_means(p, places)
     assert found.per_time == pytest.approx(last / newest / p.max(), rel=1e-11)
     assert found.per_step == pytest.approx(1 + (1 - float(p @ p)) * before / last / p.max(), rel=1e-11)
 
@@ -88,17 +88,21 @@ def test_large_games_agree_with_the_expanded_series(gamma: float) -> None:
 @given(st.integers(1, 10**6), st.integers(1, 300))
 def test_for_hosts_of_one_size_the_mean_over_time_is_the_mean_field_of_the_thesis(hosts: int, k: int) -> None:
     p = np.full(min(hosts, 1000), 1.0 / min(hosts, 1000))
-    assert exact.stationary(p, k).per_time == pytest.approx(exact.mean_field(len(p), k), rel=1e-10)
+    assert exact.stationary_means(p, k).per_time == pytest.approx(
+        exact.mean_field_colours(len(p), k), rel=1e-10
+    )
 
 
 @given(st.integers(2, 10**6), st.integers(1, 10**6))
 def test_the_mean_field_is_the_sum_of_its_parts(hosts: int, k: int) -> None:
-    assert exact.mean_field_new(hosts, k) == pytest.approx(1 - exact.mean_field(hosts, k) / hosts)
+    assert exact.mean_field_new_probability(hosts, k) == pytest.approx(
+        1 - exact.mean_field_colours(hosts, k) / hosts
+    )
 
 
 def test_a_computation_that_would_take_hours_is_rejected() -> None:
     with pytest.raises(UsageError, match="would take hours"):
-        exact.stationary(np.full(10, 0.1), 10**7)
+        exact.stationary_means(np.full(10, 0.1), 10**7)
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=30), st.floats(1.0, 30.0))
@@ -108,7 +112,7 @@ def test_the_bound_on_draws_is_tight(w: list[float], distinct: float) -> None:
     def given_out(draws: float) -> float:
         return float(np.minimum(draws * p, 1.0 / distinct).sum())
 
-    draws = exact.fewest_draws(p, distinct)
+    draws = exact.min_draws_per_step(p, distinct)
     if len(p) < distinct * (1 - 1e-9):
         assert draws == math.inf
     elif math.isfinite(draws):
@@ -128,8 +132,10 @@ SOURCES: dict[str, Source] = {
     "power 0.9": power(3000, 0.9),
     "power 1.3": power(3000, 1.3),
     "power 2.5": power(3000, 2.5),
-    "counts of a crawl": empirical([9000, 4100, 800, 790, 300, 300, 120, 90, 33, *[12] * 50, *[1] * 400]),
-    "two hosts": empirical([3, 1]),
+    "counts of a crawl": empirical_source(
+        [9000, 4100, 800, 790, 300, 300, 120, 90, 33, *[12] * 50, *[1] * 400]
+    ),
+    "two hosts": empirical_source([3, 1]),
 }
 PLACES = 60
 
@@ -145,15 +151,15 @@ def test_games_agree_with_the_exact_means(name: str) -> None:
     """Fifteen independent games: 5.5 standard errors are passed once in ten thousand tests."""
     source = SOURCES[name]
     played = [play(Game(source, PLACES, 60_000, strategy("none")), seed) for seed in range(15)]
-    expected = exact.stationary(source.p, PLACES)
+    expected = exact.stationary_means(source.p, PLACES)
     assert surprise([game.distinct_mean for game in played], expected.per_step) < 5.5
     firsts = [
         float(play(Game(source, PLACES, 1, strategy("none")), seed).distinct[0]) for seed in range(100, 300)
     ]
-    assert surprise(firsts, exact.initial_mean(source.p, PLACES)) < 5.0
+    assert surprise(firsts, exact.initial_colours(source.p, PLACES)) < 5.0
 
 
-class PicksBalls(PureTable):
+class PicksBalls(PurePlayer):
     """The game got wrong: a colour's chance to be chosen grows with its balls."""
 
     def choose(self) -> int:
@@ -164,8 +170,8 @@ class PicksBalls(PureTable):
 def test_a_game_that_chooses_balls_instead_of_colours_is_detected() -> None:
     source = power(300, 0.9)
     game = Game(source, 30, 3000, strategy("none"))
-    expected = exact.stationary(source.p, 30).per_step
-    right = [play_at(PureTable, game, seed).distinct_mean for seed in range(10)]
-    wrong = [play_at(PicksBalls, game, seed).distinct_mean for seed in range(10)]
+    expected = exact.stationary_means(source.p, 30).per_step
+    right = [play_with(PurePlayer, game, seed).distinct_mean for seed in range(10)]
+    wrong = [play_with(PicksBalls, game, seed).distinct_mean for seed in range(10)]
     assert surprise(right, expected) < 5.5
     assert surprise(wrong, expected) > 20

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse_lab.urn.game import Game, Outcome
-from fieldmouse_lab.urn.kernel import rules_of
+from fieldmouse_lab.urn.game import Game, GameResult
+from fieldmouse_lab.urn.kernel import kernel_rules
 from fieldmouse_lab.urn.play import play, play_pure
-from fieldmouse_lab.urn.sources import Source, ending, power
-from fieldmouse_lab.urn.strategies import Seat, Strategy, build, strategy
+from fieldmouse_lab.urn.sources import Source, finite_source, power
+from fieldmouse_lab.urn.strategies import Strategy, StrategyInputs, build_policy, strategy
 
 deltas = st.integers(1, 6)
 triggers = st.sampled_from(["exceeds", "reaches"])
@@ -29,21 +29,34 @@ known_to_the_kernel = st.one_of(
         lambda name, delta, trigger, stop, queue, beta: strategy(
             name, delta=delta, trigger=trigger, stop_search=stop, queues=queue, beta=beta
         ),
-        st.sampled_from(["alg11", "alg12", "alg12-adapted"]), deltas, triggers, stops, queues, betas,
+        st.sampled_from(["alg11", "alg12", "alg12-adapted"]),
+        deltas,
+        triggers,
+        stops,
+        queues,
+        betas,
     ),
     st.builds(
         lambda delta, stop, own, cap, adapted: strategy(
             "mice-and-elephants", delta=delta, stop_search=stop, own_queues=own, draw_cap=cap, adapted=adapted
         ),
-        deltas, stops, st.booleans(), st.integers(0, 40), st.booleans(),
+        deltas,
+        stops,
+        st.booleans(),
+        st.integers(0, 40),
+        st.booleans(),
     ),
     st.builds(
         lambda draws, burst, depth, backlog, index: strategy(
             "index", draws=draws, burst=burst, depth=depth, backlog_limit=backlog, index_limit=index
         ),
-        st.floats(0.0, 4.0), st.floats(0.0, 30.0), st.integers(1, 3), st.integers(0, 5), st.integers(0, 12),
+        st.floats(0.0, 4.0),
+        st.floats(0.0, 30.0),
+        st.integers(1, 3),
+        st.integers(0, 5),
+        st.integers(0, 12),
     ),
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -52,7 +65,7 @@ def sources(draw: st.DrawFn) -> Source:
     kind = draw(st.sampled_from(["steady", "permuted", "ending"]))
     if kind == "permuted":
         return replace(source, permute_every=draw(st.integers(1, 80)))
-    return ending(source, draw(st.integers(1, 400))) if kind == "ending" else source
+    return finite_source(source, draw(st.integers(1, 400))) if kind == "ending" else source
 
 
 @st.composite
@@ -71,8 +84,8 @@ def games(draw: st.DrawFn) -> Game:
     )
 
 
-def assert_same(one: Outcome, other: Outcome) -> None:
-    for field in fields(Outcome):
+def assert_same(one: GameResult, other: GameResult) -> None:
+    for field in fields(GameResult):
         a, b = getattr(one, field.name), getattr(other, field.name)
         if isinstance(a, np.ndarray) and a.dtype.kind == "f":
             assert a == pytest.approx(b, rel=1e-9, abs=1e-12), field.name
@@ -138,5 +151,5 @@ def test_kernel_and_policy_take_the_same_count_of_random_numbers() -> None:
 )
 def test_the_important_strategies_run_compiled(chosen: Strategy, compiled: bool) -> None:
     """Else the twins above would be twins of themselves."""
-    policy = build(chosen, Seat(power(9, 1.0), 3, np.random.default_rng(0)))
-    assert (rules_of(policy) is not None) == compiled
+    policy = build_policy(chosen, StrategyInputs(power(9, 1.0), 3, np.random.default_rng(0)))
+    assert (kernel_rules(policy) is not None) == compiled

@@ -45,7 +45,7 @@ def bad_blocks(key: int) -> tuple[bytes, ...]:
         packed + b"no zstd",
         packed + BOMB,
         packed + claiming_frame(16 << 40),
-        *(blocks.block([(key, row)]) for row in rows),
+        *(blocks.encode_block([(key, row)]) for row in rows),
     )
 
 
@@ -208,7 +208,7 @@ def test_agents_survive_damaged_values_and_fetch_all_other_pages(tmp_path: Path)
 @needs_server
 def test_an_agent_with_many_long_robots_txt_values_stops_on_sigterm(tmp_path: Path) -> None:
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d*a\n" % n for n in range(17_000))
-    value = blocks.packed_text(rules[: 499 << 10])
+    value = blocks.compress_text(rules[: 499 << 10])
     with a_server() as server, running_meadow(hosts=60, pages=3000, seed=4, page_kb=1.0, busy=0.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         where = ("--coordinator", server.url, "--scope", "web", "--delay", "2s", "--allow-private")

@@ -99,7 +99,11 @@ class Member:
             return []  # it was killed before it had begun
         home = CrawlDir.open(self.home)
         last = read_checkpoint(home)
-        return [str(row.url) for row in outcome_log.pages(home, length=sealed_outcomes(last))] if last else []
+        return (
+            [str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))]
+            if last
+            else []
+        )
 
 
 @dataclass

@@ -15,13 +15,13 @@ import msgspec
 
 from fieldmouse.clock import WallClock
 from fieldmouse.config import settings_file
-from fieldmouse.crawler.crawler import see_off
-from fieldmouse.notify.setup import notifier_of
+from fieldmouse.crawler.crawler import wait_for_consumer
+from fieldmouse.notify.setup import build_notifier
 from fieldmouse.storage.changes import Baseline
-from fieldmouse.storage.checkpoint import DurableLog, Parts, Sealed, open_journal
+from fieldmouse.storage.checkpoint import DurableLog, DurableSet, Sealed, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log import rows
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
@@ -57,8 +57,8 @@ async def crawl(directory: Path, wanted: int) -> None:
     journal, last = open_journal(home)
     outcomes = DurableLog("outcomes", home / "outcomes.log", last)
     written = len(list(rows(home, length=outcomes.length)))
-    notifier = notifier_of(home, last, settings, clock)
-    parts = Parts(home, journal, [Shards(), outcomes, Refresh(), notifier], last)
+    notifier = build_notifier(home, last, settings, clock)
+    parts = DurableSet(home, journal, [Shards(), outcomes, Refresh(), notifier], last)
     parts.begin()
 
     async def checkpoint() -> None:
@@ -70,14 +70,19 @@ async def crawl(directory: Path, wanted: int) -> None:
     while written < wanted:
         for number in range(written, min(written + 2, wanted)):
             row = OutcomeRow(
-                Url(f"http://a.example/{number}"), OutcomeKind.PAGE, at=clock.now(), polled="page",
-                news=News.CHANGED if number % 4 else News.SAME, title=f"page {number}", difference=0.5,
-            )  # fmt: skip
+                Url(f"http://a.example/{number}"),
+                OutcomeKind.PAGE,
+                at=clock.now(),
+                polled="page",
+                news=ContentChange.CHANGED if number % 4 else ContentChange.SAME,
+                title=f"page {number}",
+                difference=0.5,
+            )
             outcomes.append(msgspec.msgpack.encode(row))
             written += 1
         await asyncio.sleep(CHECKPOINT)
         await checkpoint()
-    await see_off(notifier, checkpoint, clock, every=CHECKPOINT)
+    await wait_for_consumer(notifier, checkpoint, clock, every=CHECKPOINT)
     await checkpoint()
     sys.stdout.write(msgspec.json.encode(await notifier.waiting()).decode())
     notifier.close()

@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from fieldmouse.cli.watch.changes import _cells
 from fieldmouse.clock import WallClock
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, Notice, Setback, one_line
-from fieldmouse.notify.channels.command import Command
-from fieldmouse.notify.channels.feed import ATOM, Feed, as_uuid, atom
-from fieldmouse.notify.channels.mail import Mail
-from fieldmouse.notify.channels.webhook import Webhook
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, one_line
+from fieldmouse.notify.channels.command import CommandChannel
+from fieldmouse.notify.channels.feed import ATOM, FeedChannel, as_uuid, atom
+from fieldmouse.notify.channels.mail import MailChannel
+from fieldmouse.notify.channels.webhook import WebhookChannel
 from fieldmouse.storage.changes import Change, ChangeKind
 from fieldmouse.url import Url
 
@@ -48,12 +48,12 @@ TLS = ssl.create_default_context()
 anything = st.text(max_size=60)
 
 
-def sent(channel: Channel, *changes: Change) -> Setback | None:
+def sent(channel: Channel, *changes: Change) -> DeliveryFailure | None:
     notice = Notice(changes, range(len(changes)))
     return asyncio.run(_send(channel, notice))
 
 
-async def _send(channel: Channel, notice: Notice) -> Setback | None:
+async def _send(channel: Channel, notice: Notice) -> DeliveryFailure | None:
     return await channel.send(notice)
 
 
@@ -62,8 +62,8 @@ async def _send(channel: Channel, notice: Notice) -> Setback | None:
 
 def hook(
     url: str, *, token: str = "", batch: int = 1, timeout: float = 20.0, tls: ssl.SSLContext | None = None
-) -> Webhook:
-    return Webhook(
+) -> WebhookChannel:
+    return WebhookChannel(
         Url(url),
         token=token,
         user_agent="fieldmouse/0.1",
@@ -113,9 +113,9 @@ def test_any_response_but_success_is_a_delivery_failure(fault: Fault, why: str) 
         inbox.fault = fault
         setback = sent(hook(inbox.url(f"/{SECRET}"), token="t0k3n"), change())
     assert setback is not None
-    assert why in setback.why
-    assert SECRET not in setback.why
-    assert "t0k3n" not in setback.why
+    assert why in setback.reason
+    assert SECRET not in setback.reason
+    assert "t0k3n" not in setback.reason
     assert inbox.posts == [], "no redirect was followed"
 
 
@@ -124,7 +124,7 @@ def test_a_receiver_may_ask_for_time() -> None:
         inbox.fault = answers(429, Retry_After="77")
         setback = sent(hook(inbox.url()), change())
     assert setback is not None
-    assert setback.wait == 77
+    assert setback.retry_after == 77
 
 
 def test_a_receiver_that_hangs_is_given_up_in_time() -> None:
@@ -134,7 +134,7 @@ def test_a_receiver_that_hangs_is_given_up_in_time() -> None:
         setback = sent(hook(inbox.url(), timeout=0.3), change())
         over.set()
     assert setback is not None
-    assert "within 0.3 s" in setback.why
+    assert "within 0.3 s" in setback.reason
 
 
 def test_a_webhook_with_tls_is_trusted_as_far_as_its_certificate() -> None:
@@ -148,8 +148,8 @@ def test_a_webhook_with_tls_is_trusted_as_far_as_its_certificate() -> None:
         setback = sent(hook(url, tls=TLS), change(2))
     assert [post.body["id"] for post in inbox.posts] == [change().id]
     assert setback is not None
-    assert "issuer certificate" in setback.why
-    assert SECRET not in setback.why
+    assert "issuer certificate" in setback.reason
+    assert SECRET not in setback.reason
 
 
 def test_unreachable_receiver_is_a_delivery_failure() -> None:
@@ -157,21 +157,21 @@ def test_unreachable_receiver_is_a_delivery_failure() -> None:
         taken.bind(("127.0.0.1", 0))
         setback = sent(hook(f"http://127.0.0.1:{taken.getsockname()[1]}/{SECRET}"), change())
     assert setback is not None
-    assert "cannot be reached" in setback.why
-    assert SECRET not in setback.why
+    assert "cannot be reached" in setback.reason
+    assert SECRET not in setback.reason
     setback = sent(hook(f"http://nobody.invalid/{SECRET}"), change())
     assert setback is not None
-    assert SECRET not in setback.why
+    assert SECRET not in setback.reason
 
 
 # -- commands
 
 
-def program(tmp_path: Path, code: str, *, batch: int = 1, timeout: float = 20.0) -> Command:
+def program(tmp_path: Path, code: str, *, batch: int = 1, timeout: float = 20.0) -> CommandChannel:
     (tmp_path / "hook").write_text(f"#!/bin/sh\n{code}\n")
     (tmp_path / "hook").chmod(0o755)
     environment = {"PATH": os.environ["PATH"]}
-    return Command(
+    return CommandChannel(
         ["./hook", "; touch no"], home=tmp_path, batch=batch, timeout=timeout, environment=environment
     )
 
@@ -189,9 +189,9 @@ def test_a_program_reads_json_from_its_standard_input_in_the_crawls_directory(tm
 def test_a_program_that_fails_is_a_setback_with_the_beginning_of_what_it_said(tmp_path: Path) -> None:
     setback = sent(program(tmp_path, "echo no such table >&2; head -c 1000000 /dev/zero; exit 7"), change())
     assert setback is not None
-    assert "exit code 7" in setback.why
-    assert "no such table" in setback.why
-    assert len(setback.why) < 500
+    assert "exit code 7" in setback.reason
+    assert "no such table" in setback.reason
+    assert len(setback.reason) < 500
 
 
 def test_program_that_ignores_its_input_counts_as_delivered(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_program_that_ignores_its_input_counts_as_delivered(tmp_path: Path) -> N
 def test_a_program_that_hangs_is_ended_with_all_that_it_began(tmp_path: Path) -> None:
     setback = sent(program(tmp_path, "sleep 600 & echo $! > child; wait", timeout=0.5), change())
     assert setback is not None
-    assert "longer than 0.5 s" in setback.why
+    assert "longer than 0.5 s" in setback.reason
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 20
     while _is_alive(child):
@@ -218,9 +218,9 @@ def test_background_child_of_a_program_does_not_block(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_is_a_setback(tmp_path: Path) -> None:
-    setback = sent(Command(["./none"], home=tmp_path, batch=1, timeout=1.0, environment={}), change())
+    setback = sent(CommandChannel(["./none"], home=tmp_path, batch=1, timeout=1.0, environment={}), change())
     assert setback is not None
-    assert "`./none` cannot be run" in setback.why
+    assert "`./none` cannot be run" in setback.reason
 
 
 def _is_alive(pid: int) -> bool:
@@ -235,17 +235,22 @@ def _is_alive(pid: int) -> bool:
 
 def mail(
     port: int, *, scheme: str = "smtp+plain", to: tuple[str, ...] = ("you@example.org",), **more: object
-) -> Mail:
+) -> MailChannel:
     given: dict[str, object] = {
         "user": "",
         "password": "",
         "timeout": 20.0,
         "tls": TLS,
     }
-    return Mail(
-        f"{scheme}://localhost:{port}", sender="mouse@example.org", receivers=to, every=0.0, crawl="atlas",
-        clock=WallClock(), **(given | more),  # type: ignore[arg-type]
-    )  # fmt: skip
+    return MailChannel(
+        f"{scheme}://localhost:{port}",
+        sender="mouse@example.org",
+        receivers=to,
+        every=0.0,
+        crawl="atlas",
+        clock=WallClock(),
+        **(given | more),  # type: ignore[arg-type]
+    )
 
 
 def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
@@ -269,15 +274,22 @@ def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
 @given(anything, anything)
 def test_titles_and_urls_cannot_add_headers_or_lines(title: str, path: str) -> None:
     told = change(title="x\r\nBcc: all@example.org\r\n\r\n" + title, url="http://a.example/\n" + path)
-    message = mail(1).written(Notice([told]))
+    message = mail(1).message_for(Notice([told]))
     raw = bytes(message)
     head, _, body = raw.partition(b"\r\n\r\n")
     names = {line.partition(b":")[0] for line in head.split(b"\r\n") if not line.startswith((b" ", b"\t"))}
     assert b"Bcc" not in names
     assert names <= {
-        b"Subject", b"From", b"To", b"Date", b"Message-ID", b"Auto-Submitted", b"Content-Type",
-        b"Content-Transfer-Encoding", b"MIME-Version",
-    }  # fmt: skip
+        b"Subject",
+        b"From",
+        b"To",
+        b"Date",
+        b"Message-ID",
+        b"Auto-Submitted",
+        b"Content-Type",
+        b"Content-Transfer-Encoding",
+        b"MIME-Version",
+    }
     assert body
     assert message.get_content().count("\n") == format.body([change(title="x")]).count("\n")
 
@@ -294,7 +306,7 @@ def test_a_mail_server_that_refuses_is_a_setback(office: dict[str, object], why:
     with post_office(**office) as there:
         setback = sent(mail(there.port, timeout=1.0), change())
     assert setback is not None
-    assert why in setback.why
+    assert why in setback.reason
     assert there.letters == []
 
 
@@ -304,7 +316,7 @@ def test_deferred_receiver_gets_the_mail_later_and_others_only_once(caplog: pyte
         channel = mail(office.port, to=people)
         first = sent(channel, change())
         assert first is not None
-        assert "b@example.org (450)" in first.why
+        assert "b@example.org (450)" in first.reason
         office.refuses.pop("b@example.org")
         assert sent(channel, change()) is None
         assert [whom for whom, _ in office.letters] == [["a@example.org"], ["b@example.org"]]
@@ -326,11 +338,11 @@ def test_a_password_goes_over_an_encrypted_line_only_and_into_no_message(tmp_pat
         office.login_answer = "535 hunter2 is wrong"
         setback = sent(mail(office.port, tls=ours, **login), change())
         assert setback is not None
-        assert "`mouse`" in setback.why
-        assert "hunter2" not in setback.why
+        assert "`mouse`" in setback.reason
+        assert "hunter2" not in setback.reason
         untrusted = sent(mail(office.port, **login), change())
         assert untrusted is not None
-        assert "certificate" in untrusted.why
+        assert "certificate" in untrusted.reason
     with post_office(offers=("AUTH PLAIN LOGIN",)) as plain:
         setback = sent(mail(plain.port, tls=ours, **login), change())
         assert setback is not None
@@ -340,11 +352,15 @@ def test_a_password_goes_over_an_encrypted_line_only_and_into_no_message(tmp_pat
 # -- feeds
 
 
-def feed(path: Path, *, entries: int = 5, before: Notice | None = None, since: int = 0) -> Feed:
-    return Feed(
-        path, entries=entries, title="What changed in atlas", mark="1", since=since,
+def feed(path: Path, *, entries: int = 5, before: Notice | None = None, since: int = 0) -> FeedChannel:
+    return FeedChannel(
+        path,
+        entries=entries,
+        title="What changed in atlas",
+        mark="1",
+        since=since,
         recall=lambda: before or Notice([]),
-    )  # fmt: skip
+    )
 
 
 def check_atom(document: bytes) -> list[dict[str, str]]:
@@ -384,9 +400,14 @@ def check_atom(document: bytes) -> list[dict[str, str]]:
         (link,) = entry.findall(f"{{{ATOM}}}link")
         assert link.get("rel") == "alternate"
         entries.append(
-            {"id": only(entry, "id"), "title": only(entry, "title"), "href": link.get("href") or "",
-             "summary": only(entry, "summary"), "updated": only(entry, "updated")}
-        )  # fmt: skip
+            {
+                "id": only(entry, "id"),
+                "title": only(entry, "title"),
+                "href": link.get("href") or "",
+                "summary": only(entry, "summary"),
+                "updated": only(entry, "updated"),
+            }
+        )
     assert all(re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", found) for found in ids)
     assert len(set(ids)) == len(ids)
     newest = [entry["updated"] for entry in entries]
@@ -453,11 +474,11 @@ def test_foreign_file_in_place_of_the_feed_is_left_alone(tmp_path: Path) -> None
     path.write_text("years of work")
     setback = sent(feed(path), change())
     assert setback is not None
-    assert "left as it is" in setback.why
+    assert "left as it is" in setback.reason
     assert path.read_text() == "years of work"
     setback = sent(feed(tmp_path / "none" / "changes.atom"), change())
     assert setback is not None
-    assert "cannot be written" in setback.why
+    assert "cannot be written" in setback.reason
 
 
 def test_the_inbox_of_these_tests_drops_what_it_knows() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fieldmouse.cli import main
 from fieldmouse.config import settings_file
-from fieldmouse.config.notify_section import KINDS
+from fieldmouse.config.notify_section import CHANGE_KINDS
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import SettingsError
 from fieldmouse.notify import setup
@@ -32,12 +32,12 @@ def made(path: Path, **asked: object) -> Path:
 
 
 def ran(capsys: Said, *words: object) -> tuple[int, Any]:
-    code = main.run([*map(str, words), "--json"])
+    code = main.run_command([*map(str, words), "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
 def test_the_kinds_of_the_settings_are_those_that_there_are() -> None:
-    assert tuple(kind.value for kind in ChangeKind) == KINDS
+    assert tuple(kind.value for kind in ChangeKind) == CHANGE_KINDS
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,16 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(asked: dict[str, o
         ({**MAIL, "notify.mail_server": "mail.example.org"}, "smtps://"),
         ({**MAIL, "notify.mail_server": "smtp://m.example", "notify.mail_user": "me"}, "go together"),
         (
-            {**MAIL, "notify.mail_server": "smtp+plain://m.example", "notify.mail_user": "me",
-             "notify.mail_password": "env:X"},
+            {
+                **MAIL,
+                "notify.mail_server": "smtp+plain://m.example",
+                "notify.mail_user": "me",
+                "notify.mail_password": "env:X",
+            },
             "in the clear",
         ),
     ],
-)  # fmt: skip
+)
 def test_invalid_notify_settings_are_refused(asked: dict[str, object], says: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings().override(asked)
@@ -110,7 +114,7 @@ def test_a_secret_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setenv("FIELDMOUSE_HOOK", inbox.url("/secret"))
         for place in ("env:FIELDMOUSE_TOKEN", f"file:{tmp_path / 'token'}"):
             path = made(tmp_path / place[:3], webhook="env:FIELDMOUSE_HOOK", webhook_token=place)
-            assert main.run(["notify", str(path), "--test", "webhook"]) == 0
+            assert main.run_command(["notify", str(path), "--test", "webhook"]) == 0
             assert "from-" not in (path / "fieldmouse.toml").read_text()
     assert [post.headers["authorization"] for post in inbox.posts] == ["Bearer from-env", "Bearer from-file"]
     assert [post.path for post in inbox.posts] == ["/secret"] * 2
@@ -119,10 +123,14 @@ def test_a_secret_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pyte
 def test_a_test_tells_a_sample_by_every_channel_and_how_it_went(tmp_path: Path, capsys: Said) -> None:
     with webhook() as inbox, post_office() as office:
         path = made(
-            tmp_path, command=["tee", "got.json"], webhook=inbox.url(), mail_to=["you@example.org"],
-            mail_from="us@example.org", mail_server=f"smtp+plain://127.0.0.1:{office.port}",
+            tmp_path,
+            command=["tee", "got.json"],
+            webhook=inbox.url(),
+            mail_to=["you@example.org"],
+            mail_from="us@example.org",
+            mail_server=f"smtp+plain://127.0.0.1:{office.port}",
             feed="changes.atom",
-        )  # fmt: skip
+        )
         code, told = ran(capsys, "notify", path, "--test")
         assert code == 0
         assert [one["channel"] for one in told] == ["command", "webhook", "mail", "feed"]
@@ -135,7 +143,7 @@ def test_a_test_tells_a_sample_by_every_channel_and_how_it_went(tmp_path: Path, 
         code, told = ran(capsys, "notify", path, "--test", "webhook")
     assert code == 1
     assert told[0]["why"].endswith("answered 503")
-    assert main.run(["notify", str(path), "--test", "webhook"]) == 1
+    assert main.run_command(["notify", str(path), "--test", "webhook"]) == 1
     assert "BAD  webhook" in capsys.readouterr().out
 
 
@@ -145,9 +153,10 @@ def test_notify_without_test_lists_receivers_and_sends_nothing(tmp_path: Path, c
         code, told = ran(capsys, "notify", path)
     assert (code, inbox.posts) == (0, [])
     assert [(one["channel"], one["receiver"], one["waiting"]) for one in told] == [
-        ("command", "false", 0), ("webhook", f"http://127.0.0.1:{inbox.port}", 0)
-    ]  # fmt: skip
-    assert main.run(["notify", str(path)]) == 0
+        ("command", "false", 0),
+        ("webhook", f"http://127.0.0.1:{inbox.port}", 0),
+    ]
+    assert main.run_command(["notify", str(path)]) == 0
     assert "nothing sent yet, 0 changes wait" in capsys.readouterr().out
 
 
@@ -157,7 +166,7 @@ def test_channel_that_is_not_configured_cannot_be_tested(tmp_path: Path, capsys:
     assert (code, "no mail" in told["error"]) == (2, True)
     code, told = ran(capsys, "notify", path, "--test", "pigeon")
     assert (code, "no channel `pigeon`" in told["error"]) == (2, True)
-    assert main.run(["notify", str(made(tmp_path / "b"))]) == 1
+    assert main.run_command(["notify", str(made(tmp_path / "b"))]) == 1
     assert "has no notification channel" in capsys.readouterr().err
 
 
@@ -167,7 +176,7 @@ def test_a_missing_apprise_is_named_with_the_way_to_get_it(
     monkeypatch.setitem(sys.modules, "apprise", None)
     monkeypatch.setenv("FIELDMOUSE_CHAT", "json://127.0.0.1/s3cret")
     with pytest.raises(setup.MissingApprise) as missing:
-        setup.check(tmp_path, Settings().override({"notify.apprise": ["env:FIELDMOUSE_CHAT"]}))
+        setup.check_channels(tmp_path, Settings().override({"notify.apprise": ["env:FIELDMOUSE_CHAT"]}))
     assert "fieldmouse[notify]" in missing.value.hint
     assert "s3cret" not in str(missing.value)
 
@@ -184,7 +193,7 @@ def test_a_program_does_not_find_the_secrets_of_others(
         webhook="http://127.0.0.1/",
         webhook_token="env:FIELDMOUSE_TOKEN",
     )
-    assert main.run(["notify", str(path), "--test", "command"]) == 0
+    assert main.run_command(["notify", str(path), "--test", "command"]) == 0
     seen = (path / "seen").read_text()
     assert "s3cret" not in seen
     assert "PATH=" in seen

@@ -22,17 +22,17 @@ from hypothesis import strategies as st
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
-from fieldmouse.crawler.crawler import see_off
-from fieldmouse.errors import Damaged
-from fieldmouse.notify.channel import Manner, Notice, Setback
-from fieldmouse.notify.dispatcher import LONGEST_REST, PART, Notifier
-from fieldmouse.storage.changes import REFRESH, Baseline, Change, changes_in
-from fieldmouse.storage.checkpoint import Checkpoint, noted
+from fieldmouse.crawler.crawler import wait_for_consumer
+from fieldmouse.errors import DamagedFile
+from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.dispatcher import MAX_RETRY_DELAY, PART, Notifier
+from fieldmouse.storage.changes import REFRESH_PART, Baseline, Change, changes_in
+from fieldmouse.storage.checkpoint import Checkpoint, part_state
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.fsync import write_whole
+from fieldmouse.storage.fsync import write_atomically
 from fieldmouse.storage.log import Log
 from fieldmouse.testing import virtual_time
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
@@ -43,9 +43,14 @@ DAY = 86_400.0
 def row(number: int, life: int, telling: bool) -> OutcomeRow:
     """A row of which there is something to tell, or nothing."""
     return OutcomeRow(
-        Url(f"http://a.example/{number}"), OutcomeKind.PAGE, at=BASELINE + number + life / 1000,
-        polled="page", news=News.CHANGED if telling else News.SAME, title=f"page {number}", difference=0.5,
-    )  # fmt: skip
+        Url(f"http://a.example/{number}"),
+        OutcomeKind.PAGE,
+        at=BASELINE + number + life / 1000,
+        polled="page",
+        news=ContentChange.CHANGED if telling else ContentChange.SAME,
+        title=f"page {number}",
+        difference=0.5,
+    )
 
 
 class Receiver:
@@ -75,13 +80,13 @@ class Line:
 
     since = 0
 
-    def __init__(self, name: str, receiver: Receiver, manner: Manner, clock: Clock):
+    def __init__(self, name: str, receiver: Receiver, manner: SendMode, clock: Clock):
         self.name, self.manner, self._receiver, self._clock = name, manner, receiver, clock
 
-    async def send(self, notice: Notice) -> Setback | None:
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
         await self._clock.sleep(DAY if self._receiver.hanging else 0.05)
         if self._receiver.failing:
-            return Setback("it is down")
+            return DeliveryFailure("it is down")
         self._receiver.take(self._clock.now(), notice)
         # The answer takes its time, too: who is killed now does not know that it arrived.
         await self._clock.sleep(0.05)
@@ -93,10 +98,10 @@ class Line:
 class Crawl:
     """What is left of a crawl between two lives, and one life of it."""
 
-    def __init__(self, path: Path, receivers: dict[str, tuple[Receiver, Manner]], patience: float = 10.0):
+    def __init__(self, path: Path, receivers: dict[str, tuple[Receiver, SendMode]], patience: float = 10.0):
         self.home = CrawlDir.create(path, shards=1, settings=b"")
         self.receivers, self.patience = receivers, patience
-        write_whole(self.home / "outcomes.log", b"")
+        write_atomically(self.home / "outcomes.log", b"")
         self.kept = self._checkpoint(0, {})
         self.sealed: Checkpoint | None = None
         self.rows: list[OutcomeRow] = []
@@ -105,9 +110,9 @@ class Crawl:
 
     def _checkpoint(self, length: int, states: object) -> Checkpoint:
         parts = {
-            "outcomes": noted(length, {}),
-            PART: noted(states, {}),
-            REFRESH: noted(Baseline(BASELINE), {}),
+            "outcomes": part_state(length, {}),
+            PART: part_state(states, {}),
+            REFRESH_PART: part_state(Baseline(BASELINE), {}),
         }
         return Checkpoint(0.0, parts)
 
@@ -154,15 +159,15 @@ class Crawl:
             self.seal()
             self.commit()
 
-        await see_off(self.notifier, checkpoint, clock, every=every)
+        await wait_for_consumer(self.notifier, checkpoint, clock, every=every)
         await checkpoint()
 
 
 MANNERS = {
-    "each": Manner(),
-    "lists": Manner(most=3),
-    "letters": Manner(most=5, every=100.0),
-    "file": Manner(most=4, steady=False),
+    "each": SendMode(),
+    "lists": SendMode(max_changes=3),
+    "letters": SendMode(max_changes=5, min_interval=100.0),
+    "file": SendMode(max_changes=4, repeatable=False),
 }
 
 steps = st.one_of(
@@ -220,16 +225,16 @@ def test_a_receiver_that_drops_known_keys_sees_each_change_once_and_in_order(
         crawl.seal()
         crawl.commit()
         for _ in range(12):
-            await clock.sleep(LONGEST_REST)
+            await clock.sleep(MAX_RETRY_DELAY)
             crawl.seal()
             crawl.commit()
         crawl.end()
 
     with TemporaryDirectory() as directory:
         crawl = Crawl(Path(directory) / "c", {manner: (receiver, MANNERS[manner])})
-        virtual_time.run(play)
+        virtual_time.run_in_virtual_time(play)
         wanted = [change.id for change in crawl.told()]
-        if MANNERS[manner].steady:
+        if MANNERS[manner].repeatable:
             assert receiver.seen == wanted
         else:
             assert list(dict.fromkeys(receiver.seen)) == wanted
@@ -253,8 +258,8 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         crawl.end()
         return after_five, waited
 
-    crawl = Crawl(tmp_path / "c", {"dead": (dead, Manner()), "alive": (alive, Manner())}, patience=7.0)
-    after_five, waited = virtual_time.run(play)
+    crawl = Crawl(tmp_path / "c", {"dead": (dead, SendMode()), "alive": (alive, SendMode())}, patience=7.0)
+    after_five, waited = virtual_time.run_in_virtual_time(play)
     assert after_five == 10
     assert dead.seen == []
     assert waited <= 7.2, "the end of a run waits, but not for ever"
@@ -266,7 +271,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         crawl.end()
         return await crawl.notifier.waiting()
 
-    assert virtual_time.run(again) == {}
+    assert virtual_time.run_in_virtual_time(again) == {}
     assert dead.seen == alive.seen == [change.id for change in crawl.told()]
     assert len(alive.notices) == 10, "nobody is told twice without a kill"
 
@@ -276,12 +281,12 @@ def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -
     receiver.failing = True
 
     class Counting(Line):
-        async def send(self, notice: Notice) -> Setback | None:
+        async def send(self, notice: Notice) -> DeliveryFailure | None:
             asked.append(self._clock.now())
             return await super().send(notice)
 
     async def play(clock: Clock) -> None:
-        line = Counting("line", receiver, Manner(), clock)
+        line = Counting("line", receiver, SendMode(), clock)
         notifier = Notifier(crawl.home, crawl.kept, NotifySection(), [line], clock)
         crawl.open(clock)
         crawl.write([True])
@@ -296,7 +301,7 @@ def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -
         crawl.end()
 
     crawl = Crawl(tmp_path / "c", {})
-    virtual_time.run(play)
+    virtual_time.run_in_virtual_time(play)
     gaps = [round(after - before) for before, after in pairwise(asked)]
     assert gaps[:8] == [1, 2, 4, 8, 16, 32, 64, 128]
     assert set(gaps[9:]) == {300}
@@ -315,8 +320,8 @@ def test_one_mail_collects_the_changes_of_its_interval(tmp_path: Path) -> None:
         await crawl.see_off(clock)
         crawl.end()
 
-    crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=120.0))})
-    virtual_time.run(play)
+    crawl = Crawl(tmp_path / "c", {"mail": (receiver, SendMode(max_changes=1000, min_interval=120.0))})
+    virtual_time.run_in_virtual_time(play)
     times = [at for at, _, _ in receiver.notices]
     assert all(after - before >= 120.0 for before, after in pairwise(times))
     assert times[0] - virtual_time.EPOCH >= 120.0, "the first one gathers, too"
@@ -335,8 +340,8 @@ def test_end_of_a_run_sends_the_collected_changes(tmp_path: Path) -> None:
         crawl.end()
         return clock.now() - virtual_time.EPOCH
 
-    crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=3600.0))})
-    assert virtual_time.run(play) < 2.0, "the checkpoint that it waits for comes soon"
+    crawl = Crawl(tmp_path / "c", {"mail": (receiver, SendMode(max_changes=1000, min_interval=3600.0))})
+    assert virtual_time.run_in_virtual_time(play) < 2.0, "the checkpoint that it waits for comes soon"
     assert len(receiver.notices) == 1
     assert receiver.seen == [change.id for change in crawl.told()]
 
@@ -350,12 +355,12 @@ def test_new_channel_gets_no_older_changes_and_continues_after_a_pause(tmp_path:
         await crawl.see_off(clock)
         crawl.end()
 
-    crawl = Crawl(tmp_path / "c", {"first": (first, Manner())})
-    virtual_time.run(run)
-    crawl.receivers = {"second": (second, Manner())}
-    virtual_time.run(run)
-    crawl.receivers = {"first": (first, Manner()), "second": (second, Manner())}
-    virtual_time.run(run)
+    crawl = Crawl(tmp_path / "c", {"first": (first, SendMode())})
+    virtual_time.run_in_virtual_time(run)
+    crawl.receivers = {"second": (second, SendMode())}
+    virtual_time.run_in_virtual_time(run)
+    crawl.receivers = {"first": (first, SendMode()), "second": (second, SendMode())}
+    virtual_time.run_in_virtual_time(run)
     told = [change.id for change in crawl.told()]
     assert len(told) == 3
     assert second.seen == told[1:], "it was not there before"
@@ -363,7 +368,8 @@ def test_new_channel_gets_no_older_changes_and_continues_after_a_pause(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("mistake", "ours"), [(RuntimeError("a mistake of ours"), True), (Damaged(Path("log"), "a byte"), False)]
+    ("mistake", "ours"),
+    [(RuntimeError("a mistake of ours"), True), (DamagedFile(Path("log"), "a byte"), False)],
 )
 def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mistake: Exception, ours: bool
@@ -371,12 +377,12 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
     good = Receiver()
 
     class Broken(Line):
-        async def send(self, notice: Notice) -> Setback | None:
+        async def send(self, notice: Notice) -> DeliveryFailure | None:
             raise mistake
 
     async def play(clock: Clock) -> float:
         crawl.open(clock)
-        lines = [Broken("bad", good, Manner(), clock), Line("good", good, Manner(), clock)]
+        lines = [Broken("bad", good, SendMode(), clock), Line("good", good, SendMode(), clock)]
         crawl.notifier = Notifier(crawl.home, crawl.kept, NotifySection(), lines, clock)
         crawl.write([True, True])
         began = clock.now()
@@ -386,7 +392,7 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
         return clock.now() - began
 
     crawl = Crawl(tmp_path / "c", {})
-    assert virtual_time.run(play) < 2.0
+    assert virtual_time.run_in_virtual_time(play) < 2.0
     assert good.seen == [change.id for change in crawl.told()]
     (said,) = [record for record in caplog.records if "no more notifications" in record.message]
     assert str(mistake) in said.message

@@ -46,7 +46,7 @@ def crawl(path: Path, asked: dict[str, Any], **more: Any) -> Path:
 def tried(path: Path, channel: str, capsys: Said) -> Any:
     (command,) = re.findall(r"^\$ (fieldmouse notify .*)$", GUIDE, re.MULTILINE)
     words = [str(path) if word == "atlas" else word for word in shlex.split(command)[1:]]
-    assert main.run([*words, channel, "--json"]) == 0, capsys.readouterr().out
+    assert main.run_command([*words, channel, "--json"]) == 0, capsys.readouterr().out
     (told,) = json.loads(capsys.readouterr().out)
     return told
 
@@ -54,8 +54,12 @@ def tried(path: Path, channel: str, capsys: Said) -> Any:
 def test_every_example_is_understood() -> None:
     examples = [settings_file.parse(block).notify for block in blocks("toml")]
     assert {name for asked in examples for name in asked.channels} == {
-        "command", "webhook", "mail", "feed", "apprise"
-    }  # fmt: skip
+        "command",
+        "webhook",
+        "mail",
+        "feed",
+        "apprise",
+    }
 
 
 def test_the_object_of_the_guide_has_what_a_change_has() -> None:

@@ -71,12 +71,18 @@ def test_killed_again_and_again_each_change_is_seen_once(tmp_path: Path, batch: 
         moody(inbox, rng, over)
         given = Settings().override(
             {
-                "notify.webhook": inbox.url(), "notify.batch": batch, "notify.feed": "changes.atom",
-                "notify.feed_entries": 20, "notify.timeout": "300ms", "notify.patience": "60s",
-                "notify.mail_to": ["you@example.org"], "notify.mail_from": "us@example.org",
-                "notify.mail_server": f"smtp+plain://127.0.0.1:{office.port}", "notify.mail_every": "1s",
+                "notify.webhook": inbox.url(),
+                "notify.batch": batch,
+                "notify.feed": "changes.atom",
+                "notify.feed_entries": 20,
+                "notify.timeout": "300ms",
+                "notify.patience": "60s",
+                "notify.mail_to": ["you@example.org"],
+                "notify.mail_from": "us@example.org",
+                "notify.mail_server": f"smtp+plain://127.0.0.1:{office.port}",
+                "notify.mail_every": "1s",
             }
-        )  # fmt: skip
+        )
         home = tmp_path / "c"
         CrawlDir.create(home, shards=1, settings=settings_file.render(given).encode())
         kills = 0
@@ -118,7 +124,7 @@ def test_pending_changes_are_counted_and_sent_in_the_next_run_or_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def notify(*words: str) -> Any:
-        assert main.run(["notify", str(home), *words, "--json"]) == 0
+        assert main.run_command(["notify", str(home), *words, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
     home = tmp_path / "c"
@@ -134,4 +140,4 @@ def test_pending_changes_are_counted_and_sent_in_the_next_run_or_skipped(
         assert [one["id"] for one in inbox.once()] == told(home)
         waiting = {one["channel"]: one["waiting"] for one in notify()}
     assert waiting == {"webhook": 0, "command": 3}
-    assert CrawlDir.open(home).killed is False
+    assert CrawlDir.open(home).was_killed is False

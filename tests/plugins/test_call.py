@@ -11,20 +11,20 @@ from typing import NoReturn
 import pytest
 
 from fieldmouse.plugins import runner as calling
-from fieldmouse.plugins.runner import BadAnswer, Complaint, Onlooker, TooLong, call
+from fieldmouse.plugins.runner import InvalidPluginResult, PluginError, PluginTimeout, Watchdog, call_plugin
 
 
-class Diary(Onlooker):
+class Diary(Watchdog):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def entered(self) -> None:
+    def call_started(self) -> None:
         self.told.append("entered")
 
-    def left(self) -> None:
+    def call_ended(self) -> None:
         self.told.append("left")
 
-    def stuck(self) -> None:
+    def call_stuck(self) -> None:
         self.told.append("stuck")
 
 
@@ -45,7 +45,7 @@ def _raise(what: BaseException) -> Callable[[], NoReturn]:
 
 def test_result_is_returned() -> None:
     diary = Diary()
-    assert call("a:b", 5.0, diary, lambda: [1, 2]) == [1, 2]
+    assert call_plugin("a:b", 5.0, diary, lambda: [1, 2]) == [1, 2]
     assert diary.told == ["entered", "left"]
 
 
@@ -64,14 +64,14 @@ class Silent(Exception):
         (MemoryError(), "raised MemoryError"),
         (Silent(), "raised Silent: without a readable message"),
         (ValueError("two\nlines \x1b[31m"), "raised ValueError: two lines ?[31m"),
-        (BadAnswer("gave nothing"), "gave nothing"),
+        (InvalidPluginResult("gave nothing"), "gave nothing"),
     ],
 )
 def test_every_exception_is_reported_in_one_line(trouble: BaseException, says: str) -> None:
     diary = Diary()
-    assert call("a:b", 5.0, diary, _raise(trouble)) == Complaint("a:b", says)
+    assert call_plugin("a:b", 5.0, diary, _raise(trouble)) == PluginError("a:b", says)
     assert diary.told == ["entered", "left"]
-    told = call("a:b", 5.0, diary, _raise(ValueError("x" * 10_000)))
+    told = call_plugin("a:b", 5.0, diary, _raise(ValueError("x" * 10_000)))
     assert len(str(told)) < 300
 
 
@@ -80,9 +80,11 @@ def test_endless_loop_is_interrupted_at_the_time_limit() -> None:
         while True:
             pass
 
-    assert call("a:b", 0.05, Diary(), loop) == Complaint("a:b", "took longer than 0.05 s", late=True)
-    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint(
-        "a:b", "took longer than 0.05 s", late=True
+    assert call_plugin("a:b", 0.05, Diary(), loop) == PluginError(
+        "a:b", "took longer than 0.05 s", timed_out=True
+    )
+    assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginError(
+        "a:b", "took longer than 0.05 s", timed_out=True
     )
 
 
@@ -94,11 +96,11 @@ def test_plugin_that_ignores_the_timeout_is_reported_stuck(monkeypatch: pytest.M
         while "stuck" not in diary.told:
             try:
                 time.sleep(3600)
-            except TooLong:
+            except PluginTimeout:
                 continue
         return "in the end"
 
-    call("a:b", 0.05, diary, deaf)
+    call_plugin("a:b", 0.05, diary, deaf)
     assert diary.told == ["entered", "stuck", "left"]
 
 
@@ -106,15 +108,17 @@ def test_plugin_that_replaces_the_signal_handler_affects_only_its_own_call() -> 
     def thief() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
-    assert call("a:b", 5.0, Diary(), thief) is None
-    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint(
-        "a:b", "took longer than 0.05 s", late=True
+    assert call_plugin("a:b", 5.0, Diary(), thief) is None
+    assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginError(
+        "a:b", "took longer than 0.05 s", timed_out=True
     )
 
 
 def test_exceptions_are_caught_outside_the_main_thread() -> None:
     told: list[object] = []
-    thread = threading.Thread(target=lambda: told.append(call("a:b", 5.0, Diary(), _raise(SystemExit()))))
+    thread = threading.Thread(
+        target=lambda: told.append(call_plugin("a:b", 5.0, Diary(), _raise(SystemExit())))
+    )
     thread.start()
     thread.join()
-    assert told == [Complaint("a:b", "raised SystemExit")]
+    assert told == [PluginError("a:b", "raised SystemExit")]

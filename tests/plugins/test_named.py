@@ -14,7 +14,7 @@ import hostile_mice
 from fieldmouse.config.settings_file import Settings, parse
 from fieldmouse.config.toml_format import render
 from fieldmouse.errors import UsageError
-from fieldmouse.import_string import NAME, load, load_function, name_of, search_path
+from fieldmouse.import_string import IMPORT_NAME, import_callable, import_name_of, import_object, import_path
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("thing", [hostile_mice.titles, json.dumps, functools.partial, Path])
 def test_name_of_an_object_loads_the_same_object(thing: object) -> None:
-    assert load(name_of(thing, "extract"), "extract") is thing
+    assert import_object(import_name_of(thing, "extract"), "extract") is thing
 
 
 def test_name_of_a_name_is_unchanged() -> None:
-    assert name_of("shop:rows", "extract") == "shop:rows"
+    assert import_name_of("shop:rows", "extract") == "shop:rows"
 
 
 def _local() -> object:
@@ -50,7 +50,7 @@ def _local() -> object:
 )
 def test_object_without_an_importable_name_raises_an_error(thing: object) -> None:
     with pytest.raises(UsageError, match=r"^`extract` is ") as told:
-        name_of(thing, "extract")
+        import_name_of(thing, "extract")
     assert told.value.hint
 
 
@@ -60,7 +60,7 @@ def test_shadowed_function_is_not_confused_with_the_one_that_hides_it(
     hidden = hostile_mice.titles
     monkeypatch.setattr(hostile_mice, "titles", hostile_mice.raises)
     with pytest.raises(UsageError):
-        name_of(hidden, "extract")
+        import_name_of(hidden, "extract")
 
 
 def test_function_in_the_main_script_raises_an_error_with_a_hint_to_move_it(
@@ -68,7 +68,7 @@ def test_function_in_the_main_script_raises_an_error_with_a_hint_to_move_it(
 ) -> None:
     monkeypatch.setattr(hostile_mice.titles, "__module__", "__main__")
     with pytest.raises(UsageError, match="script or notebook") as told:
-        name_of(hostile_mice.titles, "extract")
+        import_name_of(hostile_mice.titles, "extract")
     assert "module beside it" in told.value.hint
 
 
@@ -92,7 +92,7 @@ def test_name_that_cannot_be_loaded_raises_an_error_with_a_hint(
 ) -> None:
     (here / "faulty.py").write_text(code)
     with pytest.raises(UsageError) as told:
-        load_function(name, "extract")
+        import_callable(name, "extract")
     assert f"the extract `{name}`" in str(told.value)
     assert says in str(told.value)
     assert told.value.hint
@@ -102,15 +102,15 @@ def test_current_directory_is_searched_last(here: Path) -> None:
     """A file there may have the name of an installed module, and must not hide it."""
     (here / "json.py").write_text("dumps = None")
     (here / "own.py").write_text("def rows(page): ...")
-    assert load("json:dumps", "extract") is json.dumps
-    assert load("own:rows", "extract").__module__ == "own"
-    assert search_path()[-1] == str(here)
+    assert import_object("json:dumps", "extract") is json.dumps
+    assert import_object("own:rows", "extract").__module__ == "own"
+    assert import_path()[-1] == str(here)
 
 
 def test_settings_accept_only_valid_names() -> None:
     asked = Settings().override({"plugins.extract": "shop.rows:of"})
     assert parse(render(asked)).plugins.extract == "shop.rows:of"
-    assert NAME.fullmatch("a.b:c")
+    assert IMPORT_NAME.fullmatch("a.b:c")
     for wrong in ("shop", "shop.rows", ":of", "shop:", "shop:of()", "../shop:of", "shop:a.b"):
         with pytest.raises(UsageError, match=r"plugins\.extract"):
             Settings().override({"plugins.extract": wrong})

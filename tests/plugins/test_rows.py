@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.plugins.rows import Rows, encode_rows
-from fieldmouse.plugins.runner import BadAnswer
+from fieldmouse.plugins.rows import EncodedRows, encode_rows
+from fieldmouse.plugins.runner import InvalidPluginResult
 
 keys = st.text("abcé\n\r\u2028", max_size=3)
 plain = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, width=32)
@@ -42,7 +42,7 @@ def test_rows_never_exceed_the_byte_limit(given: list[dict[str, Any]], most: int
     if len(whole.lines) <= most:
         assert encode_rows(given, most) == whole
     else:
-        with pytest.raises(BadAnswer, match=f"more than {most} bytes"):
+        with pytest.raises(InvalidPluginResult, match=f"more than {most} bytes"):
             encode_rows(given, most)
 
 
@@ -59,9 +59,9 @@ class Shrew(msgspec.Struct):
     "row", [{"name": "x"}, OrderedDict(name="x"), MappingProxyType({"name": "x"}), Vole("x"), Shrew("x")]
 )
 def test_mappings_and_typed_records_are_rows(row: Mapping[str, str] | Vole | Shrew) -> None:
-    assert encode_rows(row, 100) == encode_rows([row], 100) == Rows(b'{"name":"x"}\n', 1)
+    assert encode_rows(row, 100) == encode_rows([row], 100) == EncodedRows(b'{"name":"x"}\n', 1)
 
 
 def test_none_and_an_empty_list_give_no_rows() -> None:
-    assert encode_rows(None, 100) == encode_rows([], 100) == Rows()
-    assert encode_rows({}, 100) == Rows(b"{}\n", 1)
+    assert encode_rows(None, 100) == encode_rows([], 100) == EncodedRows()
+    assert encode_rows({}, 100) == EncodedRows(b"{}\n", 1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.policy.automata import NodeAutomaton, feedback, frequency, penalties, remember
+from fieldmouse.policy.automata import NodeAutomaton, count_penalties, feedback, frequency, push_history
 
 resolutions = st.integers(1, 40)
 
@@ -56,8 +56,8 @@ def test_a_higher_state_polls_more_and_the_highest_polls_always(resolution: int,
 def test_a_history_counts_the_penalties_among_its_last_polls(length: int, polls: list[bool]) -> None:
     history = np.zeros(1, dtype=np.uint64)
     for changed in polls:
-        history = remember(history, np.array([changed]), length)
-    assert penalties(history).tolist() == [polls[-length:].count(False)]
+        history = push_history(history, np.array([changed]), length)
+    assert count_penalties(history).tolist() == [polls[-length:].count(False)]
 
 
 @given(st.integers(1, 30), st.data())
@@ -75,7 +75,7 @@ def test_a_nodes_automaton_moves_as_printed(states: int, data: st.DataObject) ->
         state = rule.feedback(state, overloaded=overloaded)
         assert state == expected
         assert threshold <= state <= states
-        assert 0 < rule.exclusion(state) <= 1
+        assert 0 < rule.eviction_probability(state) <= 1
 
 
 @pytest.mark.parametrize("threshold", [0, 17])

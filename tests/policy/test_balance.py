@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.balance.baselines import Ring, better_of_two, delegate, shortest_delay
-from fieldmouse.policy.balance.kalman import learn, least_drawn
-from fieldmouse.policy.balance.priced import cheapest, reprice
-from fieldmouse.policy.balance.prior import SURPRISES, expected_trip, surprised, worthiest
+from fieldmouse.policy.balance.baselines import HashRing, assign_subnet, better_of_two, shortest_delay
+from fieldmouse.policy.balance.kalman import kalman_update, sample_least
+from fieldmouse.policy.balance.priced import cheapest_agent, update_prices
+from fieldmouse.policy.balance.prior import PRIOR_SIZE, best_unvisited, expected_trip, update_prior
 
 trips = st.floats(0.01, 100.0)
 
@@ -22,7 +22,7 @@ def test_a_filter_of_a_delay_that_stays_is_the_posterior_of_its_mean(
     """Bayes by hand: precisions add up, and the mean is weighted by them."""
     mean, variance = np.array([0.1]), np.array([100.0])
     for value in values:
-        learn(mean, variance, 0, value, spread**2, 0.0)
+        kalman_update(mean, variance, 0, value, spread**2, 0.0)
     precision = 1 / 100.0 + len(values) / spread**2
     assert variance[0] == pytest.approx(1 / precision)
     assert mean[0] == pytest.approx((0.1 / 100.0 + sum(values) / spread**2) / precision)
@@ -34,7 +34,7 @@ def test_only_the_agent_that_was_asked_learns_and_all_others_grow_less_certain(
 ) -> None:
     mean, variance = np.full(3, 1.0), np.full(3, 4.0)
     for value in values:
-        learn(mean, variance, 1, value, 1.0, noise**2)
+        kalman_update(mean, variance, 1, value, 1.0, noise**2)
     assert mean[[0, 2]].tolist() == [1.0, 1.0]
     assert variance[[0, 2]] == pytest.approx(4.0 + len(values) * noise**2)
     assert variance[1] < 4.0 + len(values) * noise**2
@@ -44,11 +44,11 @@ def test_only_the_agent_that_was_asked_learns_and_all_others_grow_less_certain(
 def test_samples_follow_the_beliefs() -> None:
     rng = np.random.default_rng(3)
     mean, variance = np.array([1.0, 1.0, 5.0]), np.array([1.0, 1.0, 0.01])
-    chosen = [least_drawn(mean, variance, np.ones(3, bool), rng.standard_normal(3)) for _ in range(4000)]
+    chosen = [sample_least(mean, variance, np.ones(3, bool), rng.standard_normal(3)) for _ in range(4000)]
     counts = np.bincount(chosen, minlength=3)
     assert abs(counts[0] - 2000) < 4 * np.sqrt(1000)  # two alike are chosen alike
     assert counts[2] == 0
-    assert least_drawn(mean, variance, np.array([False, False, True]), np.zeros(3)) == 2
+    assert sample_least(mean, variance, np.array([False, False, True]), np.zeros(3)) == 2
 
 
 @given(
@@ -58,7 +58,7 @@ def test_samples_follow_the_beliefs() -> None:
 def test_on_a_ring_hosts_move_only_to_a_new_agent_or_from_a_leaving_one(
     agents: list[str], keys: list[int]
 ) -> None:
-    ring = Ring(agents)
+    ring = HashRing(agents)
     left = ring.without(agents[0])
     back = left.with_agent(agents[0])
     for key in keys:
@@ -68,7 +68,7 @@ def test_on_a_ring_hosts_move_only_to_a_new_agent_or_from_a_leaving_one(
 
 
 def test_a_ring_of_a_hundred_places_each_divides_hosts_within_a_quarter() -> None:
-    ring = Ring(["a", "b", "c", "d"])
+    ring = HashRing(["a", "b", "c", "d"])
     counts = np.unique([ring.owner(key) for key in range(40_000)], return_counts=True)[1]
     assert (abs(counts / 10_000 - 1) < 0.25).all()
 
@@ -81,27 +81,40 @@ def test_dead_agents_get_no_host() -> None:
     assert better_of_two(good_there, flat, flat, alive, 2, 0) == 2
     none, places = 0 * flat, np.arange(3)
     for considered, chosen in ((places, 1), (places[2:], 2)):
-        assert chosen == cheapest(
-            good_there, none, flat, flat, none, none, alive, considered, len(considered), none, 0.01, 0, 9.0,
-            1.0, 0.0,
-        )  # fmt: skip
+        assert chosen == cheapest_agent(
+            good_there,
+            none,
+            flat,
+            flat,
+            none,
+            none,
+            alive,
+            considered,
+            len(considered),
+            none,
+            0.01,
+            0,
+            9.0,
+            1.0,
+            0.0,
+        )
     nobody_yet = np.full(2, -1)
-    assert delegate(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
+    assert assign_subnet(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
 
 
 def test_a_subnet_goes_to_a_near_agent_of_its_region_and_else_to_the_nearest_of_all() -> None:
     region, keeper, everybody = np.array([0, 0, 1]), np.array([-1, 2, 0]), np.ones(3, bool)
     probes = np.array([0.5, 0.2, 1.5])
-    assert delegate(0, region, keeper, probes, everybody, 2.0, True) == 2, (
+    assert assign_subnet(0, region, keeper, probes, everybody, 2.0, True) == 2, (
         "near enough, and has its neighbour"
     )
-    assert delegate(0, region, keeper, probes, everybody, 1.0, True) == 1, "too far: the nearest of all"
-    assert delegate(0, region, keeper, probes, everybody, 2.0, False) == 1, "complaints: all are asked"
+    assert assign_subnet(0, region, keeper, probes, everybody, 1.0, True) == 1, "too far: the nearest of all"
+    assert assign_subnet(0, region, keeper, probes, everybody, 2.0, False) == 1, "complaints: all are asked"
 
 
 def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -> None:
     """Each host goes where its priced trip is least; the load of an agent is what comes to it."""
-    from fieldmouse_lab.network.environment import least_load
+    from fieldmouse_lab.network.environment import min_max_load
 
     rng = np.random.default_rng(5)
     service = rng.lognormal(0.0, 0.7, (400, 3)) * np.array([1.0, 1.5, 0.5])
@@ -110,15 +123,15 @@ def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -
     for turn in range(4000):
         chosen = (np.log(service) + price).argmin(axis=1)
         load = np.bincount(chosen, service[np.arange(400), chosen], 3)
-        reprice(price, load, everybody, 0.5 / (1 + turn / 20))
+        update_prices(price, load, everybody, 0.5 / (1 + turn / 20))
         loads.append(load)
-    assert np.mean(loads[2000:], axis=0).max() == pytest.approx(least_load(service), rel=0.02)
+    assert np.mean(loads[2000:], axis=0).max() == pytest.approx(min_max_load(service), rel=0.02)
     assert price.sum() == pytest.approx(0.0, abs=1e-9)
 
 
 def test_prices_fade_without_backlog() -> None:
     price = np.array([0.5, -0.5])
-    reprice(price, np.zeros(2), np.ones(2, bool), 0.1)
+    update_prices(price, np.zeros(2), np.ones(2, bool), 0.1)
     assert price.tolist() == pytest.approx([0.45, -0.45])
 
 
@@ -141,7 +154,7 @@ def test_an_unvisited_agent_is_tried_if_the_expected_gain_is_positive(
         return
     flat, none, places = np.ones(2), np.zeros(2), np.arange(2)
     mean, everybody = np.array([trip, -1.0]), np.ones(2, bool)
-    chosen = worthiest(
+    chosen = best_unvisited(
         0, mean, none, flat, none, none, everybody, places, 2, none, 0, 0.0, 0.0, usual, spread, visits
     )
     assert chosen == (1 if worth > 0 else 0)
@@ -149,27 +162,27 @@ def test_an_unvisited_agent_is_tried_if_the_expected_gain_is_positive(
 
 def test_a_host_as_near_as_any_stays_and_one_far_away_is_tried_elsewhere() -> None:
     """Most trips take a hundred times longer than the others: once that is known."""
-    rng, outlook = np.random.default_rng(8), [0.0] * SURPRISES
+    rng, outlook = np.random.default_rng(8), [0.0] * PRIOR_SIZE
     near, far = np.log(0.1), np.log(10.0)
     for _ in range(40):
         others_are_near = rng.random() < 0.3
         shown = far if others_are_near or rng.random() < 0.67 else near
-        surprised(outlook, near if others_are_near else far, shown)
+        update_prior(outlook, near if others_are_near else far, shown)
     flat, none, places = np.ones(2), np.zeros(2), np.arange(2)
     for trip, chosen in ((0.1, 0), (10.0, 1)):
         usual, spread = expected_trip(outlook, float(np.log(trip)), 1.0)
         mean = np.array([trip, -1.0])
-        assert chosen == worthiest(
+        assert chosen == best_unvisited(
             0, mean, none, flat, none, none, flat > 0, places, 2, none, 0, 0.35, 0.25, usual, spread, 100.0
         )
 
 
 def test_the_expected_first_trip_is_the_regression_of_earlier_first_trips() -> None:
-    rng, outlook = np.random.default_rng(9), [0.0] * SURPRISES
+    rng, outlook = np.random.default_rng(9), [0.0] * PRIOR_SIZE
     known = rng.normal(0.0, 2.0, 1500)
     shown = 1.0 + 0.6 * known + rng.normal(0.0, 0.3, 1500)
     for each, other in zip(known, shown, strict=True):
-        surprised(outlook, float(each), float(other))
+        update_prior(outlook, float(each), float(other))
     for at in (-2.0, 0.0, 3.0):
         mean, spread = expected_trip(outlook, at, 1.0)
         assert mean == pytest.approx(1.0 + 0.6 * at, abs=0.15)

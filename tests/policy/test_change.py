@@ -14,15 +14,17 @@ from fieldmouse_lab import cho
 
 def looked_at(rates: np.ndarray, gap: float, looks: int, seed: int = 1, fade: float = 1.0) -> Beliefs:
     rng = np.random.default_rng(seed)
-    belief = change.begin(len(rates))
+    belief = change.empty_beliefs(len(rates))
     for _ in range(looks):
-        belief = change.observe(belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap), fade=fade)
+        belief = change.update_beliefs(
+            belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap), fade=fade
+        )
     return belief
 
 
 def test_pages_without_polls_are_no_error_and_get_equal_rates() -> None:
-    for belief in (change.begin(0), change.begin(1), change.begin(5)):
-        assert len(set(change.rate(belief).tolist())) <= 1
+    for belief in (change.empty_beliefs(0), change.empty_beliefs(1), change.empty_beliefs(5)):
+        assert len(set(change.estimated_rate(belief).tolist())) <= 1
         assert np.isfinite(change.freshness(belief, 1.0)).all()
 
 
@@ -30,22 +32,24 @@ def test_pages_without_polls_are_no_error_and_get_equal_rates() -> None:
 def test_a_population_is_learned_in_any_unit_of_time(unit: float) -> None:
     true = np.exp(np.random.default_rng(3).normal(0.0, 2.0, 4000))
     belief = looked_at(true / unit, 0.5 * unit, 60)
-    error = np.log(change.rate(belief) * unit) - np.log(true)
+    error = np.log(change.estimated_rate(belief) * unit) - np.log(true)
     visible = (true > 0.1) & (true < 4)
     assert abs(error[visible].mean()) < 0.1
     assert error[visible].std() < 0.5
-    assert np.corrcoef(np.log(change.rate(belief)), np.log(true))[0, 1] > 0.9
+    assert np.corrcoef(np.log(change.estimated_rate(belief)), np.log(true))[0, 1] > 0.9
 
 
 def test_expected_freshness_matches_the_population_even_for_hardly_known_pages() -> None:
     true = np.exp(np.random.default_rng(4).normal(0.0, 2.0, 20_000))
     for looks in (2, 5, 20):
         belief = looked_at(true, 1.0, looks)
-        law = change.population(belief)
+        law = change.fit_population(belief)
         for interval in (0.5, 1.0, 4.0):
             exact = change.fresh_share(true * interval).mean()
             assert change.freshness(belief, interval, law).mean() == pytest.approx(exact, abs=0.015)
-        assert change.current(belief, 1.0, law).mean() == pytest.approx(np.exp(-true).mean(), abs=0.015)
+        assert change.probability_current(belief, 1.0, law).mean() == pytest.approx(
+            np.exp(-true).mean(), abs=0.015
+        )
 
 
 def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
@@ -54,9 +58,11 @@ def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
     belief = looked_at(true, 1.0, 15)
     first = rng.exponential(1 / true)
     changed = first < 1.0
-    after = change.observe(belief, 1.0, changed, fade=1.0)
-    law = change.population(after)
-    assert change.lasted(after[changed], 1.0, law).mean() == pytest.approx(first[changed].mean(), abs=0.015)
+    after = change.update_beliefs(belief, 1.0, changed, fade=1.0)
+    law = change.fit_population(after)
+    assert change.expected_good_time(after[changed], 1.0, law).mean() == pytest.approx(
+        first[changed].mean(), abs=0.015
+    )
 
 
 @given(
@@ -66,42 +72,42 @@ def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
 def test_a_look_that_finds_a_change_never_lowers_the_rate_and_one_that_finds_none_never_raises_it(
     looks: list[tuple[float, bool]], gap: float
 ) -> None:
-    belief = change.begin(1)
+    belief = change.empty_beliefs(1)
     for span, changed in looks:
-        belief = change.observe(belief, span, changed)
-    law = change.Population.flat(1e-9, 1e5)
-    faded = change.observe(belief, 0.0, False)
-    before = change.rate(faded, law)
-    assert change.rate(change.observe(belief, gap, False), law) <= before * (1 + 1e-3)
+        belief = change.update_beliefs(belief, span, changed)
+    law = change.RateDistribution.flat(1e-9, 1e5)
+    faded = change.update_beliefs(belief, 0.0, False)
+    before = change.estimated_rate(faded, law)
+    assert change.estimated_rate(change.update_beliefs(belief, gap, False), law) <= before * (1 + 1e-3)
     same = belief[0, 3] / max(belief[0, 2], 1e-30) if belief[0, 2] else gap
-    assert change.rate(change.observe(belief, same, True), law) >= before * (1 - 1e-3)
+    assert change.estimated_rate(change.update_beliefs(belief, same, True), law) >= before * (1 - 1e-3)
 
 
 def test_observe_does_not_change_its_arguments() -> None:
-    belief = change.begin(3)
-    change.observe(belief, [1.0, 2.0, 3.0], [True, False, True])
+    belief = change.empty_beliefs(3)
+    change.update_beliefs(belief, [1.0, 2.0, 3.0], [True, False, True])
     assert not belief.any()
 
 
 def test_a_page_that_changes_its_behaviour_is_learned_anew() -> None:
-    belief = change.begin(2)
+    belief = change.empty_beliefs(2)
     for changed, looks in ((True, 200), (False, 200)):
         for _ in range(looks):
-            belief = change.observe(belief, 1.0, [changed, not changed])
-    law = change.Population.flat(1e-4, 1e2)
-    assert change.rate(belief, law)[0] < 0.1 < 1 < change.rate(belief, law)[1]
+            belief = change.update_beliefs(belief, 1.0, [changed, not changed])
+    law = change.RateDistribution.flat(1e-4, 1e2)
+    assert change.estimated_rate(belief, law)[0] < 0.1 < 1 < change.estimated_rate(belief, law)[1]
 
 
 def test_a_dated_change_tells_more_than_an_undated_one() -> None:
     true = np.exp(np.random.default_rng(6).normal(0.0, 1.0, 4000))
     rng = np.random.default_rng(7)
-    blind, dated = change.begin(4000), change.begin(4000)
+    blind, dated = change.empty_beliefs(4000), change.empty_beliefs(4000)
     for _ in range(20):
         age = rng.exponential(1 / true)  # back from the look to the last change
         changed = age < 2.0
-        blind = change.observe(blind, 2.0, changed)
-        dated = change.observe(dated, 2.0, changed, age)
-    errors = [np.abs(np.log(change.rate(belief) / true)).mean() for belief in (blind, dated)]
+        blind = change.update_beliefs(blind, 2.0, changed)
+        dated = change.update_beliefs(dated, 2.0, changed, age)
+    errors = [np.abs(np.log(change.estimated_rate(belief) / true)).mean() for belief in (blind, dated)]
     assert errors[1] < 0.8 * errors[0]
 
 
@@ -125,7 +131,7 @@ def test_the_estimators_of_cho_are_as_biased_as_they_say() -> None:
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.booleans()), min_size=2, max_size=30))
 def test_no_rate_is_more_likely_than_the_most_likely(looks: list[tuple[float, bool]]) -> None:
     gaps, changed = np.array([gap for gap, _ in looks]), np.array([bit for _, bit in looks])
-    best = cho.most_likely(gaps, changed)
+    best = cho.maximum_likelihood(gaps, changed)
 
     def likelihood(rate: float) -> float:
         return float(np.prod(np.where(changed, -np.expm1(-rate * gaps), np.exp(-rate * gaps))))
@@ -140,7 +146,7 @@ def test_where_little_is_known_the_population_helps_more_than_any_estimator_of_o
     belief = looked_at(true, 1.0, 8)
     changes = belief[:, 2].astype(np.float64)
     errors = {
-        "belief": np.log(change.rate(belief)) - np.log(true),
+        "belief": np.log(change.estimated_rate(belief)) - np.log(true),
         "cho": np.log(np.maximum(cho.reduced_bias(8, changes), 1e-2)) - np.log(true),
         "naive": np.log(np.maximum(cho.naive(8, changes), 1e-2)) - np.log(true),
     }

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator, default_rng
 
-from fieldmouse.policy.distribution.index import Index
-from fieldmouse.policy.distribution.registry import POLICIES, Distribution
-from fieldmouse.policy.distribution.strategies import MiceAndElephants, Neutral
+from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
+from fieldmouse.policy.distribution.strategies import MiceAndElephants, NeutralPolicy
 
 
 class Urn:
     """The game of the thesis: K balls online; a colour present loses one, and one is refilled."""
 
-    def __init__(self, policy: Distribution[int], source: Iterator[int], places: int):
+    def __init__(self, policy: DistributionPolicy[int], source: Iterator[int], places: int):
         self.policy, self.source, self.places = policy, source, places
         self.online: Counter[int] = Counter()
         self.offline: dict[int, deque[int]] = {}
@@ -72,7 +72,7 @@ seeds = st.integers(0, 2**32 - 1)
 @given(gammas, seeds)
 def test_the_index_policy_keeps_every_place_for_a_different_host(gamma: float, seed: int) -> None:
     rng = default_rng(seed)
-    urn = Urn(Index(draws=1e9, burst=1e9), power_law(rng, 2000, gamma), places=50)
+    urn = Urn(IndexPolicy(draws=1e9, burst=1e9), power_law(rng, 2000, gamma), places=50)
     for _ in range(300):
         urn.step(rng)
         assert len(urn.online) == urn.places
@@ -84,7 +84,7 @@ def test_the_index_policy_keeps_different_hosts_when_the_source_changes(gamma: f
     rng = default_rng(seed)
     before, after = power_law(rng, 1000, gamma), power_law(rng, 1000, gamma)
     source = (next(before) if n < 3000 else 1000 + next(after) for n in range(10**9))
-    urn = Urn(Index(draws=1e9, burst=1e9), source, places=30)
+    urn = Urn(IndexPolicy(draws=1e9, burst=1e9), source, places=30)
     for _ in range(400):
         urn.step(rng)
         assert len(urn.online) == urn.places
@@ -142,7 +142,7 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
 ) -> None:
     """The source is finite here, or a full house of crowded addresses would be drawn from for ever."""
     rng = default_rng(seed)
-    policy: Index[int] = Index(per_address=per_address, draws=1e9, burst=1e9)
+    policy: IndexPolicy[int] = IndexPolicy(per_address=per_address, draws=1e9, burst=1e9)
     weights = np.arange(1, 61) ** -gamma
     source = deque(rng.choice(60, 600, p=weights / weights.sum()).tolist())
     online: Counter[int] = Counter()
@@ -180,7 +180,7 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
 
 
 def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
-    policy: Index[str] = Index(per_address=1)
+    policy: IndexPolicy[str] = IndexPolicy(per_address=1)
     for host in ("a", "b"):
         assert policy.place(host)
         policy.came_online(host)
@@ -195,7 +195,7 @@ def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
 
 def test_the_draw_limit_ends_an_endless_draw() -> None:
     """One host is all the source has: the index policy must not draw for ever."""
-    policy: Index[int] = Index(draws=4, burst=16)
+    policy: IndexPolicy[int] = IndexPolicy(draws=4, burst=16)
     urn = Urn(policy, iter(lambda: 0, 1), places=8)
     assert urn.online == {0: 8}
     assert urn.drawn <= 8 + 16 + 4 * 8
@@ -214,7 +214,7 @@ def test_the_neutral_game_agrees_with_its_exact_solution(gamma: float) -> None:
             series[power] += share * series[power - 1]
     exact = 1 + (1 - (p**2).sum()) * series[places - 2] / series[places - 1]
     rng = default_rng(11)
-    urn = Urn(Neutral(), power_law(rng, colours, gamma), places)
+    urn = Urn(NeutralPolicy(), power_law(rng, colours, gamma), places)
     for _ in range(500):
         urn.step(rng)
     distinct = 0

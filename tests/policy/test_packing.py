@@ -14,15 +14,15 @@ from fieldmouse.policy.automata import NodeAutomaton
 from fieldmouse.policy.packing.bin_packing import (
     Bins,
     best_fit_decreasing,
-    fewest,
-    fitted,
-    fullest,
-    loads,
-    packed,
-    poured,
+    best_fit_into,
+    bin_loads,
+    fullest_subset,
+    lower_bound,
+    pack,
+    sum_bound,
 )
-from fieldmouse.policy.packing.plan import repacked
-from fieldmouse.policy.packing.two_phase import TwoPhase, reduced
+from fieldmouse.policy.packing.plan import repack
+from fieldmouse.policy.packing.two_phase import TwoPhaseScheme, reduce_polls
 
 CAPACITY = 20
 weights_of_sites = st.lists(st.integers(1, CAPACITY), max_size=30)
@@ -85,16 +85,16 @@ def test_best_fit_decreasing_packs_as_printed(weights: list[int]) -> None:
 def test_fitting_items_in_moves_no_other_item(old: list[int], new: list[int]) -> None:
     bins = best_fit_decreasing(old, CAPACITY)
     weights = old + new
-    packing = fitted(weights, CAPACITY, bins, range(len(old), len(weights)))
+    packing = best_fit_into(weights, CAPACITY, bins, range(len(old), len(weights)))
     assert is_packing(packing, len(weights))
-    assert max(loads(weights, packing), default=0) <= CAPACITY
+    assert max(bin_loads(weights, packing), default=0) <= CAPACITY
     assert all(after[: len(before)] == before for before, after in zip(bins, packing, strict=False))
 
 
 @given(weights_of_sites)
 def test_two_bins_of_best_fit_are_never_both_at_most_half_full(weights: list[int]) -> None:
     half_empty = [
-        load for load in loads(weights, best_fit_decreasing(weights, CAPACITY)) if 2 * load <= CAPACITY
+        load for load in bin_loads(weights, best_fit_decreasing(weights, CAPACITY)) if 2 * load <= CAPACITY
     ]
     assert len(half_empty) <= 1
 
@@ -113,18 +113,18 @@ def fullest_as_printed(weights: Sequence[int], capacity: int) -> list[int]:
 
 @given(st.lists(st.integers(1, 15), max_size=9), st.integers(0, 60))
 def test_the_fullest_part_is_that_of_the_printed_loop(weights: list[int], capacity: int) -> None:
-    assert fullest(weights, capacity) == fullest_as_printed(weights, capacity)
+    assert fullest_subset(weights, capacity) == fullest_as_printed(weights, capacity)
 
 
 def test_a_part_that_fills_the_bin_to_the_brim_is_too_large() -> None:
-    assert fullest([4, 6], 10) == [1]
-    assert fullest([4, 6], 11) == [0, 1]
+    assert fullest_subset([4, 6], 10) == [1]
+    assert fullest_subset([4, 6], 11) == [0, 1]
 
 
 def test_a_bin_of_many_sites_is_cut_at_once() -> None:
     rng = np.random.default_rng(1)
     weights = rng.integers(20, 300, 200).tolist()
-    kept = fullest(weights, 6400)
+    kept = fullest_subset(weights, 6400)
     assert sum(weights[item] for item in kept) == 6399
 
 
@@ -135,17 +135,17 @@ def test_a_bin_of_many_sites_is_cut_at_once() -> None:
 @given(few_weights)
 def test_bounds_stand_in_order_below_the_truth_and_the_search_reaches_it(weights: list[int]) -> None:
     truth = fewest_by_trying(weights, CAPACITY)
-    found = packed(weights, CAPACITY)
-    assert poured(weights, CAPACITY) <= fewest(weights, CAPACITY) <= truth
+    found = pack(weights, CAPACITY)
+    assert sum_bound(weights, CAPACITY) <= lower_bound(weights, CAPACITY) <= truth
     assert len(found.bins) == truth == found.bound
     assert is_packing(found.bins, len(weights))
-    assert max(loads(weights, found.bins), default=0) <= CAPACITY
+    assert max(bin_loads(weights, found.bins), default=0) <= CAPACITY
 
 
 @settings(deadline=None)
 @given(few_weights.filter(bool))
 def test_the_second_bound_is_at_least_two_thirds_of_the_truth(weights: list[int]) -> None:
-    assert 3 * fewest(weights, CAPACITY) >= 2 * fewest_by_trying(weights, CAPACITY)
+    assert 3 * lower_bound(weights, CAPACITY) >= 2 * fewest_by_trying(weights, CAPACITY)
 
 
 @given(weights_of_sites)
@@ -158,21 +158,21 @@ def test_the_second_bound_is_that_of_its_definition(weights: list[int]) -> None:
         middle = [w for w in weights if CAPACITY / 2 >= w >= k]
         surplus = sum(middle) - (len(large) * CAPACITY - sum(large))
         expected = max(expected, len(alone) + len(large) + max(0, -(-surplus // CAPACITY)))
-    assert fewest(weights, CAPACITY) == expected
+    assert lower_bound(weights, CAPACITY) == expected
 
 
 def test_the_search_beats_best_fit_where_it_can_be_beaten() -> None:
     weights = [12, 11, 10, 7, 7, 5, 4, 3]  # filling bins as full as can be takes four as well
     assert len(best_fit_decreasing(weights, CAPACITY)) == 4
-    assert len(packed(weights, CAPACITY).bins) == 3
+    assert len(pack(weights, CAPACITY).bins) == 3
 
 
 def test_a_search_cut_short_returns_a_packing_and_a_valid_bound() -> None:
     rng = np.random.default_rng(3)
     weights = rng.integers(200, 500, 120).tolist()
-    found = packed(weights, 1000, nodes=1)
+    found = pack(weights, 1000, nodes=1)
     assert is_packing(found.bins, len(weights))
-    assert fewest(weights, 1000) <= found.bound <= len(found.bins)
+    assert lower_bound(weights, 1000) <= found.bound <= len(found.bins)
 
 
 # -- few moves
@@ -186,12 +186,12 @@ def test_packing_again_is_a_packing_and_needs_few_more_bins_than_from_scratch(
     bins: Bins = [[item for item, at in enumerate(places) if at == place] for place in range(6)]
     worth = data.draw(st.sampled_from([0.0, 0.1, 0.5]))
     below = int((1 - worth) * CAPACITY)
-    again = repacked(weights, CAPACITY, bins, nodes=200, worth=worth)
+    again = repack(weights, CAPACITY, bins, nodes=200, worth=worth)
     assert is_packing(again.bins, len(weights))
-    assert max(loads(weights, again.bins), default=0) <= CAPACITY
+    assert max(bin_loads(weights, again.bins), default=0) <= CAPACITY
     used = sum(1 for held in again.bins if held)
-    roomy = packed([min(weight, below) for weight in weights], below, 200)
-    assert again.bound == fewest(weights, CAPACITY) <= used <= (1 + worth) * len(roomy.bins)
+    roomy = pack([min(weight, below) for weight in weights], below, 200)
+    assert again.bound == lower_bound(weights, CAPACITY) <= used <= (1 + worth) * len(roomy.bins)
     before = {item: place for place, held in enumerate(bins) for item in held}
     after = {item: place for place, held in enumerate(again.bins) for item in held}
     assert set(again.moved) == {item for item, place in before.items() if after[item] != place}
@@ -199,14 +199,14 @@ def test_packing_again_is_a_packing_and_needs_few_more_bins_than_from_scratch(
 
 @given(weights_of_sites)
 def test_a_packing_that_cannot_be_bettered_stays_as_it_is(weights: list[int]) -> None:
-    best = packed(weights, CAPACITY, 200)
-    again = repacked(weights, CAPACITY, best.bins, nodes=200)
+    best = pack(weights, CAPACITY, 200)
+    again = repack(weights, CAPACITY, best.bins, nodes=200)
     assert again.moved == ()
     assert again.bins == best.bins
 
 
 def test_the_fewest_sites_leave_an_overloaded_node() -> None:
-    again = repacked([9, 5, 4, 3, 2], 20, [[0, 1, 2, 3, 4]])
+    again = repack([9, 5, 4, 3, 2], 20, [[0, 1, 2, 3, 4]])
     assert again.moved == (3,)  # three too many: one site of three, neither the two smallest nor a larger one
 
 
@@ -220,7 +220,7 @@ def test_reduction_takes_from_the_most_penalised_first_and_never_more_than_asked
     pages: list[tuple[int, int]], surplus: int
 ) -> None:
     states, penalties = np.array(pages).T
-    lowered, left = reduced(states, penalties, surplus)
+    lowered, left = reduce_polls(states, penalties, surplus)
     taken = states - lowered
     assert lowered.min() >= 1
     assert taken.sum() + left == surplus
@@ -231,23 +231,25 @@ def test_reduction_takes_from_the_most_penalised_first_and_never_more_than_asked
                 assert taken[i] >= taken[j]
 
 
-def slot(scheme: TwoPhase, states: list[int], sites: list[int], seed: int = 1) -> list[int]:
+def slot(scheme: TwoPhaseScheme, states: list[int], sites: list[int], seed: int = 1) -> list[int]:
     at = np.array(states)
-    return scheme.settle(at, np.zeros_like(at), np.array(sites), np.random.default_rng(seed)).tolist()
+    return scheme.repair_overloads(
+        at, np.zeros_like(at), np.array(sites), np.random.default_rng(seed)
+    ).tolist()
 
 
 def test_an_overloaded_node_polls_less_or_sends_sites_away() -> None:
     """Two sites of two pages each in a node of 8 units, which weigh 10 by now."""
-    less = TwoPhase(8, NodeAutomaton(10**6, 1), [[0, 1]], [1])  # almost never sends away
+    less = TwoPhaseScheme(8, NodeAutomaton(10**6, 1), [[0, 1]], [1])  # almost never sends away
     assert sum(slot(less, [3, 3, 2, 2], [0, 0, 1, 1])) == 7  # strictly below the capacity
     assert (less.bins, less.moves, less.nodes) == ([[0, 1]], 0, [3])
-    away = TwoPhase(8, NodeAutomaton(1, 1), [[0, 1]], [1])  # always does
+    away = TwoPhaseScheme(8, NodeAutomaton(1, 1), [[0, 1]], [1])  # always does
     assert slot(away, [3, 3, 2, 2], [0, 0, 1, 1]) == [3, 3, 2, 2]
     assert (away.bins, away.moves, away.lowered) == ([[0], [1]], 1, 0)
 
 
 def test_a_node_that_fits_is_left_alone_and_its_automaton_calms_down() -> None:
-    calm = TwoPhase(10, NodeAutomaton(16, 2), [[0, 1]], [5])
+    calm = TwoPhaseScheme(10, NodeAutomaton(16, 2), [[0, 1]], [5])
     assert slot(calm, [3, 3, 2, 2], [0, 0, 1, 1]) == [3, 3, 2, 2]
     assert (calm.bins, calm.nodes) == ([[0, 1]], [4])
 
@@ -258,10 +260,10 @@ def test_every_site_stays_on_one_node_whatever_happens(seed: int) -> None:
     sites = np.sort(rng.integers(0, 12, 200))
     states = np.ones(200, dtype=np.int64)
     weights = np.bincount(sites, minlength=12).tolist()
-    scheme = TwoPhase.first(weights, 90, NodeAutomaton(16, 2))
+    scheme = TwoPhaseScheme.pack_first(weights, 90, NodeAutomaton(16, 2))
     for _ in range(200):
         states = np.clip(states + rng.integers(-1, 3, 200), 1, 8)
-        states = scheme.settle(states, rng.integers(0, 8, 200), sites, rng)
+        states = scheme.repair_overloads(states, rng.integers(0, 8, 200), sites, rng)
         assert is_packing(scheme.bins, 12)
         assert states.min() >= 1
     assert scheme.moves > 0

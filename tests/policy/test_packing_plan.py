@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteShare, SiteWeight, planned
+from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteShare, SiteWeight, plan_packing
 
 polls = st.one_of(st.just(0.0), st.floats(1e-6, 1000), st.integers(1, 900).map(float))
 
@@ -55,7 +55,7 @@ def check(plan: PackingPlan, wanted: list[SiteWeight]) -> None:
 @settings(deadline=None)
 @given(sites())
 def test_a_plan_has_every_site_once_and_no_node_too_full(wanted: list[SiteWeight]) -> None:
-    check(planned(wanted, 400, 0.0), wanted)
+    check(plan_packing(wanted, 400, 0.0), wanted)
 
 
 @settings(deadline=None)
@@ -63,8 +63,8 @@ def test_a_plan_has_every_site_once_and_no_node_too_full(wanted: list[SiteWeight
 def test_the_next_plan_is_one_too_and_tells_every_move(
     first: list[SiteWeight], later: list[SiteWeight]
 ) -> None:
-    before = planned(first, 400, 0.0)
-    after = planned(later, 400, 1.0, before)
+    before = plan_packing(first, 400, 0.0)
+    after = plan_packing(later, 400, 1.0, before)
     check(after, later)
     was = {key(share): node.node for node in before.nodes for share in node.sites}
     now = {key(share): node.node for node in after.nodes for share in node.sites}
@@ -77,8 +77,8 @@ def test_the_next_plan_is_one_too_and_tells_every_move(
 @settings(deadline=None)
 @given(sites())
 def test_nothing_moves_while_nothing_changes(wanted: list[SiteWeight]) -> None:
-    before = planned(wanted, 400, 0.0)
-    after = planned(wanted, 400, 1.0, before)
+    before = plan_packing(wanted, 400, 0.0)
+    after = plan_packing(wanted, 400, 1.0, before)
     assert after.moved == ()
     assert after.nodes == before.nodes
 
@@ -86,12 +86,12 @@ def test_nothing_moves_while_nothing_changes(wanted: list[SiteWeight]) -> None:
 def test_weights_that_fill_nodes_exactly_need_no_extra_node() -> None:
     for share in range(1, 17):
         wanted = [SiteWeight(f"s{number}.org", 400 / share) for number in range(3 * share)]
-        plan = planned(wanted, 400, 0.0)
+        plan = plan_packing(wanted, 400, 0.0)
         assert len(plan.nodes) == plan.at_least == 3, share
 
 
 def test_a_site_larger_than_a_node_is_cut_and_named() -> None:
-    plan = planned([SiteWeight("large.org", 1000, 7), SiteWeight("small.org", 50)], 400, 0.0)
+    plan = plan_packing([SiteWeight("large.org", 1000, 7), SiteWeight("small.org", 50)], 400, 0.0)
     assert plan.large == ("large.org",)
     assert len(plan.nodes) == plan.at_least == 3
     parts = [share for node in plan.nodes for share in node.sites if share.site == "large.org"]
@@ -101,7 +101,7 @@ def test_a_site_larger_than_a_node_is_cut_and_named() -> None:
 
 def test_a_site_larger_than_a_node_is_packed_host_by_host() -> None:
     hosts = tuple(HostWeight(f"h{number}.large.org", 200, 10) for number in range(5))
-    plan = planned([SiteWeight("large.org", 1000, 50, hosts), SiteWeight("small.org", 150)], 400, 0.0)
+    plan = plan_packing([SiteWeight("large.org", 1000, 50, hosts), SiteWeight("small.org", 150)], 400, 0.0)
     assert len(plan.nodes) == plan.at_least == 3
     shares = [share for node in plan.nodes for share in node.sites if share.site == "large.org"]
     assert {share.host: share.parts for share in shares} == {host.host: 1 for host in hosts}
@@ -109,8 +109,8 @@ def test_a_site_larger_than_a_node_is_packed_host_by_host() -> None:
 
 def test_nodes_keep_their_numbers_when_one_is_saved() -> None:
     names = ("a.org", "b.org", "c.org")
-    before = planned([SiteWeight(name, 300) for name in names], 400, 0.0)
-    after = planned([SiteWeight("b.org", 50), SiteWeight("c.org", 300)], 400, 1.0, before)
+    before = plan_packing([SiteWeight(name, 300) for name in names], 400, 0.0)
+    after = plan_packing([SiteWeight("b.org", 50), SiteWeight("c.org", 300)], 400, 1.0, before)
     home = {share.site: node.node for node in before.nodes for share in node.sites}
     assert [node.node for node in after.nodes] == [home["c.org"]]
     assert [(move.site, move.after) for move in after.moved] == [("b.org", home["c.org"])]
@@ -123,6 +123,6 @@ def test_drifting_weights_move_few_sites() -> None:
     for step in range(20):
         weights = weights * np.exp(0.02 * rng.standard_normal(80))
         wanted = [SiteWeight(f"s{number}.org", float(weight)) for number, weight in enumerate(weights)]
-        plan = planned(wanted, 400, float(step), plan)
+        plan = plan_packing(wanted, 400, float(step), plan)
         moved += len(plan.moved)
     assert 0 < moved < 20 * 80 * 0.1

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.policy.retry import RETRIES, next_try
+from fieldmouse.policy.retry import RETRIES, retry_wait
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 seconds = st.floats(0, 1e5)
 manners = st.builds(Politeness, delay=seconds, address_delay=seconds, backoff=st.floats(0.1, 100))
@@ -32,7 +32,7 @@ def test_a_host_waits_its_delay_after_the_first_byte_and_at_least_until_the_resp
 def test_retry_after_is_obeyed_up_to_its_cap(
     rule: Politeness, state: HostState, now: float, asked: float
 ) -> None:
-    after = rule.after_trouble(state, now, retry_after=asked)
+    after = rule.after_failure(state, now, retry_after=asked)
     assert after.ready_at >= now + min(asked, rule.retry_after_cap)
 
 
@@ -40,7 +40,7 @@ def test_retry_after_is_obeyed_up_to_its_cap(
 def test_repeated_failures_never_shorten_the_wait(rule: Politeness, now: float, times: int) -> None:
     state, last = HostState(), 0.0
     for _ in range(times):
-        state = rule.after_trouble(state, now)
+        state = rule.after_failure(state, now)
         assert state.ready_at - now >= last - 1e-6
         last = min(state.ready_at - now, rule.backoff_cap)
     assert state.failures == times
@@ -51,13 +51,13 @@ def test_a_host_is_given_up_exactly_at_its_number_of_failures(rule: Politeness, 
     state = HostState()
     for number in range(1, patience + 1):
         assert not state.verdict
-        state = rule.after_trouble(state, 0.0, bury_after=patience)
+        state = rule.after_failure(state, 0.0, bury_after=patience)
         assert bool(state.verdict) == (number == patience)
 
 
-@given(st.sampled_from(Reason), st.integers(1, 100))
-def test_every_url_is_given_up_in_the_end(reason: Reason, tries: int) -> None:
-    wait = next_try(reason, tries)
+@given(st.sampled_from(OutcomeReason), st.integers(1, 100))
+def test_every_url_is_given_up_in_the_end(reason: OutcomeReason, tries: int) -> None:
+    wait = retry_wait(reason, tries)
     assert (wait is None) == (tries > len(RETRIES[reason].waits) if reason in RETRIES else True)
 
 
@@ -70,10 +70,10 @@ rules = st.lists(st.integers(0, 50), min_size=1, max_size=5).flatmap(
 
 @given(rules, st.integers(0, 120))
 def test_a_fuller_buffer_never_starts_more_fetchers(rule: Thresholds, level: int) -> None:
-    assert rule.robots_at(level + 1) <= rule.robots_at(level)
+    assert rule.concurrency_at(level + 1) <= rule.concurrency_at(level)
 
 
 @given(rules)
 def test_a_limit_belongs_to_the_larger_number(rule: Thresholds) -> None:
     for robots, limit in zip(rule.robots, rule.limits, strict=False):
-        assert rule.robots_at(limit) >= robots
+        assert rule.concurrency_at(limit) >= robots

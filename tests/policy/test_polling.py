@@ -17,10 +17,10 @@ from fieldmouse.policy.polling.registry import POLICIES
 def beliefs(pages: int, looks: int, seed: int, unit: float = 1.0) -> Beliefs:
     rng = np.random.default_rng(seed)
     rates = np.exp(rng.normal(0.0, 2.0, pages)) / unit
-    belief = change.begin(pages)
+    belief = change.empty_beliefs(pages)
     for _ in range(looks):
         gap = rng.exponential(unit, pages)
-        belief = change.observe(belief, gap, rng.random(pages) < -np.expm1(-rates * gap))
+        belief = change.update_beliefs(belief, gap, rng.random(pages) < -np.expm1(-rates * gap))
     return belief
 
 
@@ -36,7 +36,7 @@ names = st.sampled_from(sorted(POLICIES))
 
 @given(names, crawls, st.floats(1e-9, 1e6))
 def test_a_plan_spends_its_budget_and_never_more(name: str, belief: Beliefs, budget: float) -> None:
-    policy = registry.policy(name)
+    policy = registry.create_policy(name)
     plan = policy.plan(policy.begin(len(belief)), belief, budget)
     assert (plan >= 0).all()
     assert plan.sum() == pytest.approx(budget, rel=1e-6)
@@ -47,7 +47,7 @@ def test_a_plan_spends_its_budget_and_never_more(name: str, belief: Beliefs, bud
 def test_no_host_exceeds_its_limit_and_the_rest_goes_to_other_hosts(
     name: str, belief: Beliefs, budget: float, limit: float
 ) -> None:
-    policy = registry.policy(name)
+    policy = registry.create_policy(name)
     host = np.arange(len(belief)) % 3
     plan = policy.plan(policy.begin(len(belief)), belief, budget, host=host, host_limit=limit)
     asked = np.bincount(host, plan, 3)
@@ -57,7 +57,7 @@ def test_no_host_exceeds_its_limit_and_the_rest_goes_to_other_hosts(
 
 @given(names, crawls)
 def test_a_page_of_no_weight_gets_no_polls(name: str, belief: Beliefs) -> None:
-    policy = registry.policy(name)
+    policy = registry.create_policy(name)
     weight = np.arange(len(belief)) % 2
     plan = policy.plan(policy.begin(len(belief)), belief, 5.0, weight=weight)
     assert not plan[weight == 0].any()
@@ -65,15 +65,15 @@ def test_a_page_of_no_weight_gets_no_polls(name: str, belief: Beliefs) -> None:
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_no_pages_and_no_budget_are_no_error(name: str) -> None:
-    policy = registry.policy(name)
-    assert policy.plan(policy.begin(0), change.begin(0), 1.0).tolist() == []
-    assert policy.plan(policy.begin(2), change.begin(2), 0.0).tolist() == [0.0, 0.0]
+    policy = registry.create_policy(name)
+    assert policy.plan(policy.begin(0), change.empty_beliefs(0), 1.0).tolist() == []
+    assert policy.plan(policy.begin(2), change.empty_beliefs(2), 0.0).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_a_policy_keeps_the_columns_it_said_and_changes_nothing_it_was_given(name: str) -> None:
-    policy = registry.policy(name)
-    state, belief = policy.begin(3), change.begin(3)
+    policy = registry.create_policy(name)
+    state, belief = policy.begin(3), change.empty_beliefs(3)
     assert state.shape == (3, policy.width)
     assert state.dtype == np.float32
     before = state.copy()
@@ -86,4 +86,4 @@ def test_a_policy_keeps_the_columns_it_said_and_changes_nothing_it_was_given(nam
 @pytest.mark.parametrize(("name", "says"), [("fresh", "there is no polling"), ("posixpath:join", "no class")])
 def test_an_invalid_policy_raises_a_usage_error(name: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        registry.policy(name)
+        registry.create_policy(name)

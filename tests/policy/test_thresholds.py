@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.policy.obsolescence import Exponential, SameForAll
+from fieldmouse.policy.obsolescence import ExponentialLifetime, FixedLifetime
 from fieldmouse.policy.thresholds import Thresholds
 
 
@@ -21,7 +21,7 @@ def rules(draw: st.DrawFn) -> Thresholds:
 
 @given(rules(), st.integers(0, 100))
 def test_a_fuller_buffer_never_starts_more_fetchers(rule: Thresholds, level: int) -> None:
-    assert rule.robots_at(level + 1) <= rule.robots_at(level)
+    assert rule.concurrency_at(level + 1) <= rule.concurrency_at(level)
 
 
 @given(rules(), st.integers(0, 100))
@@ -29,9 +29,9 @@ def test_each_concurrency_applies_from_the_previous_limit_to_its_own(rule: Thres
     """Spelled out by looking at the limits one after the other."""
     for robots, limit in zip(rule.robots, rule.limits, strict=False):
         if level <= limit:
-            assert rule.robots_at(level) == robots
+            assert rule.concurrency_at(level) == robots
             return
-    assert rule.robots_at(level) == rule.robots[-1]
+    assert rule.concurrency_at(level) == rule.robots[-1]
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_an_invalid_rule_is_rejected(robots: tuple[int, ...], limits: tuple[int,
 
 @given(st.floats(0, 1e9), st.floats(0.001, 1e6))
 def test_pages_with_one_lifetime_expire_in_the_order_in_which_they_came(now: float, seconds: float) -> None:
-    rule = SameForAll(seconds)
+    rule = FixedLifetime(seconds)
     assert rule.expires_at(now) <= rule.expires_at(now + 1.0)
 
 
 def test_exponential_lifetimes_have_their_mean_and_forget_their_age() -> None:
-    rule = Exponential(4.0, np.random.default_rng(1))
+    rule = ExponentialLifetime(4.0, np.random.default_rng(1))
     lives = np.array([rule.expires_at(100.0) for _ in range(20_000)]) - 100.0
     assert abs(lives.mean() - 4.0) < 5 * 4.0 / np.sqrt(len(lives))
     old = lives[lives > 3.0] - 3.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.traps import OFF, TrapRules, trap_of, without_session
+from fieldmouse.policy.traps import NO_TRAP_RULES, TrapRules, detect_trap, strip_session_id
 from fieldmouse.url import Url, resolve
 
 NOW = 1_795_000_000.0  # late in 2026
@@ -29,20 +29,29 @@ steps = st.lists(st.sampled_from(["a", "b", "c", "2026", "11", "x.html"]), max_s
 )
 def test_a_trap_is_named(path: str, sign: str) -> None:
     url = Url("http://example.org" + path)
-    assert trap_of(url, TrapRules(), NOW) == sign
-    assert trap_of(url, OFF, NOW) is None
+    assert detect_trap(url, TrapRules(), NOW) == sign
+    assert detect_trap(url, NO_TRAP_RULES, NOW) is None
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/news/2026/11/a-story.html", "/1923/05/", "/p/9999/12", "/a?id=12345&page=2",
-        "/v/2.0/api/v/2.0", "/archive/1000/page/2", "/a?sid=home", "/a?s=search+words",
-        "/2027/01/", "/de/de/de", "/a?year=2025",
+        "/",
+        "/news/2026/11/a-story.html",
+        "/1923/05/",
+        "/p/9999/12",
+        "/a?id=12345&page=2",
+        "/v/2.0/api/v/2.0",
+        "/archive/1000/page/2",
+        "/a?sid=home",
+        "/a?s=search+words",
+        "/2027/01/",
+        "/de/de/de",
+        "/a?year=2025",
     ],
-)  # fmt: skip
+)
 def test_ordinary_pages_are_no_traps(path: str) -> None:
-    assert trap_of(Url("http://example.org" + path), TrapRules(), NOW) is None
+    assert detect_trap(Url("http://example.org" + path), TrapRules(), NOW) is None
 
 
 @given(steps, st.booleans())
@@ -50,14 +59,14 @@ def test_the_quick_check_makes_the_same_decision(path: list[str], query: bool) -
     """The pattern that lets plain URLs pass at once agrees with the long way round."""
     url = Url("http://example.org/" + "/".join(path) + ("?x" if query else ""))
     longer = Url(url + ("&" if query else "?") + "z=1")  # never plain
-    assert trap_of(url, TrapRules(), NOW) == trap_of(longer, TrapRules(), NOW)
+    assert detect_trap(url, TrapRules(), NOW) == detect_trap(longer, TrapRules(), NOW)
 
 
 @given(st.lists(st.sampled_from(["a=1", "PHPSESSID=abc123", "sid=" + "0a" * 8, "b=2"]), max_size=4))
 def test_a_url_without_its_session_id_shows_none(parameters: list[str]) -> None:
     url = Url("http://example.org/p" + ("?" + "&".join(parameters) if parameters else ""))
-    bare = without_session(url)
-    assert trap_of(bare, TrapRules(), NOW) is None
+    bare = strip_session_id(url)
+    assert detect_trap(bare, TrapRules(), NOW) is None
     assert resolve(bare) == bare
     kept = [one for one in parameters if one in ("a=1", "b=2")]
     assert bare == "http://example.org/p" + ("?" + "&".join(kept) if kept else "")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fieldmouse.queueing.model.measures import Measures
 from fieldmouse.queueing.model.model import ADMISSIONS, Model, Rule
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from queueing.models import phase_types, rates, streams
 
 State = tuple[int, int, int, tuple[int, ...]]
@@ -49,7 +49,7 @@ def exponentials(draw: st.DrawFn) -> PhaseType:
 @st.composite
 def systems(
     draw: st.DrawFn, lifetimes: st.SearchStrategy[PhaseType], most: int = 4, phases: int = 2
-) -> tuple[Model, ByLevel]:
+) -> tuple[Model, RuleByLevel]:
     """A model with up to three modes, under any rule by level."""
     W = draw(st.integers(1, phases))
     modes = {r: draw(streams(phases=W)) for r in range(1, draw(st.integers(1, 3)) + 1)}
@@ -62,7 +62,7 @@ def systems(
         draw(st.sampled_from(ADMISSIONS if all(s.D[1].any() for s in modes.values()) else ADMISSIONS[::2])),
     )
     robots = draw(st.lists(st.sampled_from(sorted(modes)), min_size=model.top + 1, max_size=model.top + 1))
-    return model, ByLevel(tuple(robots))
+    return model, RuleByLevel(tuple(robots))
 
 
 def laws_hold(found: Measures, model: Model, relative: float = 1e-9) -> None:
@@ -104,7 +104,7 @@ class Account:
     def events(self, state: State) -> Iterator[tuple[float, State]]:
         level, nu, m, waiting = state
         service, life = self.model.service, self.model.lifetime
-        for batch, D in enumerate(self.model.modes[self.rule.robots_at(level)].D):
+        for batch, D in enumerate(self.model.modes[self.rule.concurrency_at(level)].D):
             for to in range(len(D)):
                 if batch or to != nu:
                     for chance, after in self.after_arrival(state, to, self.let_in(level, batch)):
@@ -192,7 +192,7 @@ class Account:
             level, nu, m, waiting = state
             served += p * service.exit[m] if level else 0.0
             obsolete += p * sum(life.exit[phase] for phase in waiting)
-            for batch, D in enumerate(self.model.modes[self.rule.robots_at(level)].D):
+            for batch, D in enumerate(self.model.modes[self.rule.concurrency_at(level)].D):
                 arriving = p * D[nu].sum() if batch else 0.0
                 pages = self.let_in(level, batch)
                 rate += arriving * batch
@@ -207,7 +207,7 @@ class Account:
             "obs": obsolete / rate,
             "success": served / rate,
             "star": sum(p for (level, *_), p in shares.items() if level == 0),
-            "robots": sum(p * self.rule.robots_at(state[0]) for state, p in shares.items()),
+            "robots": sum(p * self.rule.concurrency_at(state[0]) for state, p in shares.items()),
             "sojourn": ends[:, 1].sum() / rate,
             "sojourn_served": ends[0, 1] / ends[0, 0],
             "sojourn_obsolete": ends[1, 1] / ends[1, 0] if obsolete else np.nan,

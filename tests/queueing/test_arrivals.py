@@ -33,7 +33,7 @@ STEADY = BatchArrivals(([[-2.0, 2.0], [0.0, -2.0]], [[0.0, 0.0], [2.0, 0.0]]))  
 
 
 def test_independent_robots_are_streams_side_by_side() -> None:
-    modes = arrivals.independent([BURSTY, STEADY])
+    modes = arrivals.independent_robots([BURSTY, STEADY])
     rng = np.random.default_rng(3)
     seen = figures(merged([BURSTY.sample(rng, 700_000), STEADY.sample(rng, 700_000)]))  # type: ignore[list-item]
     both = modes[2]
@@ -46,12 +46,12 @@ def test_independent_robots_are_streams_side_by_side() -> None:
 @given(st.lists(streams(most=2), min_size=1, max_size=3))
 @QUICK
 def test_of_independent_robots_the_first_ones_work(robots: list[BatchArrivals]) -> None:
-    modes = arrivals.independent(robots)
+    modes = arrivals.independent_robots(robots)
     assert list(modes) == list(range(1, len(robots) + 1))
     for active, both in modes.items():
         assert both.phases == np.prod([one.phases for one in robots])
         assert both.rate == pytest.approx(sum(one.rate for one in robots[:active]))
-        assert both.group_rate == pytest.approx(sum(one.group_rate for one in robots[:active]))
+        assert both.batch_rate == pytest.approx(sum(one.batch_rate for one in robots[:active]))
     alone = modes[1]
     assert alone.variance == pytest.approx(robots[0].variance)
     assert alone.correlation == pytest.approx(robots[0].correlation, abs=1e-8)
@@ -61,7 +61,7 @@ def test_a_thinned_stream_forgets_batches_by_the_toss_of_a_coin() -> None:
     rng = np.random.default_rng(4)
     at, sizes = BURSTY.sample(rng, 900_000)
     heads = rng.random(len(at)) < 0.4
-    half = arrivals.thinned(BURSTY, [0.4, 1.0])[1]
+    half = arrivals.thinned_stream(BURSTY, [0.4, 1.0])[1]
     seen = figures(at[heads])
     assert half.rate == pytest.approx(0.4 * BURSTY.rate)
     assert sizes[heads].mean() == pytest.approx(half.batch_mean, rel=0.01)
@@ -73,7 +73,7 @@ def test_a_thinned_stream_forgets_batches_by_the_toss_of_a_coin() -> None:
 @given(streams(), st.floats(0.05, 0.95))
 @QUICK
 def test_thinning_changes_no_phase(common: BatchArrivals, q: float) -> None:
-    modes = arrivals.thinned(common, [q, 1.0])
+    modes = arrivals.thinned_stream(common, [q, 1.0])
     assert modes[1].generator == pytest.approx(common.generator)
     assert modes[2].rate == pytest.approx(common.rate)
     assert modes[1].batch_mean == pytest.approx(common.batch_mean)
@@ -82,7 +82,7 @@ def test_thinning_changes_no_phase(common: BatchArrivals, q: float) -> None:
 @pytest.mark.parametrize(("q", "wrong"), [([0.0, 1.0], 0), ([0.5, 0.5], 1), ([0.5, 1.5], 1)])
 def test_a_share_that_cannot_be_is_named(q: list[float], wrong: int) -> None:
     with pytest.raises(ModelError, match=rf"q\[{wrong}\] is {q[wrong]:g}"):
-        arrivals.thinned(BatchArrivals.poisson(1.0), q)
+        arrivals.thinned_stream(BatchArrivals.poisson(1.0), q)
 
 
 @st.composite
@@ -99,7 +99,7 @@ def marks(draw: st.DrawFn) -> tuple[FloatArray, list[list[FloatArray]]]:
 @QUICK
 def test_marked_robots_share_one_phase(made: tuple[FloatArray, list[list[FloatArray]]]) -> None:
     D0, brought = made
-    modes = arrivals.marked(D0, brought)
+    modes = arrivals.marked_stream(D0, brought)
     everyone = modes[len(brought)]
     before = 0.0
     for active, stream in modes.items():
@@ -112,10 +112,10 @@ def test_marked_robots_share_one_phase(made: tuple[FloatArray, list[list[FloatAr
 def test_independent_poisson_robots_can_be_told_in_all_four_ways() -> None:
     one = BatchArrivals.poisson(2.0)
     told = [
-        arrivals.independent([one, one]),
-        arrivals.thinned(BatchArrivals.poisson(4.0), [0.5, 1.0]),
-        arrivals.marked([[-4.0]], [[[[2.0]]], [[[2.0]]]]),
-        arrivals.given({1: one, 2: [[[-4.0]], [[4.0]]]}),
+        arrivals.independent_robots([one, one]),
+        arrivals.thinned_stream(BatchArrivals.poisson(4.0), [0.5, 1.0]),
+        arrivals.marked_stream([[-4.0]], [[[[2.0]]], [[[2.0]]]]),
+        arrivals.explicit_modes({1: one, 2: [[[-4.0]], [[4.0]]]}),
     ]
     for modes in told:
         assert [modes[1].rate, modes[2].rate] == pytest.approx([2.0, 4.0])
@@ -124,4 +124,4 @@ def test_independent_poisson_robots_can_be_told_in_all_four_ways() -> None:
 
 def test_a_wrong_entry_is_named_with_its_mode() -> None:
     with pytest.raises(ModelError, match=r"mode 2, D1\[0\]\[0\] is -4: it must not be negative"):
-        arrivals.given({1: BatchArrivals.poisson(2.0), 2: [[[-4.0]], [[-4.0]]]})
+        arrivals.explicit_modes({1: BatchArrivals.poisson(2.0), 2: [[[-4.0]], [[-4.0]]]})

@@ -14,7 +14,7 @@ from fieldmouse.queueing.model import model as chain
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.solve import banded, stationary
 from fieldmouse.queueing.solve.solve import solve
 from queueing.systems import exponentials, systems
@@ -73,7 +73,7 @@ def test_a_passage_ends_somewhere_after_its_expected_time(n: int, exits: int, da
     out = np.column_stack([leave, np.ones(n)])
     generator = rates - np.diag(np.diag(rates))
     generator -= np.diag(generator.sum(axis=1) + leave.sum(axis=1))
-    stationary.passage(rates.copy(), out, exits)
+    stationary.eliminate_states(rates.copy(), out, exits)
     assert out[:, :exits].sum(axis=1) == pytest.approx(np.ones(n), rel=1e-13)
     # Held against balance, not against an inverse, which would lose the digits that are tested.
     sides = generator @ out[:, :exits] + leave
@@ -84,12 +84,12 @@ def test_a_passage_ends_somewhere_after_its_expected_time(n: int, exits: int, da
 
 @settings(max_examples=30, deadline=None)
 @given(systems(exponentials(), most=5))
-def test_the_band_has_the_rates_of_the_chain_and_nothing_besides(system: tuple[Model, ByLevel]) -> None:
+def test_the_band_has_the_rates_of_the_chain_and_nothing_besides(system: tuple[Model, RuleByLevel]) -> None:
     """Flows into and out of every state balance, by the blocks of the paper's lemma."""
     model, rule = system
-    found = chain.chain(model, rule)
-    fades = banded.fading(found, model.lifetime.rate)
-    share = banded.distribution(found, fades)
+    found = chain.build_chain(model, rule)
+    fades = banded.obsolescence_rates(found, model.lifetime.rate)
+    share = banded.banded_distribution(found, fades)
     up, service = found.arrivals.up, model.service
     off = up.copy()
     off[:, 0] -= np.einsum("ijj->ij", up[:, 0])[:, :, None] * np.eye(model.phases)

@@ -26,7 +26,7 @@ def test_the_streams_of_the_paper_have_the_printed_figures(robots: str) -> None:
     rate, correlation, group_rate = PRINTED[robots]
     assert stream.rate == pytest.approx(rate, abs=0.005)
     assert stream.correlation == pytest.approx(correlation, abs=0.001)
-    assert stream.group_rate == pytest.approx(group_rate, abs=0.002)
+    assert stream.batch_rate == pytest.approx(group_rate, abs=0.002)
 
 
 def test_the_inria_stream_has_the_printed_figures() -> None:
@@ -43,7 +43,7 @@ def test_the_inria_stream_has_the_printed_figures() -> None:
 def test_a_poisson_stream_forgets(rate: float, twos: float) -> None:
     stream = BatchArrivals((np.array([[-rate - twos]]), np.array([[rate]]), np.array([[twos]])))
     assert stream.rate == pytest.approx(rate + 2 * twos)
-    assert stream.group_rate == pytest.approx(rate + twos)
+    assert stream.batch_rate == pytest.approx(rate + twos)
     assert stream.batch_mean == pytest.approx((rate + 2 * twos) / (rate + twos))
     assert stream.variance == pytest.approx((rate + twos) ** -2)
     assert stream.correlation == pytest.approx(0, abs=1e-12)
@@ -66,7 +66,7 @@ def test_a_modulated_stream_has_the_textbook_moments(a: float, b: float, ab: flo
 @given(streams(phases=2), st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
 def test_with_two_phases_correlations_fall_by_the_same_factor(stream: BatchArrivals, lag: int) -> None:
-    jump = np.linalg.solve(-stream.D[0], stream.marks)
+    jump = np.linalg.solve(-stream.D[0], stream.batch_rates)
     factor = np.trace(jump) - 1  # the eigenvalue that is not 1
     assert stream.lag_correlation(lag + 1) == pytest.approx(factor * stream.lag_correlation(lag), abs=1e-10)
 
@@ -118,7 +118,7 @@ def test_samples_have_the_law_of_the_intervals_and_the_sizes(stream: BatchArriva
 def test_samples_are_correlated_as_they_should_be() -> None:
     for robots in PRINTED:
         stream = BatchArrivals(written("thresholds")["modes"][robots])
-        apart = np.diff(stream.sample(np.random.default_rng(int(robots)), 400_000).at, prepend=0.0)
+        apart = np.diff(stream.sample(np.random.default_rng(int(robots)), 400_000).times, prepend=0.0)
         apart -= stream.intervals.mean
         for lag in (1, 2):
             seen = float(np.mean(apart[:-lag] * apart[lag:]) / stream.variance)
@@ -157,7 +157,7 @@ def test_a_wrong_entry_is_named(D: list[list[list[float]]], complaint: str) -> N
 
 def test_empty_batches_in_between_do_not_end_the_list() -> None:
     stream = BatchArrivals(([[-2.0]], [[1.0]], [[0.0]], [[0.0]], [[1.0]], [[0.0]]))  # type: ignore[arg-type]
-    assert stream.largest == 4
+    assert stream.largest_batch == 4
     assert stream.rate == pytest.approx(5.0)
     assert set(stream.sample(np.random.default_rng(1), 200).sizes.tolist()) == {1, 4}
 
@@ -165,4 +165,4 @@ def test_empty_batches_in_between_do_not_end_the_list() -> None:
 def test_rounding_in_the_file_is_put_right() -> None:
     stream = BatchArrivals(written("inria")["modes"]["3"])  # printed shares of batches miss 1 by 4e-9
     assert abs(stream.generator.sum(axis=1)).max() < 1e-16
-    assert -stream.D[0].diagonal() == pytest.approx(stream.marks.sum(axis=1), rel=1e-14)
+    assert -stream.D[0].diagonal() == pytest.approx(stream.batch_rates.sum(axis=1), rel=1e-14)

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from scipy import linalg
 
 from fieldmouse.queueing.fit import map_fit
-from fieldmouse.queueing.fit.arrivals import growth
+from fieldmouse.queueing.fit.arrivals import rate_growth_exponent
 from fieldmouse.queueing.fit.fit import fit
-from fieldmouse.queueing.fit.map_fit import order_two
+from fieldmouse.queueing.fit.map_fit import match_order_two_map
 from fieldmouse.queueing.fit.phase_type_fit import FitError
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost
-from fieldmouse.queueing.model.model_file import AskedModel, read_model, write_model
+from fieldmouse.queueing.model.model_file import ModelFile, read_model, write_model
 from fieldmouse.queueing.solve.solve import solve
 
 Draw = Callable[[], float]
@@ -31,7 +31,7 @@ class Limit:
     def __init__(self, level: int):
         self.level = level
 
-    def robots_at(self, level: int) -> int:
+    def concurrency_at(self, level: int) -> int:
         return 4 if level <= self.level else 1
 
 
@@ -45,9 +45,9 @@ def play(
 ) -> tuple[Trace, float, float]:
     """A queue written down plainly; its trace, and the shares of time starved and of pages lost."""
     now, level, phase, done, idle, lost = 0.0, 0, 0, np.inf, 0.0, 0
-    arrived, robots, switched, mode, services = [], [], [0.0], [rule.robots_at(0)], []
+    arrived, robots, switched, mode, services = [], [], [0.0], [rule.concurrency_at(0)], []
     while len(arrived) < pages:
-        stream = modes[rule.robots_at(level)]
+        stream = modes[rule.concurrency_at(level)]
         D0, D1 = stream.D[0], stream.D[1]
         wait = rng.exponential(-1 / D0[phase, phase])
         if now + wait < done:
@@ -58,7 +58,7 @@ def play(
             phase = way % len(D0)
             if way >= len(D0):
                 arrived.append(now)
-                robots.append(rule.robots_at(level))
+                robots.append(rule.concurrency_at(level))
                 lost += level == capacity
                 level = min(level + 1, capacity)
                 if level == 1 and done == np.inf:
@@ -70,13 +70,17 @@ def play(
             if level:
                 services.append(serve())
                 done = now + services[-1]
-        if rule.robots_at(level) != mode[-1]:
+        if rule.concurrency_at(level) != mode[-1]:
             switched.append(now + 1e-7)
-            mode.append(rule.robots_at(level))
+            mode.append(rule.concurrency_at(level))
     trace = Trace(
-        np.array(arrived), np.array(robots), np.array(services), span=now,
-        switched=np.array(switched), mode=np.array(mode),
-    )  # fmt: skip
+        np.array(arrived),
+        np.array(robots),
+        np.array(services),
+        span=now,
+        switched=np.array(switched),
+        mode=np.array(mode),
+    )
     return trace, idle / now, lost / pages
 
 
@@ -105,13 +109,13 @@ def test_arrivals_of_each_mode_are_found_again(
     rng = np.random.default_rng(seed)
     if scv < 1.2:
         decay = 0.0  # what varies little can hardly hang together in two phases
-    found = order_two(mean, scv, None, decay)
+    found = match_order_two_map(mean, scv, None, decay)
     truth = BatchArrivals((found.D0, alone * found.D1, (1 - alone) * found.D1))
     fitted = fit(blocks(truth, (1, 4), 6000, rng), capacity=20, gap=0.0)
     # Successive intervals tell less than as many independent ones would.
     deviations = 5 * np.sqrt(scv * (1 + 2 * decay / (1 - decay) * (scv - 1) / (2 * scv)) / 6000)
     for mode, arrivals in fitted.model.modes.items():
-        assert arrivals.group_rate * mean / mode == pytest.approx(1, rel=deviations)
+        assert arrivals.batch_rate * mean / mode == pytest.approx(1, rel=deviations)
         assert arrivals.batch_mean == pytest.approx(2 - alone, abs=5 * 0.5 / np.sqrt(6000))
         assert arrivals.intervals.scv == pytest.approx(scv, rel=0.1 + 6 * deviations)
         assert arrivals.correlation == pytest.approx(truth.correlation, abs=0.1)
@@ -125,7 +129,7 @@ def test_arrivals_under_control_are_found_again_although_each_mode_is_seen_in_ch
     rng = np.random.default_rng(4)
     modes = {}
     for robots, mean in ((1, 2.0), (4, 0.5)):
-        found = order_two(mean, scv, None, decay)
+        found = match_order_two_map(mean, scv, None, decay)
         modes[robots] = BatchArrivals((found.D0, found.D1))
     rule = Limit(2)
     trace, starved, lost = play(modes, rule, lambda: rng.exponential(1.0), 8000, 10, rng)
@@ -139,7 +143,7 @@ def test_arrivals_under_control_are_found_again_although_each_mode_is_seen_in_ch
         at = np.append(trace.switched, trace.span)
         naive = busy.sum() / np.diff(at)[trace.mode == 1].sum()
         assert naive > 1.5 * modes[1].rate, "what one would read off alone is far off"
-    assert fitted.report.holds
+    assert fitted.report.is_acceptable
     predicted = solve(fitted.model, rule)
     # Seen over traces like this one, deviations are 0.002 and 0.006.
     assert predicted.star == pytest.approx(starved, abs=0.01)
@@ -194,7 +198,7 @@ def test_expected_turns_point_where_the_likelihood_rises(seed: int) -> None:
 def test_turns_are_told_the_same_uncompiled() -> None:
     rng = np.random.default_rng(2)
     lengths, modes, batch = turns(rng, 30)
-    found = order_two(1.0, 3.0, None, 0.5)
+    found = match_order_two_map(1.0, 3.0, None, 0.5)
     D0, D1 = np.stack([found.D0, 2 * found.D0]), np.stack([found.D1, 2 * found.D1])
     plain = getattr(map_fit._expected, "py_func", map_fit._expected)
     start = np.array([0.5, 0.5])
@@ -212,9 +216,13 @@ def calm() -> Trace:
     rng = np.random.default_rng(8)
     times = np.concatenate((rng.exponential(1.0, 1500).cumsum(), 1600 + rng.exponential(0.5, 3000).cumsum()))
     return Trace(
-        times, np.repeat([1, 4], [1500, 3000]), rng.gamma(3.0, 0.1, 2000), span=float(times[-1]),
-        expired=np.empty(0), outlived=rng.exponential(0.1, 2000),
-    )  # fmt: skip
+        times,
+        np.repeat([1, 4], [1500, 3000]),
+        rng.gamma(3.0, 0.1, 2000),
+        span=float(times[-1]),
+        expired=np.empty(0),
+        outlived=rng.exponential(0.1, 2000),
+    )
 
 
 def test_what_cannot_be_told_from_a_poisson_stream_is_one(calm: Trace) -> None:
@@ -222,8 +230,8 @@ def test_what_cannot_be_told_from_a_poisson_stream_is_one(calm: Trace) -> None:
     assert fitted.model.phases == 1
     assert fitted.model.lifetime.is_never
     assert fitted.model.service.scv == pytest.approx(1 / 3, abs=0.03)
-    assert fitted.report.holds
-    assert any("endless" in sentence for sentence in fitted.report.sentences())
+    assert fitted.report.is_acceptable
+    assert any("endless" in sentence for sentence in fitted.report.warnings())
 
 
 def test_a_mode_never_seen_follows_the_trend_of_those_seen_and_this_is_said(calm: Trace) -> None:
@@ -231,7 +239,7 @@ def test_a_mode_never_seen_follows_the_trend_of_those_seen_and_this_is_said(calm
     rates = {mode: arrivals.rate for mode, arrivals in fitted.model.modes.items()}
     assert rates[2] == pytest.approx(np.sqrt(2), rel=0.1)
     assert rates[16] == pytest.approx(4.0, rel=0.15), "four times the robots bring twice as much, again"
-    said = " ".join(fitted.report.sentences())
+    said = " ".join(fitted.report.warnings())
     assert "2 robots were hardly seen" in said
     assert "16 robots were hardly seen" in said
     by_ratio = fit(calm, capacity=30, modes=(16,), unseen="ratio").model.modes[16].rate
@@ -249,22 +257,22 @@ def test_a_mode_remembered_compares_with_its_neighbour_as_it_did_then(calm: Trac
     assert fitted.model.modes[16].rate == pytest.approx(1.5 * seen[4])
     assert fitted.model.modes[1].rate == pytest.approx(seen[1])
     assert fitted.rates == pytest.approx(seen)
-    assert "16 robots were not seen lately" in " ".join(fitted.report.sentences())
+    assert "16 robots were not seen lately" in " ".join(fitted.report.warnings())
     alone = fit(calm, capacity=30, modes=(16,), remembered={16: 2.5}).model.modes[16].rate
     assert alone == pytest.approx(2.5), "nothing is known of the neighbour then: the rate is as it was"
 
 
 def test_rates_grow_with_robots_by_a_power_between_none_and_all() -> None:
-    assert growth({4: 3.0}) == 1.0
-    assert growth({1: 1.0, 2: 2.0, 8: 8.0}) == pytest.approx(1.0)
-    assert growth({1: 1.0, 8: 100.0}) == 1.0
-    assert growth({1: 1.0, 8: 0.5}) == 0.0
+    assert rate_growth_exponent({4: 3.0}) == 1.0
+    assert rate_growth_exponent({1: 1.0, 2: 2.0, 8: 8.0}) == pytest.approx(1.0)
+    assert rate_growth_exponent({1: 1.0, 8: 100.0}) == 1.0
+    assert rate_growth_exponent({1: 1.0, 8: 0.5}) == 0.0
 
 
 def test_modes_share_their_phases_also_where_one_needs_none() -> None:
     rng = np.random.default_rng(3)
-    wild = order_two(1.0, 5.0, None, 0.6)
-    first = BatchArrivals((wild.D0, wild.D1)).sample(rng, 3000).at
+    wild = match_order_two_map(1.0, 5.0, None, 0.6)
+    first = BatchArrivals((wild.D0, wild.D1)).sample(rng, 3000).times
     second = first[-1] + rng.exponential(0.4, 3000).cumsum()
     trace = Trace(np.concatenate((first, second)), np.repeat([1, 2], 3000), rng.exponential(0.2, 100))
     model = fit(trace, capacity=10).model
@@ -280,9 +288,12 @@ def test_lifetimes_are_given_phases_only_where_they_can_be_solved(capacity: int)
     life, wait = rng.gamma(4.0, 0.25, 3000), rng.exponential(1.0, 3000)
     times = rng.exponential(1.0, 200).cumsum()
     trace = Trace(
-        times, np.ones(200, np.int64), rng.exponential(0.5, 200),
-        expired=life[life <= wait], outlived=wait[wait < life],
-    )  # fmt: skip
+        times,
+        np.ones(200, np.int64),
+        rng.exponential(0.5, 200),
+        expired=life[life <= wait],
+        outlived=wait[wait < life],
+    )
     fitted = fit(trace, capacity)
     if capacity == 4:
         assert fitted.model.lifetime.mean == pytest.approx(1.0, rel=0.06)
@@ -292,7 +303,7 @@ def test_lifetimes_are_given_phases_only_where_they_can_be_solved(capacity: int)
         assert fitted.model.lifetime.rate == pytest.approx(
             (life <= wait).sum() / np.minimum(life, wait).sum()
         )
-        assert any("away from exponential" in sentence for sentence in fitted.report.sentences())
+        assert any("away from exponential" in sentence for sentence in fitted.report.warnings())
 
 
 def test_what_does_not_hold_is_said() -> None:
@@ -300,9 +311,9 @@ def test_what_does_not_hold_is_said() -> None:
     times = rng.exponential(1.0, 500).cumsum()
     trace = Trace(times, np.ones(500, np.int64), rng.uniform(1.0, 1.1, 500))
     report = fit(trace, capacity=5, draws=20, rng=rng).report
-    assert not report.holds
+    assert not report.is_acceptable
     assert any(
-        sentence.startswith("service:") and "does not tell" in sentence for sentence in report.sentences()
+        sentence.startswith("service:") and "does not tell" in sentence for sentence in report.warnings()
     )
     service = report.parts[-1]
     assert service.played
@@ -327,7 +338,7 @@ def test_a_true_model_is_seldom_doubted() -> None:
 def test_a_fitted_model_is_written_and_read_and_solved(calm: Trace) -> None:
     fitted = fit(calm, capacity=30)
     written = json.loads(
-        json.dumps(write_model(AskedModel(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto")))
+        json.dumps(write_model(ModelFile(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto")))
     )
     again = read_model(written).model
     rule = Limit(3)

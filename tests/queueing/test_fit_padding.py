@@ -20,9 +20,13 @@ def test_a_poisson_mode_stands_beside_one_that_is_almost_regular() -> None:
         robots.append(np.full(count, number))
         seconds = float(arrived[-1][-1]) + 1e-3
     trace = Trace(
-        arrived=np.concatenate(arrived), robots=np.concatenate(robots), span=seconds,
-        service=chance.exponential(0.1, count), switched=np.array(switched), mode=np.array(mode),
-    )  # fmt: skip
+        arrived=np.concatenate(arrived),
+        robots=np.concatenate(robots),
+        span=seconds,
+        service=chance.exponential(0.1, count),
+        switched=np.array(switched),
+        mode=np.array(mode),
+    )
     model = fit(trace, 10).model
     assert model.phases == 2
     for number, rate in ((1, 2.5), (4, 10.0)):

@@ -9,8 +9,21 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from fieldmouse.queueing.fit import phase_type_fit
-from fieldmouse.queueing.fit.goodness import Moments, curve, distance, portmanteau, textbook_chance
-from fieldmouse.queueing.fit.phase_type_fit import FitError, HyperErlang, by_moments, climb, condensed, law_of
+from fieldmouse.queueing.fit.goodness import (
+    Moments,
+    compare_distributions,
+    ks_distance,
+    ks_p_value,
+    ljung_box_p_value,
+)
+from fieldmouse.queueing.fit.phase_type_fit import (
+    FitError,
+    HyperErlang,
+    condense_sample,
+    fit_by_moments,
+    fit_law,
+    maximise_likelihood,
+)
 from fieldmouse.queueing.model.phase_type import PhaseType
 from queueing.models import phase_types
 
@@ -50,7 +63,7 @@ def test_branches_of_one_rate_share_their_steps() -> None:
 @settings(max_examples=60, deadline=None)
 @given(means, st.floats(0.126, 80.0))
 def test_two_moments_are_met(mean: float, scv: float) -> None:
-    found = by_moments(mean, scv)
+    found = fit_by_moments(mean, scv)
     assert found.times.mean == pytest.approx(mean)
     assert found.times.scv == pytest.approx(scv, rel=1e-6)
     assert found.misses == ()
@@ -61,7 +74,7 @@ def test_two_moments_are_met(mean: float, scv: float) -> None:
 @given(means, st.floats(1.01, 80.0), st.floats(1.02, 50.0))
 def test_times_that_vary_much_meet_three_moments(mean: float, scv: float, above: float) -> None:
     third = above * 1.5 * mean**3 * (1 + scv) ** 2
-    found = by_moments(mean, scv, third)
+    found = fit_by_moments(mean, scv, third)
     assert found.misses == ()
     assert [found.times.mean, found.times.scv, found.times.moment(3)] == pytest.approx(
         [mean, scv, third], rel=1e-6
@@ -69,11 +82,11 @@ def test_times_that_vary_much_meet_three_moments(mean: float, scv: float, above:
 
 
 def test_moments_out_of_reach_are_met_as_far_as_can_be_and_this_is_said() -> None:
-    regular = by_moments(2.0, 0.01, phases=5)
+    regular = fit_by_moments(2.0, 0.01, phases=5)
     assert regular.times.mean == pytest.approx(2.0)
     assert regular.times.scv == pytest.approx(1 / 5)
     assert "vary less" in regular.misses[0]
-    flat = by_moments(2.0, 4.0, third=1.0)
+    flat = fit_by_moments(2.0, 4.0, third=1.0)
     assert (flat.times.mean, flat.times.scv) == pytest.approx((2.0, 4.0))
     assert "third moment" in flat.misses[0]
 
@@ -85,7 +98,7 @@ def test_the_printed_content_sizes_of_the_inria_crawler_give_nearly_the_printed_
     second rate follows from the rounding of the others: it is what keeps the mean at 8.2.
     """
     mean, second, third = 49207.0356, 2.0527e11, 2.5773e18
-    law = by_moments(mean, second / mean**2 - 1, third).times
+    law = fit_by_moments(mean, second / mean**2 - 1, third).times
     unit = mean / 8.2
     assert unit == pytest.approx(6000, rel=0.001)
     assert law.weights == pytest.approx([0.0057, 0.9943], abs=0.0001)
@@ -103,9 +116,9 @@ def test_a_climb_never_goes_down_and_keeps_the_mean(
 ) -> None:
     times = law.sample(rng, 200)
     counts = np.ones(200)
-    heights = [climb(steps, times, counts, rounds=rounds)[1] for rounds in range(1, 12)]
+    heights = [maximise_likelihood(steps, times, counts, rounds=rounds)[1] for rounds in range(1, 12)]
     assert np.all(np.diff(heights) > -1e-6 * np.abs(heights[:-1]))
-    assert climb(steps, times, counts)[0].mean == pytest.approx(times.mean(), rel=1e-6)
+    assert maximise_likelihood(steps, times, counts)[0].mean == pytest.approx(times.mean(), rel=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
@@ -122,7 +135,9 @@ def test_times_known_only_by_a_bound_are_reckoned_with(
         return -float(law.logpdf(times).sum() + law.logsf(outlived).sum())
 
     best = np.exp(optimize.minimize_scalar(unlikely, bounds=(-5, 5), method="bounded").x)
-    found, height = climb([steps], times, np.ones(len(times)), outlived, np.ones(len(outlived)), rounds=2000)
+    found, height = maximise_likelihood(
+        [steps], times, np.ones(len(times)), outlived, np.ones(len(outlived)), rounds=2000
+    )
     assert found.rates[0] == pytest.approx(best, rel=2e-3)
     assert height == pytest.approx(-unlikely(np.log(found.rates[0])), rel=1e-4)
 
@@ -134,7 +149,7 @@ def test_an_exponential_lifetime_is_events_over_all_the_time_waited(
 ) -> None:
     life, bound = rng.exponential(1.0, 200), rng.exponential(patience, 200)
     times, outlived = life[life <= bound], bound[bound < life]
-    law = law_of(times, "exponential", outlived=outlived)
+    law = fit_law(times, "exponential", outlived=outlived)
     assert law.times.rate == pytest.approx(len(times) / np.minimum(life, bound).sum())
 
 
@@ -194,7 +209,7 @@ def test_a_phase_type_of_any_shape_is_at_least_as_likely_as_the_truth(bounded: b
     )
     life, bound = truth.sample(rng, 140), rng.exponential(3.0, 140)
     times, outlived = (life[life <= bound], bound[bound < life]) if bounded else (life, np.empty(0))
-    found, height = phase_type_fit.most_likely(times, 3, rng, outlived)
+    found, height = phase_type_fit.fit_phase_type(times, 3, rng, outlived)
 
     def likelihood(law: PhaseType) -> float:
         return float(np.log(law.pdf(times)).sum() + np.log(law.survival(outlived)).sum())
@@ -211,7 +226,7 @@ def test_a_fitted_law_is_as_near_to_the_truth_as_the_sample_allows(
     truth: HyperErlang, rng: np.random.Generator
 ) -> None:
     times = truth.sample(rng, 3000)
-    law = law_of(times, phases=8)
+    law = fit_law(times, phases=8)
     assert law.times.mean == pytest.approx(times.mean(), rel=1e-6)
     at = np.quantile(times, np.linspace(0.01, 0.99, 50))
     # A sample of 3000 is further than 1.95 / sqrt(3000) = 0.036 from its own law once in a thousand times;
@@ -220,12 +235,12 @@ def test_a_fitted_law_is_as_near_to_the_truth_as_the_sample_allows(
 
 
 def test_exponential_times_are_fitted_as_exponential() -> None:
-    laws = [law_of(np.random.default_rng(seed).exponential(3.0, 500)) for seed in range(12)]
+    laws = [fit_law(np.random.default_rng(seed).exponential(3.0, 500)) for seed in range(12)]
     assert sum(law.name == "exponential" for law in laws) >= 11
 
 
 def test_a_few_times_tell_only_their_mean() -> None:
-    law = law_of(np.array([1.0, 2.0, 6.0]))
+    law = fit_law(np.array([1.0, 2.0, 6.0]))
     assert law.name == "exponential"
     assert law.times.mean == pytest.approx(3.0)
     assert "only 3 times" in law.misses[0]
@@ -234,13 +249,13 @@ def test_a_few_times_tell_only_their_mean() -> None:
 @pytest.mark.parametrize("times", [[], [0.0, 0.0]])
 def test_nothing_is_learned_from_nothing(times: list[float]) -> None:
     with pytest.raises(FitError):
-        law_of(np.array(times))
+        fit_law(np.array(times))
 
 
 @pytest.mark.parametrize("method", ["exponential", "moments", "likelihood", "general", "auto"])
 def test_every_method_keeps_the_mean_of_whole_times(method: str) -> None:
     times = np.random.default_rng(5).lognormal(0.0, 1.2, 400)
-    law = law_of(times, method, phases=3)  # type: ignore[arg-type]
+    law = fit_law(times, method, phases=3)  # type: ignore[arg-type]
     assert law.times.mean == pytest.approx(times.mean(), rel=1e-4)
 
 
@@ -248,7 +263,7 @@ def test_every_method_keeps_the_mean_of_whole_times(method: str) -> None:
 @given(rngs, st.integers(1, 3000))
 def test_a_sample_in_short_has_its_size_and_mean(rng: np.random.Generator, size: int) -> None:
     times = rng.lognormal(0.0, 2.0, size)
-    points, counts = condensed(times)
+    points, counts = condense_sample(times)
     assert counts.sum() == size
     assert len(points) <= 160
     assert points @ counts == pytest.approx(times.sum())
@@ -264,7 +279,7 @@ def test_cut_times_count_as_kaplan_and_meier_have_it(rng: np.random.Generator, s
     times, cut = life[life <= bound], bound[bound < life]
     if len(times) == 0:
         return
-    found = curve(times, PhaseType.exponential(1.0), cut)
+    found = compare_distributions(times, PhaseType.exponential(1.0), cut)
     known = stats.ecdf(stats.CensoredData(uncensored=times, right=cut)).cdf
     last = np.append(np.diff(found.times) > 0, True)  # among equal times the last has them all
     assert found.data[last] == pytest.approx(known.evaluate(found.times[last]))
@@ -276,9 +291,9 @@ def test_the_distance_is_that_of_kolmogorov(rng: np.random.Generator, size: int)
     times = rng.exponential(1.3, size)
     law = PhaseType.exponential(1.0)
     known = stats.kstest(times, "expon")
-    found = distance(curve(times, law), size)
+    found = ks_distance(compare_distributions(times, law), size)
     assert found == pytest.approx(known.statistic)
-    assert textbook_chance(found, size) == pytest.approx(known.pvalue, abs=0.02)
+    assert ks_p_value(found, size) == pytest.approx(known.pvalue, abs=0.02)
 
 
 @settings(max_examples=60, deadline=None)
@@ -286,7 +301,7 @@ def test_the_distance_is_that_of_kolmogorov(rng: np.random.Generator, size: int)
 def test_the_portmanteau_is_chi_squared(rng: np.random.Generator, size: int, lags: int) -> None:
     correlations = rng.normal(0, 1 / np.sqrt(size), lags)
     statistic = size * (size + 2) * float((correlations**2 / (size - np.arange(1, lags + 1))).sum())
-    assert portmanteau(correlations, size) == pytest.approx(stats.chi2.sf(statistic, lags), abs=1e-9)
+    assert ljung_box_p_value(correlations, size) == pytest.approx(stats.chi2.sf(statistic, lags), abs=1e-9)
 
 
 def test_moments_of_nothing_are_nothing() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.model_file import AskedModel, read_model, write_model
+from fieldmouse.queueing.model.model_file import ModelFile, read_model, write_model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
 from queueing.models import phase_types, streams, written
@@ -109,7 +109,7 @@ def test_a_wrong_size_is_named_by_its_row_or_its_sum(where: tuple[str, Path], fa
 
 
 @st.composite
-def models(draw: st.DrawFn) -> AskedModel:
+def models(draw: st.DrawFn) -> ModelFile:
     phases = draw(st.integers(1, 3))
     names = sorted(draw(st.sets(st.integers(1, 9), min_size=1, max_size=3)), reverse=True)
     capacity = draw(st.integers(1, 40))
@@ -124,12 +124,12 @@ def models(draw: st.DrawFn) -> AskedModel:
         draw(st.lists(st.integers(0, capacity), min_size=len(names) - 1, max_size=len(names) - 1))
     )
     rule = draw(st.none() | st.just((tuple(names), tuple(limits))))
-    return AskedModel(model, Cost(star=draw(st.floats(0, 9))), rule, "auto")
+    return ModelFile(model, Cost(star=draw(st.floats(0, 9))), rule, "auto")
 
 
 @given(models())
 @settings(max_examples=40, deadline=None)
-def test_written_model_is_read_back(asked: AskedModel) -> None:
+def test_written_model_is_read_back(asked: ModelFile) -> None:
     again = read_model(write_model(asked))
     assert (again.cost, again.rule, again.method) == (asked.cost, asked.rule, asked.method)
     one, two = again.model, asked.model
@@ -194,7 +194,7 @@ def changed(**changes: object) -> dict[str, Any]:
         (changed(rule={"robots": [3, 1], "limits": [6]}), "limits[0] is 6, above the highest level, 5", ""),
         (changed(rule={"robots": 3, "limits": []}), "rule robots is +3: it must be a list", ""),
     ],
-)  # fmt: skip
+)
 def test_what_breaks_a_rule_is_told(value: object, complaint: str, hint: str) -> None:
     with pytest.raises(ModelError) as trouble:
         read_model(value)

@@ -9,18 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.jit import COMPILED
+from fieldmouse.jit import HAS_NUMBA
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.measures import cost_of
 from fieldmouse.queueing.model.model import Cost, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
 from fieldmouse.queueing.optimise import landscape as ground_module
 from fieldmouse.queueing.optimise import reduction
 from fieldmouse.queueing.optimise.decision import best_policy
-from fieldmouse.queueing.optimise.landscape import ByLevel, landscape, rules
-from fieldmouse.queueing.optimise.optimum import OutOfReach, least, optimise, unbeaten
+from fieldmouse.queueing.optimise.landscape import RuleByLevel, count_rules, measure_all_rules
+from fieldmouse.queueing.optimise.optimum import (
+    BoundsUnreachable,
+    minimise_within_bounds,
+    optimise,
+    pareto_front,
+)
 from fieldmouse.queueing.solve import banded, coordinates, waiting_page
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
@@ -42,10 +47,10 @@ def paper(K: int) -> Model:
 
 @settings(max_examples=30, deadline=None)
 @given(systems(exponentials(), most=5))
-def test_rules_solved_together_are_as_if_solved_alone(system: tuple[Model, ByLevel]) -> None:
+def test_rules_solved_together_are_as_if_solved_alone(system: tuple[Model, RuleByLevel]) -> None:
     model, _ = system
-    ground = landscape(model)
-    assert len(ground) == rules(len(model.modes), model.top + 1)
+    ground = measure_all_rules(model)
+    assert len(ground) == count_rules(len(model.modes), model.top + 1)
     seen = set()
     for rule in range(len(ground)):
         by_level = ground.by_level(rule)
@@ -64,7 +69,7 @@ def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
     for low, high in ((0.05, 0.2), (3.0, 9.0), (0.1, 9.0)):
         modes = {1: BatchArrivals.poisson(low), 2: BatchArrivals.poisson(high)}
         model = Model(1000, modes, PhaseType.exponential(1.0), PhaseType.never())
-        ground = landscape(model)
+        ground = measure_all_rules(model)
         for rule in (0, 1, 3, 400, 999, 1000, 1001):
             alone = solve(model, ground.by_level(rule))
             for name in ("rate", "loss", "star", "robots", "sojourn_served"):
@@ -78,14 +83,14 @@ def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(systems(exponentials() | phase_types(most=2), most=3), costs)
-def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, ByLevel], weights: Cost) -> None:
+def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel], weights: Cost) -> None:
     model, _ = system
     found = optimise(model, weights)
     best = np.inf
     for size in range(1, len(model.modes) + 1):
         for robots in combinations(sorted(model.modes, reverse=True), size):
             tried = {
-                limits: cost(solve(model, Thresholds(robots, limits)), weights)
+                limits: cost_of(solve(model, Thresholds(robots, limits)), weights)
                 for limits in product(range(model.top + 1), repeat=size - 1)
                 if list(limits) == sorted(limits)
             }
@@ -95,8 +100,8 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, ByLevel], we
             best = min(best, choice.J)
     assert pytest.approx(best, rel=1e-9) == found.J
     alone = solve(model, Thresholds(found.robots, found.limits))
-    assert cost(alone, weights) == pytest.approx(found.J, rel=1e-9)
-    assert cost(found.measures, weights) == pytest.approx(found.J, rel=1e-9)
+    assert cost_of(alone, weights) == pytest.approx(found.J, rel=1e-9)
+    assert cost_of(found.measures, weights) == pytest.approx(found.J, rel=1e-9)
 
 
 KERNELS = {
@@ -107,7 +112,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.skipif(not COMPILED, reason="everything is plain here")
+@pytest.mark.skipif(not HAS_NUMBA, reason="everything is plain here")
 @pytest.mark.parametrize(
     "life", [PhaseType.exponential(0.3), PhaseType.erlang(2, 0.5)], ids=["banded", "ordered"]
 )
@@ -116,15 +121,15 @@ def test_compiled_or_plain_the_answer_is_the_same(life: PhaseType, monkeypatch: 
     model = Model(6 if life.is_exponential else 8, paper(6).modes, paper(6).service, life)
     weights, rule = Cost(5, 10, 2, 20, 300), Thresholds((3, 1), (2,))
     compiled = solve(model, rule)
-    ground = landscape(model) if life.is_exponential else None
+    ground = measure_all_rules(model) if life.is_exponential else None
     for module, names in KERNELS.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
     plain = solve(model, rule)
     assert plain.levels == pytest.approx(compiled.levels, rel=1e-12)
-    assert cost(plain, weights) == pytest.approx(cost(compiled, weights), rel=1e-12)
+    assert cost_of(plain, weights) == pytest.approx(cost_of(compiled, weights), rel=1e-12)
     if ground is not None:
-        again = landscape(model)
+        again = measure_all_rules(model)
         assert (again.peaks == ground.peaks).all()
         assert again.cost(weights) == pytest.approx(ground.cost(weights), rel=1e-12)
 
@@ -146,8 +151,8 @@ def test_more_modes_than_asked_for_are_left_alone_and_unknown_ones_refused() -> 
 
 @pytest.mark.parametrize("loss", [0.02, 0.05, 0.1, 0.2])
 def test_least_within_bounds_is_the_best_of_those_within(loss: float) -> None:
-    ground = landscape(paper(6))
-    found = least(ground, "star", {"loss": loss, "robots": 2.0})
+    ground = measure_all_rules(paper(6))
+    found = minimise_within_bounds(ground, "star", {"loss": loss, "robots": 2.0})
     within = (ground.loss <= loss) & (ground.robots <= 2.0)
     assert found.value == pytest.approx(ground.star[within].min(), rel=1e-12)
     assert found.measures.loss <= loss
@@ -159,25 +164,25 @@ def test_least_within_bounds_is_the_best_of_those_within(loss: float) -> None:
 
 
 def test_a_multiplier_is_the_price_of_its_bound() -> None:
-    ground = landscape(paper(6))
-    tight, loose = (least(ground, "star", {"loss": bound}) for bound in (0.0500, 0.0501))
+    ground = measure_all_rules(paper(6))
+    tight, loose = (minimise_within_bounds(ground, "star", {"loss": bound}) for bound in (0.0500, 0.0501))
     slope = (tight.floor - loose.floor) / 0.0001
     assert slope == pytest.approx(tight.multipliers["loss"], rel=1e-6)
-    assert least(ground, "star", {"loss": 1.0}).multipliers["loss"] == 0.0
+    assert minimise_within_bounds(ground, "star", {"loss": 1.0}).multipliers["loss"] == 0.0
 
 
 def test_unreachable_bounds_are_reported_with_the_reachable_value() -> None:
-    ground = landscape(paper(4))
-    with pytest.raises(OutOfReach, match="no rule keeps P_loss at most 1e-09") as refused:
-        least(ground, "star", {"loss": 1e-9})
+    ground = measure_all_rules(paper(4))
+    with pytest.raises(BoundsUnreachable, match="no rule keeps P_loss at most 1e-09") as refused:
+        minimise_within_bounds(ground, "star", {"loss": 1e-9})
     assert f"{ground.loss.min():.6g}" in refused.value.hint
     with pytest.raises(ModelError, match="no measure `speed`"):
-        least(ground, "speed", {})
+        minimise_within_bounds(ground, "speed", {})
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
 def test_those_are_kept_that_nothing_beats(points: list[tuple[int, ...]]) -> None:
-    kept = unbeaten(np.array(points, dtype=float).T)
+    kept = pareto_front(np.array(points, dtype=float).T)
     best = {points[i] for i in kept}
 
     def beats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
@@ -203,7 +208,7 @@ def test_walking_downhill_finds_what_trying_every_rule_finds(
     assert every.exhaustive
     assert not walked.exhaustive
     assert pytest.approx(every.J, rel=1e-9) == walked.J
-    assert cost(solve(model, Thresholds(walked.robots, walked.limits)), weights) == pytest.approx(
+    assert cost_of(solve(model, Thresholds(walked.robots, walked.limits)), weights) == pytest.approx(
         walked.J, rel=1e-9
     )
 
@@ -240,10 +245,10 @@ def test_the_best_policy_is_the_best_of_all_policies(weights: Cost, low: float, 
             )
             for r, level in ((1, 0), (2, 1), (3, 2))
         }
-        told = solve(Model(2, mixed, model.service, model.lifetime), ByLevel((1, 2, 3)))
+        told = solve(Model(2, mixed, model.service, model.lifetime), RuleByLevel((1, 2, 3)))
         shares = _by_level_and_phase(model, table)
         robots = float((shares * (1 + table)).sum())
-        J = cost(told, weights) - weights.robots * told.robots + weights.robots * robots
+        J = cost_of(told, weights) - weights.robots * told.robots + weights.robots * robots
         least_J = min(least_J, J)
     assert pytest.approx(least_J, rel=1e-8) == found.J
 
@@ -268,6 +273,6 @@ def _by_level_and_phase(model: Model, table: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=15, deadline=None)
 @given(systems(exponentials(), most=4), costs)
-def test_no_thresholds_beat_the_best_policy(system: tuple[Model, ByLevel], weights: Cost) -> None:
+def test_no_thresholds_beat_the_best_policy(system: tuple[Model, RuleByLevel], weights: Cost) -> None:
     model, _ = system
     assert best_policy(model, weights).J <= optimise(model, weights).J * (1 + 1e-9) + 1e-9

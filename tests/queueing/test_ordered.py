@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Model, chain, states
+from fieldmouse.queueing.model.model import Model, build_chain, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.solve import coordinates, ordered
-from fieldmouse.queueing.solve.ordered import ModelTooLarge, Ordered
+from fieldmouse.queueing.solve.ordered import ModelTooLarge, OrderedChain
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import laws_hold, systems
@@ -23,12 +23,12 @@ CYCLE = PhaseType(np.array([0.5, 0.5, 0.0]), np.array([[-1.0, 0.9, 0.0], [0.0, -
 
 @settings(max_examples=40, deadline=None)
 @given(systems(phase_types(most=3), most=3))
-def test_written_down_or_settled_by_rounds_the_chain_is_the_same(system: tuple[Model, ByLevel]) -> None:
-    found = Ordered(chain(*system))
-    if states(system[0], system[0].lifetime.order) > ordered.DENSE:
+def test_written_down_or_settled_by_rounds_the_chain_is_the_same(system: tuple[Model, RuleByLevel]) -> None:
+    found = OrderedChain(build_chain(*system))
+    if count_states(system[0], system[0].lifetime.order) > ordered.DENSE:
         return
     share, fades, x = found.solve()
-    settled_share, settled_fades, settled = found.converged()
+    settled_share, settled_fades, settled = found.iterate()
     assert settled_share == pytest.approx(share, rel=1e-10, abs=1e-18)
     assert settled_fades == pytest.approx(fades, rel=1e-10, abs=1e-14 * max(1.0, fades.max()))
     for one, other in zip(x, settled, strict=True):
@@ -38,7 +38,7 @@ def test_written_down_or_settled_by_rounds_the_chain_is_the_same(system: tuple[M
 @settings(max_examples=60, deadline=None)
 @given(phase_types(most=4), st.lists(st.floats(0.0, 5.0), min_size=3, max_size=3))
 def test_coordinates_change_nothing_about_a_lifetime(life: PhaseType, times: list[float]) -> None:
-    at = coordinates.coordinates(life)
+    at = coordinates.triangular_coordinates(life)
     assert np.tril(at.rates, -1) == pytest.approx(np.zeros_like(at.rates), abs=1e-12)
     moments = [life.moment(k) for k in (1, 2, 3)]
     power, factorial = at.one, 1
@@ -54,12 +54,12 @@ def test_coordinates_change_nothing_about_a_lifetime(life: PhaseType, times: lis
 @settings(max_examples=40, deadline=None)
 @given(phase_types(most=3), st.integers(0, 4), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_a_level_is_solved_as_its_kronecker_sum(life: PhaseType, pages: int, n: int, seed: int) -> None:
-    at = coordinates.coordinates(life)
+    at = coordinates.triangular_coordinates(life)
     rng = np.random.default_rng(seed)
     block = rng.random((n, n))
     block -= np.diag(block.sum(axis=1) + rng.random(n))
     b = rng.random((at.order**pages, n)).astype(at.rates.dtype)
-    x = coordinates.LevelSolver(block, at, *coordinates.kinds(at.order, pages))(b)
+    x = coordinates.LevelSolver(block, at, *coordinates.phase_multisets(at.order, pages))(b)
     whole = np.kron(np.eye(at.order**pages), block).astype(at.rates.dtype)
     for page in range(pages):
         before, after = at.order**page, at.order ** (pages - 1 - page)
@@ -104,7 +104,7 @@ def test_rates_far_apart_settle_too() -> None:
 def test_a_chain_too_large_is_refused_with_its_size_and_the_way_out(K: int, size: str) -> None:
     """One arrival phase, two of service, three of life: 1 + 2 (3^0 + ... + 3^(K-1)) = 3^K states."""
     model = Model(K, {1: BatchArrivals.poisson(1.0)}, PhaseType.erlang(2, 2.0), PhaseType.erlang(3, 1.0))
-    assert states(model, 3) == 3**K
+    assert count_states(model, 3) == 3**K
     with pytest.raises(ModelTooLarge) as refused:
         solve(model, Thresholds((1,)))
     assert f"has {size} states" in str(refused.value)

@@ -15,12 +15,12 @@ from scipy import integrate
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing import simulate as play
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.measures import cost_of
 from fieldmouse.queueing.model.model import Admission, Model
 from fieldmouse.queueing.model.model_file import read_model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
-from fieldmouse.queueing.simulate import STRETCHES, Simulated, simulate
+from fieldmouse.queueing.simulate import BATCHES, SimulatedMeasures, simulate
 from queueing.models import phase_types, streams, written
 
 
@@ -30,7 +30,7 @@ class Table:
 
     robots: tuple[int, ...]
 
-    def robots_at(self, level: int) -> int:
+    def concurrency_at(self, level: int) -> int:
         return self.robots[level]
 
 
@@ -38,11 +38,11 @@ def poissons(*rates: float) -> dict[int, BatchArrivals]:
     return {robots: BatchArrivals.poisson(rate) for robots, rate in enumerate(rates, 1)}
 
 
-def run(model: Model, rule: object, events: int = 1_000_000, seed: int = 1) -> Simulated:
+def run(model: Model, rule: object, events: int = 1_000_000, seed: int = 1) -> SimulatedMeasures:
     return simulate(model, rule, events, np.random.default_rng(seed))  # type: ignore[arg-type]
 
 
-def near(found: Simulated, measure: str, truth: float, widths: float = 2.0) -> None:
+def near(found: SimulatedMeasures, measure: str, truth: float, widths: float = 2.0) -> None:
     """Within twice the interval's half width: one in twenty thousand falls outside."""
     seen = getattr(found, measure)
     assert abs(seen - truth) <= widths * found.half_width(measure), (measure, seen, truth)
@@ -113,7 +113,7 @@ def test_pages_of_any_lifetime_wait_in_order(life: PhaseType) -> None:
     """
     mu, K, rule, rates = 0.9, 6, Thresholds((2, 1), (3,)), (0.8, 2.2)
     model = Model(K, poissons(*rates), PhaseType.exponential(mu), life)
-    lam = [rates[rule.robots_at(n) - 1] for n in range(K + 1)]
+    lam = [rates[rule.concurrency_at(n) - 1] for n in range(K + 1)]
     x = np.linspace(0, 40, 8001)
     A = integrate.cumulative_simpson(life.survival(x), x=x, initial=0)
     dense = [
@@ -172,7 +172,7 @@ def test_batches_are_let_in_as_the_admission_says(admission: Admission) -> None:
 def test_the_kernel_lets_in_what_the_words_say(room: int, batch: int, admission: Admission) -> None:
     K = 8
     code = {"partial": play.PARTIAL, "rejection": play.REJECTION, "complete": play.COMPLETE}[admission]
-    assert play.admitted(batch, K - room, K, code) == lets_in(admission)(K - room, batch, K)
+    assert play.admitted_count(batch, K - room, K, code) == lets_in(admission)(K - room, batch, K)
 
 
 @given(streams(), phase_types(), phase_types(), st.integers(0, 2**32))
@@ -182,19 +182,27 @@ def test_with_room_for_one_page_only_rates_and_means_matter(
 ) -> None:
     """An idle spell lasts until the next batch, which meets the phase that was left; with Poisson batches
     P_star = 1 / (1 + lambda_g b_1), whatever the service, and nobody waits."""
-    poisson = BatchArrivals(tuple(np.array([[D.sum()]]) for D in (-stream.marks, *stream.D[1:])))
+    poisson = BatchArrivals(tuple(np.array([[D.sum()]]) for D in (-stream.batch_rates, *stream.D[1:])))
     found = run(Model(1, {1: poisson}, service, life), Thresholds((1,)), 300_000, seed)
-    near(found, "star", 1 / (1 + poisson.group_rate * service.mean), 3.0)
+    near(found, "star", 1 / (1 + poisson.batch_rate * service.mean), 3.0)
     near(found, "sojourn_served", service.mean, 3.0)
     assert found.obs == 0
     assert found.sojourn_obsolete is None
 
 
 PRINTED = [  # Table 1 of the paper, but for its misprint
-    ((1,), (), 149.91), ((2,), (), 110.0), ((3,), (), 89.40), ((4,), (), 130.31),
-    ((2, 1), (2,), 103.54), ((3, 1), (2,), 63.54), ((4, 1), (1,), 74.47), ((4, 3), (0,), 94.14),
-    ((4, 2, 1), (1, 2), 73.69), ((4, 3, 2), (0, 2), 80.50), ((4, 3, 2, 1), (0, 2, 2), 67.52),
-]  # fmt: skip
+    ((1,), (), 149.91),
+    ((2,), (), 110.0),
+    ((3,), (), 89.40),
+    ((4,), (), 130.31),
+    ((2, 1), (2,), 103.54),
+    ((3, 1), (2,), 63.54),
+    ((4, 1), (1,), 74.47),
+    ((4, 3), (0,), 94.14),
+    ((4, 2, 1), (1, 2), 73.69),
+    ((4, 3, 2), (0, 2), 80.50),
+    ((4, 3, 2, 1), (0, 2, 2), 67.52),
+]
 
 
 @pytest.mark.parametrize(("robots", "limits", "printed"), PRINTED)
@@ -204,7 +212,7 @@ def test_the_printed_costs_lie_in_the_intervals(
     asked = read_model(written("thresholds"))
     found = run(asked.model, Thresholds(robots, limits), 600_000)
     width = found.cost_half_width(asked.cost)
-    assert cost(found, asked.cost) == pytest.approx(printed, abs=2 * width + 0.01)
+    assert cost_of(found, asked.cost) == pytest.approx(printed, abs=2 * width + 0.01)
     assert width < 0.02 * printed
 
 
@@ -234,7 +242,7 @@ def test_every_page_has_one_fate_and_little_has_his_law(
 def test_the_same_seed_plays_the_same_game() -> None:
     asked = read_model(written("thresholds"))
     one, two, other = (run(asked.model, Thresholds((3, 1), (2,)), 20_000, seed) for seed in (5, 5, 6))
-    assert cost(one, asked.cost) == cost(two, asked.cost) != cost(other, asked.cost)
+    assert cost_of(one, asked.cost) == cost_of(two, asked.cost) != cost_of(other, asked.cost)
 
 
 def test_compiled_or_plain_the_game_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,5 +259,5 @@ def test_compiled_or_plain_the_game_is_the_same(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_run_too_short_for_intervals_is_refused() -> None:
     model = Model(1, poissons(1.0), PhaseType.exponential(1.0), PhaseType.never())
-    with pytest.raises(ModelError, match=f"at least {STRETCHES}"):
-        run(model, Thresholds((1,)), STRETCHES - 1)
+    with pytest.raises(ModelError, match=f"at least {BATCHES}"):
+        run(model, Thresholds((1,)), BATCHES - 1)

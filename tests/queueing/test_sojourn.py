@@ -9,14 +9,14 @@ from scipy import linalg, stats
 
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Model, chain
+from fieldmouse.queueing.model.model import Model, build_chain
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import waiting_page
-from fieldmouse.queueing.solve.ordered import Ordered
+from fieldmouse.queueing.solve.ordered import OrderedChain
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse_lab.sojourn import sojourn
+from fieldmouse_lab.sojourn import sojourn_laws
 from queueing.models import phase_types
 from queueing.systems import Account, exponentials, systems
 
@@ -25,8 +25,8 @@ TIMES = np.array([0.0, 0.01, 0.3, 1.0, 2.5, 7.0, 20.0])
 
 @settings(max_examples=20, deadline=None)
 @given(systems(exponentials() | phase_types(most=2), most=3))
-def test_variances_are_those_of_pages_followed_one_by_one(system: tuple[Model, ByLevel]) -> None:
-    told, laws = Account(*system).measures(), sojourn(*system)
+def test_variances_are_those_of_pages_followed_one_by_one(system: tuple[Model, RuleByLevel]) -> None:
+    told, laws = Account(*system).measures(), sojourn_laws(*system)
     assert laws.served.mean == pytest.approx(told["sojourn_served"], rel=1e-8)
     second = told["second_served"]
     assert laws.served.variance + laws.served.mean**2 == pytest.approx(second, rel=1e-8)
@@ -41,7 +41,7 @@ def test_without_obsolescence_a_page_waits_for_those_ahead() -> None:
     """M/M/1/K: Erlang times, mixed by what an arriving page finds."""
     lam, K = 0.8, 6
     model = Model(K, {1: BatchArrivals.poisson(lam)}, PhaseType.exponential(1.0), PhaseType.never())
-    found = sojourn(model, Thresholds((1,)))
+    found = sojourn_laws(model, Thresholds((1,)))
     p = lam ** np.arange(K) / (lam ** np.arange(K)).sum()
     truth = sum(p[n] * stats.gamma.cdf(TIMES, n + 1) for n in range(K))
     assert found.served.cdf(TIMES) == pytest.approx(truth, abs=1e-9)
@@ -57,7 +57,7 @@ def followed(model: Model, rule: Thresholds) -> tuple[np.ndarray, np.ndarray, np
     start, T, ends = np.zeros(top * M), np.zeros((top * M, top * M)), np.zeros((top * M, 2))
     for state, p in account.shares().items():
         level, nu, _, _ = state
-        for batch, D in enumerate(model.modes[rule.robots_at(level)].D[1:], 1):
+        for batch, D in enumerate(model.modes[rule.concurrency_at(level)].D[1:], 1):
             pages = account.let_in(level, batch)
             for chance, (_, _, m, _) in account.after_arrival(state, nu, pages):
                 for nth in range(pages):
@@ -80,7 +80,7 @@ def test_laws_are_the_phase_types_of_the_journey() -> None:
     model = Model(4, {2: fast, 1: fast.scaled(0.4)}, service, PhaseType.exponential(0.3))
     rule = Thresholds((2, 1), (1,))
     start, T, ends = followed(model, rule)
-    found = sojourn(model, rule)
+    found = sojourn_laws(model, rule)
     total = start @ np.linalg.inv(-T) @ ends
     for kind, law in enumerate((found.served, found.obsolete)):
         assert law is not None
@@ -94,19 +94,19 @@ def test_a_law_does_not_depend_on_the_chain_it_came_from() -> None:
     """The same lifetime through the band, and through the ordered chain with its two phases."""
     life = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
     model = Model(4, {1: BatchArrivals.poisson(1.5)}, PhaseType.erlang(2, 2.0), life)
-    ordered = Ordered(chain(model, Thresholds((1,))))
-    coming = waiting_page.newcomers(ordered, ordered.solve()[2])
-    law = sojourn(model, Thresholds((1,))).served
+    ordered = OrderedChain(build_chain(model, Thresholds((1,))))
+    coming = waiting_page.admitted_by_queue_length(ordered, ordered.solve()[2])
+    law = sojourn_laws(model, Thresholds((1,))).served
     u = np.array([0.2, 1.0 + 2.0j, 5.0 - 1.0j])
-    pushed = [waiting_page.pushed(ordered, coming, complex(each))[0][0] for each in u]
-    total = waiting_page.pushed(ordered, coming)[0][0]
+    pushed = [waiting_page.transformed_moments(ordered, coming, complex(each))[0][0] for each in u]
+    total = waiting_page.transformed_moments(ordered, coming)[0][0]
     assert law.transform(u) == pytest.approx(np.array(pushed) / total, rel=1e-11)
 
 
 def test_simulated_pages_follow_the_law() -> None:
     life = PhaseType.erlang(2, 1.0)
     model = Model(5, {1: BatchArrivals.poisson(1.5)}, PhaseType.erlang(2, 2.0), life)
-    found = sojourn(model, Thresholds((1,)))
+    found = sojourn_laws(model, Thresholds((1,)))
     played = simulate(model, Thresholds((1,)), 400_000, np.random.default_rng(3))
     assert found.obsolete is not None
     assert played.sojourn_served_variance == pytest.approx(found.served.variance, rel=0.03)

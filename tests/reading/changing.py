@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import load
 from fieldmouse.config.toml_format import render
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 from whole.bottled import bottled_crawl
 
@@ -31,7 +31,7 @@ class ChangingWeb:
         self._pages, self._clock, self._day = pages, clock, day
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         days = self._pages.get(path_of(link.url), [GONE])
         shown = days[min(self._day, len(days) - 1)]
@@ -70,9 +70,9 @@ class ChangingCrawl:
         """Poll every known page on each of the days."""
         for _ in range(days):
             self.day += 1
-            self._live(Order(once=True, hold=True, only=True))
+            self._live(RefreshOrder(once=True, hold_waiting=True, refresh_only=True))
 
-    def _live(self, order: Order | None) -> None:
+    def _live(self, order: RefreshOrder | None) -> None:
         epoch = virtual_time.EPOCH + self.day * DAY
         fetcher = partial(ChangingWeb, self._pages, day=self.day)
         bottled_crawl(self.path, fetcher, [HOME + "/"], epoch=epoch, order=order, **self._settings)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import brotli
 
 from fieldmouse.clock import Clock
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 
 HOME = "http://127.0.0.1:8000"
@@ -72,7 +72,7 @@ class SmallWeb:
         self._clock = clock
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         path = path_of(link.url)
         status, headers, body = 404, "Content-Type: text/html", b"not here"

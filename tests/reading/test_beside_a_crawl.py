@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.errors import NotACrawl
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.several_crawls import ReadingRooms
-from fieldmouse.reader.status import Standing
+from fieldmouse.reader.status import CrawlState
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import end, run, start
@@ -40,7 +40,7 @@ def until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> Non
 def has_pages(home: Path, count: int) -> Callable[[], bool]:
     def looked() -> bool:
         try:
-            return ReadingRoom(home).status().pages >= count
+            return CrawlReader(home).status().pages >= count
         except NotACrawl:
             return False
 
@@ -66,8 +66,8 @@ def test_pages_seen_by_a_reader_exist_after_a_kill_and_at_the_end(
     )
     try:
         until(has_pages(home, 20), crawl)
-        room = ReadingRoom(home)
-        beside = len(list(ReadingRoom(small_crawl).pages()))
+        room = CrawlReader(home)
+        beside = len(list(CrawlReader(small_crawl).pages()))
         both = ReadingRooms([small_crawl, home])
         looks = []
         for count in (40, 80):
@@ -86,23 +86,23 @@ def test_pages_seen_by_a_reader_exist_after_a_kill_and_at_the_end(
             assert {hit.directory for hit in both.search("hedgerow0")} == {small_crawl}
             assert both.explain(newest.url).directory == str(home)
             status = room.status()
-            assert (status.standing, status.process) == (Standing.CRAWLING, crawl.pid)
+            assert (status.standing, status.process) == (CrawlState.CRAWLING, crawl.pid)
         first, second = looks
         assert second[: len(first)] == first
         assert len(second) > len(first)
-        held = room.still()
+        held = room.pinned()
         before = [page.url for page in held.pages()]
         os.killpg(crawl.pid, signal.SIGKILL)
         crawl.wait()
     finally:
         end(crawl)
-    assert room.status().standing is Standing.KILLED
+    assert room.status().standing is CrawlState.KILLED
     run("resume", home, "--delay", "0s")
     after = [(page.url, end) for page, end in room.pages_from(0)]
     assert after[: len(second)] == second
     assert [page.url for page in held.pages()] == before, "time stands still there"
     assert {url for url, _ in after} == meadow.pages()
-    assert room.status().standing is Standing.DONE
+    assert room.status().standing is CrawlState.DONE
     assert len(list(room.readings())) >= 2
 
 
@@ -115,7 +115,7 @@ def test_reading_takes_no_lock_and_changes_nothing(small_crawl: Path) -> None:
     home = CrawlDir.open(small_crawl)
     home.lock()
     try:
-        room = ReadingRoom(small_crawl)
+        room = CrawlReader(small_crawl)
         for page in room.pages():
             assert len(page.body) == page.size
             assert page.text is not None

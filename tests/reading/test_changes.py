@@ -10,8 +10,8 @@ import pytest
 
 from fieldmouse.cli import main
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.reader.user_input import read_moment
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.user_input import parse_time
 from fieldmouse.storage.changes import Change
 from fieldmouse.testing import virtual_time
 
@@ -79,7 +79,7 @@ def told(crawl: ChangingCrawl, path: str) -> list[tuple[str, int]]:
     """Kind and day of all listed changes of one page."""
     return [
         (change.kind.value, int((change.at - virtual_time.EPOCH) // DAY))
-        for change in ReadingRoom(crawl.path).changes()
+        for change in CrawlReader(crawl.path).changes()
         if change.url == HOME + path
     ]
 
@@ -111,7 +111,7 @@ def test_changes_list_what_a_reader_would_notice(
 def test_changes_are_ordered_have_unique_ids_and_gone_pages_keep_their_title(
     changed: ChangingCrawl,
 ) -> None:
-    listed = list(ReadingRoom(changed.path).changes())
+    listed = list(CrawlReader(changed.path).changes())
     assert [change.at for change in listed] == sorted(change.at for change in listed)
     assert len({change.id for change in listed}) == len(listed)
     titles = {(change.kind.value, change.url): change.title for change in listed}
@@ -121,7 +121,7 @@ def test_changes_are_ordered_have_unique_ids_and_gone_pages_keep_their_title(
 
 
 def test_changes_can_be_filtered_by_time_and_host(changed: ChangingCrawl) -> None:
-    room = ReadingRoom(changed.path)
+    room = CrawlReader(changed.path)
     third = virtual_time.EPOCH + 3 * DAY
     late = [change for change in room.changes() if change.at >= third]
     assert late
@@ -133,7 +133,7 @@ def test_changes_can_be_filtered_by_time_and_host(changed: ChangingCrawl) -> Non
 
 
 def test_versions_are_the_stored_pages_that_differ_from_the_one_before(changed: ChangingCrawl) -> None:
-    room = ReadingRoom(changed.path)
+    room = CrawlReader(changed.path)
     assert [version.title for version in room.versions(HOME + "/back-and-forth")] == ["A", "B", "A"]
     assert [version.text for version in room.versions(HOME + "/changed")][1].endswith("And it is rare now.")
     assert len(room.versions(HOME + "/same")) == 1
@@ -142,7 +142,7 @@ def test_versions_are_the_stored_pages_that_differ_from_the_one_before(changed: 
 
 
 def test_difference_shows_removed_and_added_text_without_noise(changed: ChangingCrawl) -> None:
-    room = ReadingRoom(changed.path)
+    room = CrawlReader(changed.path)
     seen = room.difference(HOME + "/both")
     assert seen.numbers == (4, 5)
     assert seen.hunks is not None
@@ -160,7 +160,7 @@ def test_difference_shows_removed_and_added_text_without_noise(changed: Changing
 
 
 def test_missing_versions_raise_a_clear_error(changed: ChangingCrawl) -> None:
-    room = ReadingRoom(changed.path)
+    room = CrawlReader(changed.path)
     with pytest.raises(FieldmouseError, match="only one version"):
         room.difference(HOME + "/same")
     with pytest.raises(FieldmouseError, match="no version of"):
@@ -174,7 +174,7 @@ def test_missing_versions_raise_a_clear_error(changed: ChangingCrawl) -> None:
 
 
 def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = main.run(words)
+    code = main.run_command(words)
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -186,7 +186,7 @@ def test_changes_command_prints_machine_readable_output(
     listed = json.loads(out)
     assert (code, err) == (0, "")
     assert {(row["url"], row["kind"], row["at"]) for row in listed} == {
-        (change.url, change.kind.value, change.at) for change in ReadingRoom(changed.path).changes()
+        (change.url, change.kind.value, change.at) for change in CrawlReader(changed.path).changes()
     }
     assert {row["kind"] for row in listed} == {"new", "changed", "gone", "moved"}
     code, out, _ = run(["changes", str(changed.path), "--kind", "gone", "--kind", "new", "--json"], capsys)
@@ -200,7 +200,7 @@ def test_changes_command_prints_human_readable_output(
 ) -> None:
     code, out, err = run(["changes", str(changed.path)], capsys)
     assert code == 0
-    assert len(out.splitlines()) == len(list(ReadingRoom(changed.path).changes()))
+    assert len(out.splitlines()) == len(list(CrawlReader(changed.path).changes()))
     assert f"{HOME}/moved -> {HOME}/there" in out
     assert "1 gone, 1 moved" in err
     code, out, err = run(["changes", str(changed.path), "--since", "2100-01-01"], capsys)
@@ -249,7 +249,7 @@ def test_noise_rules_apply_to_past_changes(tmp_path: Path) -> None:
         crawl.set(noise__ignore=[rule])
         assert told(crawl, "/shop") == [("changed", 2)], rule
         assert told(crawl, "/plain") == [("changed", 1)]
-        seen = ReadingRoom(crawl.path).difference(HOME + "/shop", 1, 3)
+        seen = CrawlReader(crawl.path).difference(HOME + "/shop", 1, 3)
         assert seen.hunks is not None
         assert [hunk.new for hunk in seen.hunks] == [["price 4 euro"]]
     crawl.set(noise__ignore=["* css #price"])
@@ -268,14 +268,14 @@ def test_list_and_difference_agree_on_the_newest_change_after_noise_rules(tmp_pa
     crawl = ChangingCrawl(tmp_path / "c", {"/": ['<a href="/shop">s</a>'], "/shop": days})
     crawl.next_days(3)
     crawl.set(noise__ignore=["* css #price"])
-    room = ReadingRoom(crawl.path)
+    room = CrawlReader(crawl.path)
     (listed,) = [change for change in room.changes() if change.url == HOME + "/shop"]
     shown = room.difference(HOME + "/shop")
     assert shown.numbers == (1, 2)
     assert (shown.new.row.at, shown.share) == (listed.at, listed.difference)
     crawl.set(noise__ignore=["* css p"])
-    assert not [change for change in ReadingRoom(crawl.path).changes() if change.url == HOME + "/shop"]
-    assert ReadingRoom(crawl.path).difference(HOME + "/shop").same
+    assert not [change for change in CrawlReader(crawl.path).changes() if change.url == HOME + "/shop"]
+    assert CrawlReader(crawl.path).difference(HOME + "/shop").same
 
 
 def test_noise_rules_and_learning_switched_off_apply_to_fetched_pages(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_noise_rules_and_learning_switched_off_apply_to_fetched_pages(tmp_path: 
     }
     crawl = ChangingCrawl(tmp_path / "c", pages, noise__ignore=["* css footer.served"], noise__learn=False)
     crawl.next_days(4)
-    rows = list(ReadingRoom(crawl.path).rows())
+    rows = list(CrawlReader(crawl.path).rows())
     assert {row.news.value for row in rows if row.url.endswith("/clock")} == {"", "noise"}
     assert told(crawl, "/price") == [("changed", day) for day in range(1, 5)]
 
@@ -294,30 +294,30 @@ def test_noise_rules_and_learning_switched_off_apply_to_fetched_pages(tmp_path: 
 def test_rules_are_proposed_for_places_that_differ_at_every_look(
     changed: ChangingCrawl, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    proposals = ReadingRoom(changed.path).proposed_rules()
+    proposals = CrawlReader(changed.path).propose_noise_rules()
     assert proposals[0].rule == "127.0.0.1:8000 css footer.served"
     assert proposals[0].pages == 2
     assert "Served at" in proposals[0].sample
     _, out, _ = run(["changes", str(changed.path), "--propose-rules"], capsys)
     assert '"127.0.0.1:8000 css footer.served",' in out
-    assert ReadingRoom(changed.path).proposed_rules(host="example.org") == []
+    assert CrawlReader(changed.path).propose_noise_rules(host="example.org") == []
 
 
 def test_a_proposed_rule_silences_its_place(tmp_path: Path) -> None:
     nameless = [f"<p>{STORY}</p><p>Page made in 0.{day}3 seconds by host{day}</p>" for day in range(6)]
     crawl = ChangingCrawl(tmp_path / "c", {"/": [door("/x")], "/x": list(nameless)})
     crawl.next_days(5)
-    (proposal,) = ReadingRoom(crawl.path).proposed_rules()
+    (proposal,) = CrawlReader(crawl.path).propose_noise_rules()
     assert " regex " in proposal.rule
     crawl.set(noise__ignore=[proposal.rule], noise__learn=False)
-    assert ReadingRoom(crawl.path).difference(HOME + "/x", 1, 6).same
-    assert ReadingRoom(crawl.path).proposed_rules() == []
+    assert CrawlReader(crawl.path).difference(HOME + "/x", 1, 6).same
+    assert CrawlReader(crawl.path).propose_noise_rules() == []
 
 
 def test_a_crawl_without_polls_lists_no_changes(
     small_crawl: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert list(ReadingRoom(small_crawl).changes()) == []
+    assert list(CrawlReader(small_crawl).changes()) == []
     code, out, err = run(["changes", str(small_crawl)], capsys)
     assert (code, out) == (0, "")
     assert "fieldmouse refresh" in err
@@ -325,16 +325,16 @@ def test_a_crawl_without_polls_lists_no_changes(
 
 def test_read_moment_parses_ages_days_and_times() -> None:
     now = 1_800_000_000.0
-    assert read_moment("2h", now) == now - 7200
-    assert read_moment("2026-11-16", now) == datetime(2026, 11, 16, tzinfo=UTC).timestamp()
-    assert read_moment("2026-11-16T08:30+01:00", now) == datetime(2026, 11, 16, 7, 30, tzinfo=UTC).timestamp()
+    assert parse_time("2h", now) == now - 7200
+    assert parse_time("2026-11-16", now) == datetime(2026, 11, 16, tzinfo=UTC).timestamp()
+    assert parse_time("2026-11-16T08:30+01:00", now) == datetime(2026, 11, 16, 7, 30, tzinfo=UTC).timestamp()
     for nonsense in ("", "yesterday", "2026-13-01", "1"):
         with pytest.raises(UsageError):
-            read_moment(nonsense, now)
+            parse_time(nonsense, now)
 
 
 def test_a_change_has_all_fields_for_a_notification(changed: ChangingCrawl) -> None:
-    for change in ReadingRoom(changed.path).changes():
+    for change in CrawlReader(changed.path).changes():
         assert isinstance(change, Change)
         assert change.id
         assert 0.0 < change.difference <= 1.0

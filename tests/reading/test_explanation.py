@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.explain import Explanation, explain
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -19,7 +19,7 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, path_of
 from whole.bottled import bottled_crawl, bottled_kill
 
@@ -79,7 +79,7 @@ class BusyWeb(SmallWeb):
         self._busy, self._asked = busy, asked
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         answer = await super().fetch(link, host, address, body_limit=body_limit)
         if not isinstance(answer, Response) or path_of(link.url) != self._busy:
@@ -113,16 +113,16 @@ def test_a_wait_requested_by_the_server_is_named_while_it_lasts(
 
 
 def test_a_robots_txt_is_explained_from_the_archive(small_crawl: Path) -> None:
-    told = ReadingRoom(small_crawl).explain(HOME + "/robots.txt")
+    told = CrawlReader(small_crawl).explain(HOME + "/robots.txt")
     assert told.place == "robots.txt"
     (fetched,) = said(told, "fetched ")
     assert "with status 200, kept in archive/" in fetched
     assert not said(told, "never seen", "has a link to it")
-    assert not said(ReadingRoom(small_crawl).explain("http://elsewhere.example/robots.txt"), "fetched")
+    assert not said(CrawlReader(small_crawl).explain("http://elsewhere.example/robots.txt"), "fetched")
 
 
 def test_explanation_uses_the_singular_for_one_link(small_crawl: Path) -> None:
-    room = ReadingRoom(small_crawl)
+    room = CrawlReader(small_crawl)
     assert said(room.explain(HOME + "/plain.txt"), "1 link away from a seed")
     assert str(room.explain(HOME + "/")).splitlines()[0] == HOME + "/"
 
@@ -132,7 +132,7 @@ def test_explanation_says_that_a_plugin_may_have_rejected_a_link(tmp_path: Path)
     settings = QUICK | {"plugins__admit": "operator:not_", "plugins__readers": readers}
     summary, _ = bottled_crawl(tmp_path / "c", SmallWeb, [HOME + "/"], **settings)
     assert summary.pages == 2, "the seed, and the sitemap that robots.txt names"
-    room = ReadingRoom(tmp_path / "c")
+    room = CrawlReader(tmp_path / "c")
     (why,) = said(room.explain(HOME + "/plain.txt"), "links to it")
     assert why == f"{HOME}/ links to it: `operator:not_` (`plugins.admit`) may have rejected it"
     (none,) = said(room.explain(HOME + "/nowhere.html"), "has a link to it")
@@ -141,8 +141,8 @@ def test_explanation_says_that_a_plugin_may_have_rejected_a_link(tmp_path: Path)
 
 def test_a_reader_fixed_before_the_first_checkpoint_stays_empty(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    room = ReadingRoom(tmp_path / "c")
-    still = room.still()
+    room = CrawlReader(tmp_path / "c")
+    still = room.pinned()
     bottled_crawl(tmp_path / "c", SmallWeb, [HOME + "/"], **QUICK)
     assert list(room.pages())
     assert list(still.pages()) == list(still.rows()) == [], "a table is read twice, and must be the same"
@@ -150,7 +150,7 @@ def test_a_reader_fixed_before_the_first_checkpoint_stays_empty(tmp_path: Path) 
 
 def test_explanation_before_the_first_checkpoint_knows_nothing(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    room = ReadingRoom(tmp_path / "c")
+    room = CrawlReader(tmp_path / "c")
     assert room.explain(HOME + "/").place == "unknown"
     assert list(room.pages()) == list(room.rows()) == list(room.readings()) == room.search("mouse") == []
     assert room.status().pages == 0

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fieldmouse.cli.main import run
+from fieldmouse.cli.main import run_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.policy.polling.policies import Uniform
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.policy.polling.policies import UniformPolicy
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.freshness import read_freshness
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from refresh.chronicle import Chronicle, page, url
 
@@ -37,7 +37,7 @@ class Watched:
         chance = np.random.default_rng(seed)
         self.rates = np.exp(2 * chance.standard_normal(PAGES)) / DAY
         self.end = CRAWLED + days * DAY
-        self.chronicle = Chronicle(path, Uniform(), "uniform")
+        self.chronicle = Chronicle(path, UniformPolicy(), "uniform")
         (path / "fieldmouse.toml").write_text(settings_file.render(Settings()))
         self.looks: list[Reals] = []
         self.changes: list[Reals] = []
@@ -56,7 +56,7 @@ class Watched:
             self.looks.append(np.append(CRAWLED, looks))
             self.changes.append(changes)
         self.rows = sorted(rows, key=lambda row: row.at)
-        self.chronicle.ledger.note_budget(float((1 / every).sum()))
+        self.chronicle.ledger.set_budget(float((1 / every).sum()))
         self.chronicle.settle(self.rows)
         self.chronicle.checkpoint()
 
@@ -78,10 +78,12 @@ class Watched:
 
 def polled(number: int, at: float, changed: bool) -> OutcomeRow:
     if changed:
-        known = {"polled": "page", "news": News.CHANGED, "digest": f"sha1:{number}-{at}"}
+        known = {"polled": "page", "news": ContentChange.CHANGED, "digest": f"sha1:{number}-{at}"}
         return page(number, at, number % HOSTS, **known)
     kind = OutcomeKind.UNCHANGED
-    return OutcomeRow(url(number, number % HOSTS), kind, at, status=304, polled="page", news=News.SAME)
+    return OutcomeRow(
+        url(number, number % HOSTS), kind, at, status=304, polled="page", news=ContentChange.SAME
+    )
 
 
 WAYS: dict[str, Callable[[Reals], Reals]] = {
@@ -147,9 +149,9 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
     assert whole.budget is not None
     homes = []
     for part in range(2):
-        chronicle = Chronicle(tmp_path / f"agent{part}", Uniform(), "uniform")
+        chronicle = Chronicle(tmp_path / f"agent{part}", UniformPolicy(), "uniform")
         (chronicle.path / "fieldmouse.toml").write_text(settings_file.render(Settings()))
-        chronicle.ledger.note_budget(whole.budget / 3600 / 2)
+        chronicle.ledger.set_budget(whole.budget / 3600 / 2)
         mine = {url(number, number % HOSTS) for number in range(PAGES) if number % 5 % 2 == part}
         chronicle.settle([row for row in watched.rows if row.url in mine])
         chronicle.checkpoint()
@@ -164,15 +166,17 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
     assert {host.pages for host in both.top_hosts} <= {PAGES // HOSTS, PAGES // HOSTS + 1}
     assert [eater.polls for eater in both.top_pages] == [eater.polls for eater in whole.top_pages]
     words = ["freshness", str(homes[0].path), "--with", str(homes[1].path), "--json"]
-    assert run(words) == 0
+    assert run_command(words) == 0
     assert json.loads(capsys.readouterr().out)["pages"] == PAGES
 
 
 def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
+    chronicle = Chronicle(tmp_path / "atlas", UniformPolicy(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings_file.render(Settings()))
     told = [polled(number, CRAWLED + day * DAY, True) for day in (1, 2) for number in range(20)]
-    noise = partial(page, polled="page", news=News.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY))
+    noise = partial(
+        page, polled="page", news=ContentChange.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY)
+    )
     after = [noise(number, CRAWLED + 3 * DAY, number % HOSTS) for number in range(20)]
     chronicle.settle([page(number, CRAWLED, number % HOSTS) for number in range(20)] + told)
     stale = read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured
@@ -184,12 +188,12 @@ def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
 
 
 def test_freshness_of_a_crawl_without_polls_says_so(tmp_path: Path, capsys: Said) -> None:
-    chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
+    chronicle = Chronicle(tmp_path / "atlas", UniformPolicy(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings_file.render(Settings()))
     chronicle.settle([page(number) for number in range(3)])
-    assert run(["freshness", str(tmp_path / "atlas")]) == 0
+    assert run_command(["freshness", str(tmp_path / "atlas")]) == 0
     assert "3 pages, none of them polled yet" in capsys.readouterr().out
-    assert run(["freshness", str(tmp_path / "atlas"), "--json"]) == 0
+    assert run_command(["freshness", str(tmp_path / "atlas"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["pages"], answer["polls"]) == (3, 0)
     assert answer["expected"] is answer["measured"] is answer["useful_ratio"] is answer["budget"] is None
@@ -197,16 +201,16 @@ def test_freshness_of_a_crawl_without_polls_says_so(tmp_path: Path, capsys: Said
 
 def test_freshness_command_prints_text_and_json(watched: Watched, capsys: Said) -> None:
     path = str(watched.chronicle.path)
-    assert run(["freshness", path]) == 0
+    assert run_command(["freshness", path]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("600 pages, ")
     assert sum("<- now" in line for line in lines) == 1
     assert max(map(len, lines)) < 110
-    assert run(["freshness", path, "--json", "--budget", "10/h", "--budget", "1/s"]) == 0
+    assert run_command(["freshness", path, "--json", "--budget", "10/h", "--budget", "1/s"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {"expected", "measured", "useful_ratio", "pages", "polls", "budget"} <= answer.keys()
     assert [point["budget"] for point in answer["curve"]] == pytest.approx([10, 3600])
     for wrong, why in ((["--budget", "often"], "no rate"), (["--window", "0s"], "no duration")):
-        assert run(["freshness", path, *wrong]) == 2
+        assert run_command(["freshness", path, *wrong]) == 2
         assert why in capsys.readouterr().err
-    assert ReadingRoom(path).freshness(window=DAY).measured is not None
+    assert CrawlReader(path).freshness(window=DAY).measured is not None

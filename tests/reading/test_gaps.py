@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.freshness import Gaps, _newer, tenure
+from fieldmouse.reader.freshness import Gaps, _newer, current_time
 
 PAGES, SLOTS = 1500, 48
 """Slots in a round, the time in which the budget allows one poll of every page."""
@@ -19,7 +19,7 @@ def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.
     share of time with current copies in the last rounds, which begin at `rounds - counted + 1`."""
     chance = np.random.default_rng(seed)
     rates = np.exp(2 * chance.standard_normal(PAGES)) / 4
-    rule = registry.policy(policy)
+    rule = registry.create_policy(policy)
     state, belief = rule.begin(PAGES), np.zeros((PAGES, 4), np.float32)
     looked, due, stale = np.ones(PAGES), chance.uniform(size=PAGES), 1 + chance.exponential(1 / rates)
     start, end, good = 1.0 + rounds - counted, 1.0 + rounds, 0.0
@@ -47,7 +47,7 @@ def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(
     """A page that is polled ever more seldom is one that does not change: it is not like the others."""
     for seed in (1, 2):
         gaps, looked, truth = played(policy, rounds=8, counted=4, seed=seed)
-        held = tenure(gaps, looked, 5.0, 9.0)
+        held = current_time(gaps, looked, 5.0, 9.0)
         assert held.all == pytest.approx(PAGES * 4)
         assert held.good / held.all == pytest.approx(truth, abs=0.02)
 

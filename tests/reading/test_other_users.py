@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.errors import CrawlDirError
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.reader.status import Standing
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.status import CrawlState
 
 from .smallweb import HOME, STORED
 
@@ -50,7 +50,7 @@ def as_reader(home: Path) -> Iterator[None]:
 
 
 def test_a_user_without_write_permission_can_read_everything(shared: Path) -> None:
-    room = ReadingRoom(shared)
+    room = CrawlReader(shared)
     words = [hit.url for hit in room.search("mouse")]
     assert words
     assert len([page.body for page in room.pages()]) == len(STORED)
@@ -58,13 +58,13 @@ def test_a_user_without_write_permission_can_read_everything(shared: Path) -> No
         assert not os.access(shared, os.W_OK, effective_ids=True)
         assert [hit.url for hit in room.search("mouse")] == words
         assert len([page.body for page in room.pages()]) == len(STORED)
-        assert room.status().standing is Standing.DONE
+        assert room.status().standing is CrawlState.DONE
         assert room.explain(HOME + "/").place == "done"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can look as somebody else")
 def test_unreadable_files_raise_an_error_with_a_hint(shared: Path) -> None:
-    room = ReadingRoom(shared)
+    room = CrawlReader(shared)
     assert room.search("mouse")
     for listed in shared.rglob("index/**/*.json"):
         listed.chmod(0o600)

@@ -18,7 +18,7 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 import fieldmouse
 from fieldmouse.cli import main
 from fieldmouse.errors import NotACrawl, UsageError
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 from whole.bottled import bottled_crawl
 
@@ -27,8 +27,8 @@ from .smallweb import HOME, PAGES, STORED, SmallWeb
 
 
 @pytest.fixture
-def room(small_crawl: Path) -> ReadingRoom:
-    return ReadingRoom(small_crawl)
+def room(small_crawl: Path) -> CrawlReader:
+    return CrawlReader(small_crawl)
 
 
 def test_a_reader_works_after_chdir(
@@ -58,17 +58,17 @@ def test_a_reader_of_a_deleted_crawl_raises_and_reads_a_new_crawl_in_its_place(
     assert room.page(HOME + "/plain.txt")
 
 
-def by_path(room: ReadingRoom) -> dict[str, StoredPage]:
+def by_path(room: CrawlReader) -> dict[str, StoredPage]:
     return {page.url.removeprefix(HOME): page for page in room.pages()}
 
 
-def test_pages_are_the_2xx_responses_except_robots_txt(room: ReadingRoom) -> None:
+def test_pages_are_the_2xx_responses_except_robots_txt(room: CrawlReader) -> None:
     pages = [page.url for page in room.pages()]
     assert sorted(pages) == sorted(STORED)
 
 
-def test_four_ways_to_a_page_give_the_same_page(room: ReadingRoom, tmp_path: Path) -> None:
-    assert main.run(["export", str(room.path), "--to", str(tmp_path / "rows.jsonl")]) == 0
+def test_four_ways_to_a_page_give_the_same_page(room: CrawlReader, tmp_path: Path) -> None:
+    assert main.run_command(["export", str(room.path), "--to", str(tmp_path / "rows.jsonl")]) == 0
     exported = {row["url"]: row for row in map(json.loads, (tmp_path / "rows.jsonl").open())}
     pages = {page.url: page for page in room.pages()}
     assert list(exported) == list(pages), "the same order, too"
@@ -92,7 +92,7 @@ def test_four_ways_to_a_page_give_the_same_page(room: ReadingRoom, tmp_path: Pat
         assert not marked or " ".join(marked) in " ".join(page.text.split())
 
 
-def test_a_body_equals_what_warcio_reads_and_a_duplicate_has_its_originals(room: ReadingRoom) -> None:
+def test_a_body_equals_what_warcio_reads_and_a_duplicate_has_its_originals(room: CrawlReader) -> None:
     told: dict[str, tuple[bytes, Any]] = {}
     revisits: dict[str, str] = {}
     for file in sorted((room.path / "archive").glob("*.warc.gz")):
@@ -115,7 +115,7 @@ def test_a_body_equals_what_warcio_reads_and_a_duplicate_has_its_originals(room:
         assert len(page.body) == page.size
 
 
-def test_bodies_are_decoded_and_headers_are_as_received(room: ReadingRoom) -> None:
+def test_bodies_are_decoded_and_headers_are_as_received(room: CrawlReader) -> None:
     pages = by_path(room)
     for path, (headers, body) in PAGES.items():
         if path == "/robots.txt":
@@ -127,7 +127,7 @@ def test_bodies_are_decoded_and_headers_are_as_received(room: ReadingRoom) -> No
     assert pages["/brotli.html"].headers["set-cookie"] == "a=1"
 
 
-def test_text_and_links_are_parsed_from_the_archive(room: ReadingRoom) -> None:
+def test_text_and_links_are_parsed_from_the_archive(room: CrawlReader) -> None:
     pages = by_path(room)
     assert pages["/zipped.html"].text.startswith("Grüße aus dem Garten")
     assert pages["/plain.txt"].text.startswith("no title")
@@ -144,7 +144,7 @@ def test_text_and_links_are_parsed_from_the_archive(room: ReadingRoom) -> None:
     assert (pages["/map.xml"].found_as, pages["/feed.rss"].found_as) == ("sitemap", "feed")
 
 
-def test_a_url_is_normalised_as_in_the_crawler(room: ReadingRoom) -> None:
+def test_a_url_is_normalised_as_in_the_crawler(room: CrawlReader) -> None:
     for spelling in (" HTTP://127.0.0.1:8000/a/../plain.txt#x ", HOME + "/plain.txt;jsessionid=12AB"):
         page = room.page(spelling)
         assert page is not None
@@ -156,24 +156,24 @@ def test_a_url_is_normalised_as_in_the_crawler(room: ReadingRoom) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "http://127.0.0.1:8000/"])
-def test_pages_can_be_filtered_by_host(room: ReadingRoom, host: str) -> None:
+def test_pages_can_be_filtered_by_host(room: CrawlReader, host: str) -> None:
     assert len(list(room.pages(host=host))) == len(STORED)
     assert list(room.pages(host="1" + host.removeprefix("http://"))) == []
 
 
-def test_pages_from_a_negative_offset_raises_a_usage_error(room: ReadingRoom) -> None:
+def test_pages_from_a_negative_offset_raises_a_usage_error(room: CrawlReader) -> None:
     with pytest.raises(UsageError, match="offsets begin at 0"):
         list(room.pages_from(-1))
 
 
-def test_pages_from_an_offset_continue_after_the_last_page(room: ReadingRoom) -> None:
+def test_pages_from_an_offset_continue_after_the_last_page(room: CrawlReader) -> None:
     everything = [(page.url, end) for page, end in room.pages_from(0)]
     assert [url for url, _ in everything] == [page.url for page in room.pages()]
     for number, (_, end) in enumerate(everything, 1):
         assert [(page.url, end) for page, end in room.pages_from(end)] == everything[number:]
 
 
-def test_display_of_a_page_does_not_read_the_archive(room: ReadingRoom) -> None:
+def test_display_of_a_page_does_not_read_the_archive(room: CrawlReader) -> None:
     page = room.page(HOME + "/twin-1.html")
     assert page is not None
     assert repr(page).startswith(f"<StoredPage {HOME}/twin-1.html 'Twins' 200 text/html")
@@ -183,16 +183,16 @@ def test_display_of_a_page_does_not_read_the_archive(room: ReadingRoom) -> None:
 
 def test_open_without_a_crawl_raises(tmp_path: Path) -> None:
     with pytest.raises(NotACrawl):
-        ReadingRoom(tmp_path)
+        CrawlReader(tmp_path)
     with pytest.raises(NotACrawl):
-        ReadingRoom(os.fspath(tmp_path / "nowhere"))
+        CrawlReader(os.fspath(tmp_path / "nowhere"))
 
 
 def test_export_does_not_mix_rows_and_messages(small_crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["export", str(small_crawl), "--to", "-", "--json"]) == 2
+    assert main.run_command(["export", str(small_crawl), "--to", "-", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert "both write to standard output" in told["error"]
-    assert main.run(["export", str(small_crawl), "--to", "-"]) == 0
+    assert main.run_command(["export", str(small_crawl), "--to", "-"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(STORED)
 
 
@@ -201,7 +201,7 @@ def test_doctor_restores_the_resource_limits_of_the_process(small_crawl: Path) -
     few = (min(before[0], before[1] - 1), before[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, few)
     try:
-        assert all(finding.healthy for finding in ReadingRoom(small_crawl).doctor())
+        assert all(finding.healthy for finding in CrawlReader(small_crawl).doctor())
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == few
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.cli import main
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.several_crawls import ReadingRooms
 from fieldmouse.reader.versions import VersionHit
 from fieldmouse.testing import virtual_time
@@ -58,7 +58,7 @@ def placed(hit: VersionHit) -> tuple[str, int, int, bool]:
 
 
 def test_search_finds_the_words_of_every_version_once(crawl: Path) -> None:
-    room = ReadingRoom(crawl)
+    room = CrawlReader(crawl)
     found = sorted(hit.url.removeprefix(HOME) for hit in room.search("quince", 50))
     assert found == ["/back", "/returned", "/same"]
     old = [(path, 1, 0, False) for path in ("/back", "/gone", "/moved", "/terms")]
@@ -72,13 +72,13 @@ def test_search_finds_the_words_of_every_version_once(crawl: Path) -> None:
 
 
 def test_versions_that_differ_only_in_noise_count_once(crawl: Path) -> None:
-    room = ReadingRoom(crawl)
+    room = CrawlReader(crawl)
     assert [placed(hit) for hit in room.search_versions("cogwheel")] == [("/clock", 1, 0, False)]
     assert [placed(hit)[0::3] for hit in room.search_versions("pendulum")] == [("/clock", True)]
 
 
 def test_versions_found_by_search_can_be_compared(crawl: Path) -> None:
-    room = ReadingRoom(crawl)
+    room = CrawlReader(crawl)
     for hit in room.search_versions("quince", 50):
         version = room.versions(hit.url)[hit.version - 1]
         assert (version.row.at, version.title) == (hit.at, hit.title)
@@ -86,11 +86,11 @@ def test_versions_found_by_search_can_be_compared(crawl: Path) -> None:
 
 
 def test_search_command_names_the_version(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["search", str(crawl), "--versions", "days", "--json"]) == 0
+    assert main.run_command(["search", str(crawl), "--versions", "days", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [(one["version"], one["newest"]) for one in told] == [(2, True), (1, False)]
     assert {"url", "title", "snippet", "score", "at"} < set(told[0])
-    assert main.run(["search", str(crawl), "--versions", "days"]) == 0
+    assert main.run_command(["search", str(crawl), "--versions", "days"]) == 0
     out = capsys.readouterr().out
     assert ", no longer current" in out
     assert "version 2, current since " in out
@@ -99,7 +99,7 @@ def test_search_command_names_the_version(crawl: Path, capsys: pytest.CaptureFix
 def test_versions_of_several_crawls_are_searched_as_one(crawl: Path, tmp_path: Path) -> None:
     other = ChangingCrawl(tmp_path / "d", {"/": [page("Door", "quince of old"), page("Door", "new")]})
     other.next_days(1)
-    alone = ReadingRoom(other.path).search_versions("quince")
+    alone = CrawlReader(other.path).search_versions("quince")
     assert [placed(hit) for hit in alone] == [("/", 1, 0, False)]
     both = ReadingRooms([crawl, other.path]).search_versions("quince", 50)
     assert {hit.directory for hit in both} == {crawl, other.path}
@@ -107,9 +107,9 @@ def test_versions_of_several_crawls_are_searched_as_one(crawl: Path, tmp_path: P
 
 
 def test_explain_names_the_pages_that_moved_to_a_url(crawl: Path) -> None:
-    told = ReadingRoom(crawl).explain(f"{HOME}/there")
+    told = CrawlReader(crawl).explain(f"{HOME}/there")
     assert told.moved_here == [f"{HOME}/moved"]
     assert any(line.startswith(f"{HOME}/moved moved here, ") for line in told.says)
-    assert ReadingRoom(crawl).explain(f"{HOME}/same").moved_here == []
-    gone = ReadingRoom(crawl).explain(f"{HOME}/gone")
+    assert CrawlReader(crawl).explain(f"{HOME}/same").moved_here == []
+    gone = CrawlReader(crawl).explain(f"{HOME}/gone")
     assert not [line for line in gone.says if "versions of it" in line], "a 404 is no version"

@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 
 import fieldmouse
 from fieldmouse.cli import main
-from fieldmouse.cli.read.export import FATE_FIELDS
-from fieldmouse.config.sections import Order
+from fieldmouse.cli.read.export import OUTCOME_FIELDS
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.errors import NotACrawl, UsageError
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.reader.explain import UNBOOKED, Unbooked
-from fieldmouse.reader.several_crawls import Precedence, ReadingRooms
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.explain import REJECTED_LOG, RejectedOutcome
+from fieldmouse.reader.several_crawls import NewestCrawl, ReadingRooms
 from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import read_statements
+from fieldmouse.storage.outcome_log import read_latest_outcomes
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.types.outcome import News, OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.url import Url
 from whole.bottled import bottled_crawl
 
@@ -61,7 +61,9 @@ PAGES: dict[str, list[Shown]] = {
 Said = pytest.CaptureFixture[str]
 
 
-def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: Order | None = None) -> Path:
+def crawl_on(
+    path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshOrder | None = None
+) -> Path:
     """Crawl the site as of a day, or poll known pages again."""
     settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
     fetcher, epoch = partial(ChangingWeb, pages, day=day), virtual_time.EPOCH + day * DAY
@@ -70,7 +72,7 @@ def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order:
 
 
 def poll_on(path: Path, day: int) -> Path:
-    return crawl_on(path, day, order=Order(once=True, hold=True, only=True))
+    return crawl_on(path, day, order=RefreshOrder(once=True, hold_waiting=True, refresh_only=True))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def exported(
 ) -> list[dict[str, Any]]:
     also = [word for other in others for word in ("--with", str(other))]
     target = tmp_path / "rows.jsonl"
-    assert main.run(["export", str(directory), *also, "--to", str(target), *words]) == 0
+    assert main.run_command(["export", str(directory), *also, "--to", str(target), *words]) == 0
     return [json.loads(line) for line in target.read_text().splitlines()]
 
 
@@ -122,7 +124,7 @@ def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]
                 before = last.get(row["url"], ("", {}))
                 last[row["url"]] = max(before, (row["fetched_at"], row), key=itemgetter(0))
     return {
-        url: {field: value for field, value in row.items() if field not in FATE_FIELDS}
+        url: {field: value for field, value in row.items() if field not in OUTCOME_FIELDS}
         for url, (_, row) in last.items()
         if row["kind"] == "page"
     }
@@ -155,7 +157,7 @@ def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
         assert len(together) == len(expected)
     shares = [sum(row["directory"] == str(look) for row in expected.values()) for look in looks]
     assert min(shares) >= 10, "each has the last word on some"
-    alone = {page.url for look in looks for page in ReadingRoom(look).pages()}
+    alone = {page.url for look in looks for page in CrawlReader(look).pages()}
     assert alone - set(expected), "and something was there, and is gone"
     rooms = ReadingRooms(looks)
     hits = {hit.url: hit.directory for hit in rooms.search("-nowhere", limit=1000)}
@@ -192,14 +194,14 @@ def test_search_finds_the_newest_version_once_and_names_its_directory(
 
 
 def test_search_command_names_the_directory_only_for_several_crawls(days: list[Path], capsys: Said) -> None:
-    assert main.run(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
+    assert main.run_command(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
     hits = json.loads(capsys.readouterr().out)
     assert {hit["directory"] for hit in hits} == set(map(str, days))
-    assert main.run(["search", str(days[0]), "vole", "--json"]) == 0
+    assert main.run_command(["search", str(days[0]), "vole", "--json"]) == 0
     assert [set(hit) for hit in json.loads(capsys.readouterr().out)] == [{"url", "title", "snippet", "score"}]
-    assert main.run(["search", str(days[0]), "--with", str(days[1]), "walnut"]) == 0
+    assert main.run_command(["search", str(days[0]), "--with", str(days[1]), "walnut"]) == 0
     assert f"{HOME}/other  in `{days[1]}`" in capsys.readouterr().out
-    assert main.run(["search", str(days[0]), "--with", str(days[1]), "acorn"]) == 0
+    assert main.run_command(["search", str(days[0]), "--with", str(days[1]), "acorn"]) == 0
     assert f"no page in `{days[0]}` or `{days[1]}` matches: acorn" in capsys.readouterr().err
 
 
@@ -218,12 +220,12 @@ def test_explain_names_the_directory_of_each_outcome(
     assert gone.endswith("it is no longer a page")
     assert rooms.explain(HOME + "/late").outcomes[-1][1].title == "Late"
     assert rooms.explain(HOME + "/late").says == [], "there is nothing to choose from: a 500 says nothing"
-    assert main.run(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
+    assert main.run_command(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert [row["directory"] for row in plain["outcomes"]] == [early, late]
     assert [one["directory"] for one in plain["crawls"]] == [early, late]
     assert plain["directory"] == late
-    assert main.run(["explain", early, "--with", late, HOME + "/other"]) == 0
+    assert main.run_command(["explain", early, "--with", late, HOME + "/other"]) == 0
     assert capsys.readouterr().out == str(ReadingRooms(days).explain(HOME + "/other")) + "\n"
 
 
@@ -243,11 +245,11 @@ def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(
 
 def test_explain_names_an_outcome_that_the_coordinator_rejected(days: list[Path], tmp_path: Path) -> None:
     shutil.copytree(days[0], tmp_path / "agent")
-    room = ReadingRoom(tmp_path / "agent")
+    room = CrawlReader(tmp_path / "agent")
     row = room.explain(HOME + "/other").outcomes[0]
-    log = Log(tmp_path / "agent" / UNBOOKED)
-    log.append(msgspec.msgpack.encode(Unbooked(HOME + "/same", row.at)))
-    log.append(msgspec.msgpack.encode(Unbooked(row.url, row.at)))
+    log = Log(tmp_path / "agent" / REJECTED_LOG)
+    log.append(msgspec.msgpack.encode(RejectedOutcome(HOME + "/same", row.at)))
+    log.append(msgspec.msgpack.encode(RejectedOutcome(row.url, row.at)))
     log.close()
     (says,) = [says for says in room.explain(row.url).says if "booked" in says]
     assert says.startswith("another agent's outcome was booked before this one")
@@ -272,7 +274,7 @@ def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
     for path, day in ((first, 1), (second, 1), (second, 2)):
         poll_on(path, day)
     alone = [
-        [(change.url.removeprefix(HOME), change.kind) for change in ReadingRoom(path).changes()]
+        [(change.url.removeprefix(HOME), change.kind) for change in CrawlReader(path).changes()]
         for path in (first, second)
     ]
     new = {("/late", ChangeKind.NEW), ("/back", ChangeKind.NEW)}
@@ -288,29 +290,29 @@ def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
 def test_changes_command_names_the_crawl_that_saw_each_change(tmp_path: Path, capsys: Said) -> None:
     first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
     words = ["changes", str(first), "--with", str(second)]
-    assert main.run(words) == 0
+    assert main.run_command(words) == 0
     said = capsys.readouterr()
     assert f"no change is recorded in `{first}` or `{second}`" in said.err
     assert f"fieldmouse refresh {first} --once" in said.err
     for path, day in ((first, 1), (second, 2)):
         poll_on(path, day)
-    assert main.run([*words, "--json"]) == 0
+    assert main.run_command([*words, "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     told = fieldmouse.open([first, second]).changes()
     assert sorted(row["id"] for row in listed) == sorted(change.id for change in told)
     assert listed == sorted(listed, key=lambda row: float(row["at"]))
     assert [row["directory"] for row in listed if row["url"] == HOME + "/other"] == [str(first), str(second)]
     assert [row["directory"] for row in listed if row["url"] == HOME + "/gone"] == [str(first)], "told once"
-    assert main.run([*words, "--kind", "gone"]) == 0
+    assert main.run_command([*words, "--kind", "gone"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert str(first) in line
-    assert main.run([*words, "--versions", HOME + "/other", "--json"]) == 0
+    assert main.run_command([*words, "--versions", HOME + "/other", "--json"]) == 0
     versions = json.loads(capsys.readouterr().out)
     expected = [("Old", str(first)), ("New", str(first)), ("Third", str(second))]
     assert [(row["title"], row["directory"]) for row in versions] == expected
-    assert main.run([*words, "--diff", HOME + "/other"]) == 0
+    assert main.run_command([*words, "--diff", HOME + "/other"]) == 0
     assert "+ Third" in capsys.readouterr().out
-    assert main.run([*words, "--propose-rules"]) == 2
+    assert main.run_command([*words, "--propose-rules"]) == 2
     assert "one crawl at a time" in capsys.readouterr().err
 
 
@@ -322,8 +324,8 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     }
     first = crawl_on(tmp_path / "a", 0)
     second = crawl_on(tmp_path / "b", 0, grown)
-    crawl_on(second, 1, grown, Order(once=True, hold=True))
-    told = [(change.url, change.kind) for change in ReadingRoom(second).changes()]
+    crawl_on(second, 1, grown, RefreshOrder(once=True, hold_waiting=True))
+    told = [(change.url, change.kind) for change in CrawlReader(second).changes()]
     assert (HOME + "/early", ChangeKind.NEW) in told
     together = [(change.url, change.kind) for change in fieldmouse.open([second, first]).changes()]
     assert (HOME + "/early", ChangeKind.NEW) not in together
@@ -335,13 +337,13 @@ def test_an_open_reader_follows_the_crawl_and_a_fixed_one_does_not(tmp_path: Pat
     CrawlDir.create(second, shards=1, settings=(first / "fieldmouse.toml").read_bytes())
     rooms = ReadingRooms([first, second])
     before = [(page.url, page.title) for page in rooms.pages()]
-    assert before == [(page.url, page.title) for page in ReadingRoom(first).pages()], (
+    assert before == [(page.url, page.title) for page in CrawlReader(first).pages()], (
         "the other has no checkpoint"
     )
     assert [hit.url for hit in rooms.search("acorn")] == [HOME + "/other"]
-    still = rooms.still()
+    still = rooms.pinned()
     assert rooms.explain(HOME + "/other").crawls[str(second)].place == "unknown"
-    assert list(rooms.changes()) == list(ReadingRoom(first).changes())
+    assert list(rooms.changes()) == list(CrawlReader(first).changes())
     crawl_on(second, 1)
     assert rooms.search("acorn") == []
     assert {page.url: page.title for page in rooms.pages()}[HOME + "/other"] == "New"
@@ -374,7 +376,7 @@ def test_invalid_lists_of_directories_raise_a_clear_error(
             ["export", one, "--to", "-"],
             ["changes", one],
         ):
-            assert main.run([*words, "--with", other]) == code
+            assert main.run_command([*words, "--with", other]) == code
             said = capsys.readouterr()
             assert said.err.startswith("error: `"), said.err
             assert "hint: " in said.err
@@ -402,8 +404,8 @@ def statement_of(row: OutcomeRow) -> bool | None:
     if row.kind is OutcomeKind.PAGE:
         return True
     told_gone = row.kind is OutcomeKind.FAILED and row.status in (404, 410)
-    moved = row.kind is OutcomeKind.MOVED and row.news is News.MOVED
-    excluded = row.kind is OutcomeKind.REFUSED and row.reason is Reason.EXCLUDED
+    moved = row.kind is OutcomeKind.MOVED and row.news is ContentChange.MOVED
+    excluded = row.kind is OutcomeKind.REFUSED and row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
     return False if told_gone or (row.polled and (moved or excluded)) else None
 
 
@@ -417,12 +419,12 @@ logs = st.lists(
         st.builds(
             OutcomeRow,
             st.sampled_from(URLS),
-            st.sampled_from([kind for kind in OutcomeKind if kind is not OutcomeKind.FORGIVEN]),
+            st.sampled_from([kind for kind in OutcomeKind if kind is not OutcomeKind.WITHDRAWN]),
             st.integers(1, 20).map(float),
             status=st.sampled_from([200, 404, 410, 500]),
-            reason=st.sampled_from([Reason.NONE, Reason.EXCLUDED]),
+            reason=st.sampled_from([OutcomeReason.NONE, OutcomeReason.ROBOTS_TXT_EXCLUDED]),
             polled=st.sampled_from(["", "page"]),
-            news=st.sampled_from([News.NONE, News.MOVED]),
+            news=st.sampled_from([ContentChange.NONE, ContentChange.MOVED]),
             digest=st.sampled_from(["a", "b"]),
             indexed=st.just(True),
             unlisted=st.booleans(),
@@ -469,8 +471,8 @@ def test_several_crawls_read_as_one_log_of_all_their_rows(
         for url in URLS:
             page = rooms.page(url)
             assert (None if page is None else (paths.index(page.directory), page.row)) == expected.get(url)
-        volumes = [room.volume() for room in rooms.rooms]
-        precedence = Precedence([read_statements(volume.home, volume.length) for volume in volumes])
+        volumes = [room.snapshot() for room in rooms.rooms]
+        precedence = NewestCrawl([read_latest_outcomes(volume.home, volume.length) for volume in volumes])
         for url, (number, row) in expected.items():
             foreign = any(
                 told.unlisted and told.url == url and told.at > row.at
@@ -478,10 +480,10 @@ def test_several_crawls_read_as_one_log_of_all_their_rows(
                 if other != number
                 for told in rows
             )  # its own index already knows its own rows
-            assert not foreign or not precedence.is_to_be_found(number, url)
-            assert not row.indexed or precedence.is_to_be_found(number, url)
+            assert not foreign or not precedence.is_searchable(number, url)
+            assert not row.indexed or precedence.is_searchable(number, url)
             assert not any(
-                precedence.is_to_be_found(other, url)
+                precedence.is_searchable(other, url)
                 for other, rows in enumerate(crawls)
                 if other != number
                 and any(told.url == url and statement_of(told) is not None for told in rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.checkpoint import Checkpoint, encode, noted, open_journal, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, encode, open_journal, part_state, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.types.outcome import OutcomeRow
@@ -25,8 +25,8 @@ def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:
     log.close()
     at = 1.0 if last is None else last.at + 1.0
     parts = {
-        "outcomes": noted(length, {"outcomes.log": length}),
-        "shards": noted([], {}),
+        "outcomes": part_state(length, {"outcomes.log": length}),
+        "shards": part_state([], {}),
     }
     journal.begin()
     journal.commit(encode(Checkpoint(at=at, parts=parts, born=home.identity)))

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.refresh.page_table import Ledger
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Parts, open_journal
+from fieldmouse.refresh.page_table import PageTable
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, DurableSet, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -29,19 +29,27 @@ class Remembering:
         return np.ones((pages, 2), np.float32)
 
     def observe(
-        self, state: npt.NDArray[np.float32], belief: npt.NDArray[np.float32], gap: npt.ArrayLike,
+        self,
+        state: npt.NDArray[np.float32],
+        belief: npt.NDArray[np.float32],
+        gap: npt.ArrayLike,
         changed: npt.ArrayLike,
-    ) -> npt.NDArray[np.float32]:  # fmt: skip
+    ) -> npt.NDArray[np.float32]:
         after = state * np.float32(0.5)
         after[:, 0] += np.asarray(gap, np.float32)
         after[:, 1] += belief[:, 0] + np.asarray(changed, np.float32)
         return after
 
     def plan(
-        self, state: npt.NDArray[np.float32], belief: npt.NDArray[np.float32], budget: float, *,
-        weight: npt.ArrayLike | None = None, host: npt.NDArray[np.integer] | None = None,
+        self,
+        state: npt.NDArray[np.float32],
+        belief: npt.NDArray[np.float32],
+        budget: float,
+        *,
+        weight: npt.ArrayLike | None = None,
+        host: npt.NDArray[np.integer] | None = None,
         host_limit: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.float64]:  # fmt: skip
+    ) -> npt.NDArray[np.float64]:
         return np.full(len(belief), budget / len(belief))
 
 
@@ -58,8 +66,8 @@ class Chronicle:
         """As after a kill: whatever was not committed is forgotten."""
         self.journal, self.last = open_journal(self.home)
         self.outcomes = DurableLog("outcomes", self.home / "outcomes.log", self.last)
-        self.ledger = Ledger.open(self.home, self.last, policy=self.policy, named=self.named)
-        self.parts = Parts(self.home, self.journal, (self.outcomes, self.ledger), self.last)
+        self.ledger = PageTable.open(self.home, self.last, policy=self.policy, named=self.named)
+        self.parts = DurableSet(self.home, self.journal, (self.outcomes, self.ledger), self.last)
         self.parts.begin()
 
     def close(self) -> None:
@@ -105,7 +113,7 @@ def url(number: int, host: int = 0) -> Url:
     return Url(f"http://h{host}.example/{number}")
 
 
-def state_of(ledger: Ledger) -> dict[str, list[object]]:
+def state_of(ledger: PageTable) -> dict[str, list[object]]:
     """All columns, the rows in the order of their keys."""
     order = np.argsort(ledger.column("key"))
     names = [field.name for field in ledger.fields]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fieldmouse.http.headers import parse_date
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import registry
-from fieldmouse.refresh.server_dates import modified_at
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.refresh.server_dates import parse_last_modified
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 
 from .chronicle import Chronicle, page
 
@@ -30,7 +30,7 @@ Tells = Callable[[float, float], float]
 def polled(path: Path, per_day: float | list[float], tells: Tells) -> Chronicle:
     """Pages that change so often, looked at day after day; their server tells dates."""
     rng = np.random.default_rng(3)
-    chronicle = Chronicle(path, registry.policy("learned"), "learned")
+    chronicle = Chronicle(path, registry.create_policy("learned"), "learned")
     mean = DAY / np.resize(per_day, PAGES)
     since = START - rng.exponential(mean)
 
@@ -44,17 +44,17 @@ def polled(path: Path, per_day: float | list[float], tells: Tells) -> Chronicle:
         ages = rng.exponential(mean)  # of the last change before now
         changed = ages < DAY
         since[changed] = at - ages[changed]
-        news = np.where(changed, News.CHANGED, News.SAME).tolist()
-        chronicle.settle(row(n, at, polled="page", news=News(news[n])) for n in range(PAGES))
+        news = np.where(changed, ContentChange.CHANGED, ContentChange.SAME).tolist()
+        chronicle.settle(row(n, at, polled="page", news=ContentChange(news[n])) for n in range(PAGES))
     return chronicle
 
 
 def rates(chronicle: Chronicle) -> list[float]:
-    return change.rate(chronicle.ledger.beliefs(np.arange(PAGES))).tolist()
+    return change.estimated_rate(chronicle.ledger.beliefs(np.arange(PAGES))).tolist()
 
 
 def by_looks(chronicle: Chronicle) -> list[float]:
-    return change.rate(chronicle.ledger.column("belief")).tolist()
+    return change.estimated_rate(chronicle.ledger.column("belief")).tolist()
 
 
 def test_true_dates_show_the_rate_of_pages_that_changed_at_every_poll(tmp_path: Path) -> None:
@@ -79,18 +79,20 @@ def test_a_host_whose_dates_become_wrong_loses_its_weight(tmp_path: Path) -> Non
     assert rates(honest) != by_looks(honest)
     at = START + 10 * DAY
     told = formatdate(at, usegmt=True)
-    honest.settle(page(n, at, last_modified=told, polled="page", news=News.SAME) for n in range(PAGES))
+    honest.settle(
+        page(n, at, last_modified=told, polled="page", news=ContentChange.SAME) for n in range(PAGES)
+    )
     assert rates(honest) == by_looks(honest)
 
 
 @given(st.integers(0, 4 * 10**9))
 def test_the_cached_date_parser_agrees_with_the_full_one(at: int) -> None:
     text = formatdate(at, usegmt=True)
-    assert modified_at(text, 1e9) == modified_at(text, 1e9) == parse_date(text, 1e9) == at
+    assert parse_last_modified(text, 1e9) == parse_last_modified(text, 1e9) == parse_date(text, 1e9) == at
 
 
 @given(st.text(alphabet="Sun, 06 Nov 1994 08:49:37 GMT-a", min_size=25, max_size=33))
 def test_odd_dates_are_read_like_the_full_parser_reads_them(text: str) -> None:
     read = parse_date(text, 1e9)
     for _ in range(2):
-        assert modified_at(text, 1e9) == pytest.approx(np.nan if read is None else read, nan_ok=True)
+        assert parse_last_modified(text, 1e9) == pytest.approx(np.nan if read is None else read, nan_ok=True)

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy import change
-from fieldmouse.refresh.apply_outcomes import Flag
-from fieldmouse.refresh.page_table import read_ledger
-from fieldmouse.refresh.server_dates import BELIEVED
-from fieldmouse.types.outcome import News, OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.refresh.apply_outcomes import PageFlag
+from fieldmouse.refresh.page_table import read_page_table
+from fieldmouse.refresh.server_dates import RELIABLE_WEIGHT
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.url import host_of
 
 from .chronicle import Chronicle, Remembering, page, state_of, url
@@ -27,14 +27,14 @@ from .chronicle import Chronicle, Remembering, page, state_of, url
 MEANINGS = {
     "page": {"kind": OutcomeKind.PAGE, "status": 200},
     "unchanged": {"kind": OutcomeKind.UNCHANGED, "status": 304},
-    "gone": {"kind": OutcomeKind.FAILED, "status": 404, "reason": Reason.CLIENT_ERROR},
+    "gone": {"kind": OutcomeKind.FAILED, "status": 404, "reason": OutcomeReason.CLIENT_ERROR},
     "moved": {"kind": OutcomeKind.MOVED, "status": 301},
     "elsewhere": {"kind": OutcomeKind.MOVED, "status": 302},
-    "failed": {"kind": OutcomeKind.FAILED, "reason": Reason.TIMEOUT},
-    "broken": {"kind": OutcomeKind.FAILED, "status": 503, "reason": Reason.SERVER_ERROR},
-    "refused": {"kind": OutcomeKind.REFUSED, "reason": Reason.PRIVATE},
-    "excluded": {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED},
-    "forgiven": {"kind": OutcomeKind.FORGIVEN},
+    "failed": {"kind": OutcomeKind.FAILED, "reason": OutcomeReason.TIMEOUT},
+    "broken": {"kind": OutcomeKind.FAILED, "status": 503, "reason": OutcomeReason.SERVER_ERROR},
+    "refused": {"kind": OutcomeKind.REFUSED, "reason": OutcomeReason.PRIVATE_ADDRESS},
+    "excluded": {"kind": OutcomeKind.REFUSED, "reason": OutcomeReason.ROBOTS_TXT_EXCLUDED},
+    "forgiven": {"kind": OutcomeKind.WITHDRAWN},
 }
 
 
@@ -50,9 +50,9 @@ class Plain:
         known = self.pages.get(row.url)
         entering = known is None
         # A page that moved counts when what it moved to is stored, which its row says by what is news.
-        for_good = row.status == 301 and row.stands
+        for_good = row.status == 301 and row.is_latest
         enters = row.kind in (OutcomeKind.PAGE, OutcomeKind.FAILED, OutcomeKind.REFUSED) or for_good
-        if row.kind is OutcomeKind.FORGIVEN:
+        if row.kind is OutcomeKind.WITHDRAWN:
             if known and known["what"] in ("failed", "refused"):
                 known["absent"] = True
             return
@@ -60,42 +60,60 @@ class Plain:
             if not enters:
                 return
             known = self.pages[row.url] = {
-                "looked": 0.0, "changed": 0.0, "polls": 0, "changes": 0, "excluded": False, "absent": False,
-                "belief": change.begin(1), "dated": change.begin(1), "state": self.policy.begin(1),
-            }  # fmt: skip
+                "looked": 0.0,
+                "changed": 0.0,
+                "polls": 0,
+                "changes": 0,
+                "excluded": False,
+                "absent": False,
+                "belief": change.empty_beliefs(1),
+                "dated": change.empty_beliefs(1),
+                "state": self.policy.begin(1),
+            }
         elsewhere = row.kind is OutcomeKind.MOVED and not for_good
-        stands = entering or (row.stands and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
-        look = row.gone or (elsewhere is False and row.kind in (
-            OutcomeKind.PAGE, OutcomeKind.MOVED, OutcomeKind.UNCHANGED,
-        ))  # fmt: skip
+        stands = entering or (row.is_latest and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
+        look = row.is_gone or (
+            elsewhere is False
+            and row.kind
+            in (
+                OutcomeKind.PAGE,
+                OutcomeKind.MOVED,
+                OutcomeKind.UNCHANGED,
+            )
+        )
         known["polls"] += bool(row.polled)
         known["tried"] = row.at
-        if row.withdrawn:
-            known["belief"], known["dated"] = change.begin(1), change.begin(1)
+        if row.withdrawn_changes:
+            known["belief"], known["dated"] = change.empty_beliefs(1), change.empty_beliefs(1)
             known["state"] = self.policy.begin(1)
-            known["changes"] = max(0, known["changes"] - row.withdrawn)
+            known["changes"] = max(0, known["changes"] - row.withdrawn_changes)
         what = (
-            "gone" if row.gone else "moved" if row.kind is OutcomeKind.MOVED else
-            "page" if row.kind in (OutcomeKind.PAGE, OutcomeKind.UNCHANGED) else str(row.kind)
-        )  # fmt: skip
+            "gone"
+            if row.is_gone
+            else "moved"
+            if row.kind is OutcomeKind.MOVED
+            else "page"
+            if row.kind in (OutcomeKind.PAGE, OutcomeKind.UNCHANGED)
+            else str(row.kind)
+        )
         if row.polled and look and known["looked"]:
             gap = row.at - known["looked"]
             changed = self.is_changed(row, known, what)
             known["state"] = self.policy.observe(known["state"], known["belief"], [gap], [changed])
-            known["belief"] = change.observe(known["belief"], [gap], [changed])
+            known["belief"] = change.update_beliefs(known["belief"], [gap], [changed])
             age = self.age(row, known["looked"], changed)
-            known["dated"] = change.observe(known["dated"], [gap], [changed], [age])
+            known["dated"] = change.update_beliefs(known["dated"], [gap], [changed], [age])
             if changed:
                 known["changes"] += 1
                 known["changed"] = row.at
         date = parsedate_to_datetime(row.last_modified).timestamp() if row.last_modified else math.inf
         if look and not known["looked"] and date < row.at - 2.0:
-            known["dated"] = change.observe(known["dated"], [math.inf], [True], [row.at - date])
+            known["dated"] = change.update_beliefs(known["dated"], [math.inf], [True], [row.at - date])
         if look:
             known["looked"] = row.at
         if stands:
             known |= {"what": what, "digest": row.digest, "absent": False, "excluded": False}
-        if row.reason is Reason.EXCLUDED:
+        if row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED:
             known["excluded"] = True
         elif look:
             known["excluded"] = False
@@ -121,8 +139,8 @@ class Plain:
     def is_changed(row: OutcomeRow, known: dict[str, Any], what: str) -> bool:
         if what in ("gone", "moved") and known["what"] == what:
             return False
-        if row.news is not News.NONE:
-            return row.news in (News.CHANGED, News.GONE, News.MOVED)
+        if row.news is not ContentChange.NONE:
+            return row.news in (ContentChange.CHANGED, ContentChange.GONE, ContentChange.MOVED)
         if row.kind is OutcomeKind.UNCHANGED:
             return False
         return known["what"] != "page" or row.kind is not OutcomeKind.PAGE or row.digest != known["digest"]
@@ -137,22 +155,27 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         number = ledger.find(name)
         assert number is not None
         told = {column.name: ledger.column(column.name)[number] for column in ledger.fields}
-        flags = Flag(int(told["flags"]))
+        flags = PageFlag(int(told["flags"]))
         for column in ("looked", "tried", "changed", "polls", "changes"):
             assert told[column] == known[column], (name, column)
         assert told["belief"].tolist() == known["belief"][0].tolist()
         assert told["dated"].tolist() == known["dated"][0].tolist()
         right, wrong = plain.claims.get(host_of(name), (0, 0))
-        believed = change.Trust(right, wrong).weight() >= BELIEVED
+        believed = change.Trust(right, wrong).weight() >= RELIABLE_WEIGHT
         (chosen,) = ledger.beliefs(np.array([number])).tolist()
         assert chosen == told["dated" if believed else "belief"].tolist()
         assert told["state"].tolist() == known["state"][0].tolist()
-        standing = {"gone": Flag.GONE, "moved": Flag.MOVED, "failed": Flag.FAILED, "refused": Flag.REFUSED}
+        standing = {
+            "gone": PageFlag.GONE,
+            "moved": PageFlag.MOVED,
+            "failed": PageFlag.FAILED,
+            "refused": PageFlag.REFUSED,
+        }
         for what, flag in standing.items():
             assert (flag in flags) == (known["what"] == what), (name, flags, known)
-        assert (Flag.EXCLUDED in flags) == known["excluded"]
-        assert (Flag.ABSENT in flags) == known["absent"]
-        assert (Flag.TROUBLE in flags) == known["trouble"]
+        assert (PageFlag.EXCLUDED in flags) == known["excluded"]
+        assert (PageFlag.ABSENT in flags) == known["absent"]
+        assert (PageFlag.TROUBLE in flags) == known["trouble"]
         assert ledger.row_at(int(told["standing"])).url == name
 
 
@@ -163,19 +186,22 @@ def histories(draw: st.DrawFn) -> list[OutcomeRow]:
         at += draw(st.sampled_from([0.5, 3.0, 1000.0]))
         what = draw(st.sampled_from(sorted(MEANINGS)))
         polled = draw(st.sampled_from(["", "page", "failed"])) if what != "forgiven" else ""
-        news = draw(st.sampled_from(list(News))) if polled and what == "page" else News.NONE
+        news = draw(st.sampled_from(list(ContentChange))) if polled and what == "page" else ContentChange.NONE
         date = ""
         if what in ("page", "unchanged") and draw(st.booleans()):
             date = formatdate(at - draw(st.sampled_from([0, 1, 2, 200, 900, 5000, -100])), usegmt=True)
         rows.append(
             OutcomeRow(
-                url(draw(st.integers(0, 3)), draw(st.integers(0, 1))), at=at, polled=polled, news=news,
+                url(draw(st.integers(0, 3)), draw(st.integers(0, 1))),
+                at=at,
+                polled=polled,
+                news=news,
                 last_modified=date,
                 digest=draw(st.sampled_from(["sha1:A", "sha1:B"])),
-                withdrawn_at=(1.0,) * draw(st.integers(0, 2)) if news is News.NOISE else (),
+                withdrawn_at=(1.0,) * draw(st.integers(0, 2)) if news is ContentChange.NOISE else (),
                 **MEANINGS[what],  # type: ignore[arg-type]
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -195,7 +221,7 @@ def test_the_page_table_agrees_with_a_plain_reader(
                 chronicle.reopen()
                 chronicle.ledger.catch_up(chronicle.outcomes.length)
         check_same(chronicle, rows)
-        onlooker = read_ledger(chronicle.home, chronicle.newest, policy=chronicle.policy)
+        onlooker = read_page_table(chronicle.home, chronicle.newest, policy=chronicle.policy)
         assert state_of(onlooker) == state_of(chronicle.ledger)
         onlooker.close()
         chronicle.close()
@@ -203,7 +229,7 @@ def test_the_page_table_agrees_with_a_plain_reader(
 
 def test_catching_up_twice_changes_nothing(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c")
-    chronicle.settle([page(1), page(2), page(1, 200.0, polled="page", news=News.CHANGED)])
+    chronicle.settle([page(1), page(2), page(1, 200.0, polled="page", news=ContentChange.CHANGED)])
     before = state_of(chronicle.ledger)
     assert chronicle.ledger.catch_up(chronicle.outcomes.length) == 0
     assert state_of(chronicle.ledger) == before
@@ -216,15 +242,15 @@ def test_sitemaps_and_feeds_are_signals_and_no_pages(tmp_path: Path) -> None:
         [page(1), page(2, found_as="sitemap"), page(3, found_as="feed"), page(4, found_as="seed")]
     )
     flags = chronicle.ledger.column("flags")
-    assert [bool(flags[number] & Flag.SIGNAL) for number in range(4)] == [False, True, True, False]
-    assert (len(chronicle.ledger), chronicle.ledger.pages) == (4, 2)
+    assert [bool(flags[number] & PageFlag.SIGNAL) for number in range(4)] == [False, True, True, False]
+    assert (len(chronicle.ledger), chronicle.ledger.page_count) == (4, 2)
 
 
 @pytest.mark.parametrize("count", [3, 20_000])
 def test_pages_know_their_host(tmp_path: Path, count: int) -> None:
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle(page(number, host=number % 3) for number in range(count))
-    assert chronicle.ledger.hosts == 3
+    assert chronicle.ledger.host_count == 3
     assert chronicle.ledger.column("host").tolist() == (np.arange(count) % 3).tolist()
     assert [chronicle.ledger.find(url(n, n % 3)) for n in (0, 1, count - 1)] == [0, 1, count - 1]
     assert chronicle.ledger.find(url(count, 1)) is None

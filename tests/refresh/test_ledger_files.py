@@ -12,25 +12,31 @@ import msgspec
 import numpy as np
 import pytest
 
-from fieldmouse.doctor.check.examine import look_at_parts
+from fieldmouse.doctor.check.examine import check_parts
 from fieldmouse.doctor.check.finding import Finding
-from fieldmouse.errors import Missing
+from fieldmouse.errors import MissingFile
 from fieldmouse.policy.polling import registry
-from fieldmouse.refresh.apply_outcomes import Flag
-from fieldmouse.refresh.columns import Columns, Field
-from fieldmouse.refresh.page_table import Ledger, LedgerState, read_ledger
+from fieldmouse.refresh.apply_outcomes import PageFlag
+from fieldmouse.refresh.columns import ColumnTable, Field
+from fieldmouse.refresh.page_table import PageTable, PageTableState, read_page_table
 from fieldmouse.refresh.table_files import TableFiles, read_tables
-from fieldmouse.refresh.token_bucket import Purse
+from fieldmouse.refresh.token_bucket import BucketState
 from fieldmouse.storage.checkpoint import encode, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 
 from .chronicle import Chronicle, Remembering, page, state_of
 
 
 def polled(numbers: Iterator[int] | range, at: float) -> Iterator[OutcomeRow]:
     for number in numbers:
-        yield page(number, at, number % 7, polled="page", news=News.CHANGED if number % 3 else News.SAME)
+        yield page(
+            number,
+            at,
+            number % 7,
+            polled="page",
+            news=ContentChange.CHANGED if number % 3 else ContentChange.SAME,
+        )
 
 
 def files_of(path: Path) -> list[str]:
@@ -54,7 +60,7 @@ def test_a_kill_at_any_byte_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     for size in [*range(noted, noted + 40), *range(noted + 40, len(whole), 97), len(whole)]:
         written.write_bytes(whole[:size])
         (tmp_path / "c" / "ledger" / "pages-9.columns").write_bytes(whole[: size - noted])
-        again = Ledger.open(chronicle.home, committed, policy=Remembering(), named="remembering")
+        again = PageTable.open(chronicle.home, committed, policy=Remembering(), named="remembering")
         assert state_of(again) == shown
         assert written.read_bytes() == whole[:size], "opening changes nothing"
         again.close()
@@ -131,7 +137,7 @@ def test_a_damaged_page_table_is_rebuilt_with_a_warning(
 
 
 def finding_of(home: CrawlDir) -> Finding:
-    (found,) = (finding for finding in look_at_parts(home) if finding.what == "ledger")
+    (found,) = (finding for finding in check_parts(home) if finding.what == "ledger")
     return found
 
 
@@ -142,19 +148,19 @@ def test_a_reader_whose_file_was_deleted_reads_again(tmp_path: Path) -> None:
     old = chronicle.newest
     chronicle.settle(page(number) for number in range(12_000))
     chronicle.checkpoint()
-    with pytest.raises(Missing):
-        read_ledger(chronicle.home, old, policy=Remembering())
-    assert len(read_ledger(chronicle.home, chronicle.newest, policy=Remembering())) == 12_000
+    with pytest.raises(MissingFile):
+        read_page_table(chronicle.home, old, policy=Remembering())
+    assert len(read_page_table(chronicle.home, chronicle.newest, policy=Remembering())) == 12_000
 
 
 def test_a_crawl_that_was_never_refreshed_can_be_read(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     chronicle.settle(page(number) for number in range(30))
     last = chronicle.newest
     without = {name: note for name, note in last.parts.items() if name != "ledger"}
     shutil.rmtree(tmp_path / "c" / "ledger")
-    ledger = read_ledger(chronicle.home, type(last)(last.at, without, born=last.born))
-    assert len(ledger) == ledger.pages == 30
+    ledger = read_page_table(chronicle.home, type(last)(last.at, without, born=last.born))
+    assert len(ledger) == ledger.page_count == 30
     assert ledger.budget is None
     assert not (tmp_path / "c" / "ledger").exists(), "nothing is written"
 
@@ -167,7 +173,7 @@ def test_another_policy_starts_with_its_own_columns_and_keeps_the_beliefs(tmp_pa
     before = state_of(chronicle.ledger)
     for name in ("uniform", "remembering"):
         chronicle.close()
-        chronicle.policy = registry.policy("uniform") if name == "uniform" else Remembering()
+        chronicle.policy = registry.create_policy("uniform") if name == "uniform" else Remembering()
         chronicle.named = name
         chronicle.open()
         for _ in range(2):
@@ -187,9 +193,9 @@ def test_a_page_table_without_date_columns_keeps_its_data(
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle(page(number, host=number % 7) for number in range(300))
     chronicle.settle(polled(range(200), 500.0))
-    chronicle.ledger.ask(np.arange(5))
-    chronicle.ledger.mark(np.array([7]), Flag.HINTED)
-    chronicle.ledger.note_purse(Purse(3.0, 510.0))
+    chronicle.ledger.mark_in_flight(np.arange(5))
+    chronicle.ledger.set_flag(np.array([7]), PageFlag.HINTED)
+    chronicle.ledger.set_bucket_state(BucketState(3.0, 510.0))
     chronicle.checkpoint(clean=True)
     before = state_of(chronicle.ledger)
     write_as_before_dates(chronicle)
@@ -202,12 +208,14 @@ def test_a_page_table_without_date_columns_keeps_its_data(
     assert after.pop("dated") == after["belief"]
     del before["dated"]
     assert after == before
-    assert chronicle.ledger.asked == 5
-    assert chronicle.ledger.purse == Purse(3.0, 510.0)
+    assert chronicle.ledger.in_flight == 5
+    assert chronicle.ledger.bucket_state == BucketState(3.0, 510.0)
     told = formatdate(800.0, usegmt=True)
     for at in range(10):
         chronicle.settle(
-            page(number, 1e4 * (at + 1), number % 7, polled="page", news=News.SAME, last_modified=told)
+            page(
+                number, 1e4 * (at + 1), number % 7, polled="page", news=ContentChange.SAME, last_modified=told
+            )
             for number in range(40)
         )
     chronicle.checkpoint()
@@ -218,25 +226,27 @@ def test_a_page_table_without_date_columns_keeps_its_data(
 
 
 def layout_of(chronicle: Chronicle) -> dict[str, list[Field]]:
-    return chronicle.newest.state("ledger", LedgerState).tables.layout
+    return chronicle.newest.state("ledger", PageTableState).tables.layout
 
 
 def write_as_before_dates(chronicle: Chronicle) -> None:
     """Seal the ledger once more, as it is, with the columns that it had then."""
     last = chronicle.newest
-    was = last.state("ledger", LedgerState)
+    was = last.state("ledger", PageTableState)
     tables = read_tables(chronicle.home / "ledger", was.tables)
     for name, new in (("pages", "dated"), ("hosts", "dates")):
         old = [field for field in tables[name].fields if field.name != new]
-        tables[name] = Columns(old, {field.name: np.array(tables[name].whole(field.name)) for field in old})
+        tables[name] = ColumnTable(
+            old, {field.name: np.array(tables[name].column(field.name)) for field in old}
+        )
     state, paths = TableFiles(chronicle.home / "ledger", was.tables).seal(tables)
     sizes = {f"ledger/{path.name}": path.stat().st_size for path in paths}
-    now = last.replaced("ledger", msgspec.structs.replace(was, tables=state), sizes)
+    now = last.with_part("ledger", msgspec.structs.replace(was, tables=state), sizes)
     chronicle.journal.commit(encode(now))
 
 
 def test_a_page_costs_some_hundred_bytes_of_memory_and_of_disk(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     chronicle.write(page(number, host=number % 7) for number in range(16_000))
     chronicle.checkpoint()
     tracemalloc.start()

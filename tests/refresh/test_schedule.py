@@ -12,22 +12,28 @@ import numpy as np
 import pytest
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.policy.polling.policies import Uniform
-from fieldmouse.refresh.scheduler import Reals, Scheduler
-from fieldmouse.types.outcome import News, OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Link
+from fieldmouse.policy.polling.policies import UniformPolicy
+from fieldmouse.refresh.scheduler import PollScheduler, Reals
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Request
 
 from .chronicle import Chronicle, page, url
 
 
-def answered(link: Link, at: float, **known: object) -> OutcomeRow:
+def answered(link: Request, at: float, **known: object) -> OutcomeRow:
     known = {"status": 304, "polled": link.was} | known
     kind = known.pop("kind", OutcomeKind.UNCHANGED)
     return OutcomeRow(
-        link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at,
-        found_as=link.kind.value, **known,  # type: ignore[arg-type]
-    )  # fmt: skip
+        link.url,
+        kind,
+        at,
+        depth=link.depth,
+        via=link.via,
+        seen_at=link.seen_at,
+        found_as=link.kind.value,
+        **known,  # type: ignore[arg-type]
+    )
 
 
 class Refreshing:
@@ -36,20 +42,22 @@ class Refreshing:
     def __init__(self, chronicle: Chronicle, **options: object):
         self.chronicle, self._options = chronicle, options
         self.asked: list[tuple[float, str]] = []
-        self.in_the_air: list[tuple[float, Link]] = []
+        self.in_the_air: list[tuple[float, Request]] = []
         self.make()
 
     def make(self) -> None:
         chronicle = self.chronicle
-        self.scheduler = Scheduler(chronicle.ledger, chronicle.policy, **self._options)  # type: ignore[arg-type]
+        self.scheduler = PollScheduler(chronicle.ledger, chronicle.policy, **self._options)  # type: ignore[arg-type]
 
-    def run(self, start: float, seconds: int, *, latency: Callable[[Link], float] = lambda link: 0.5) -> None:
+    def run(
+        self, start: float, seconds: int, *, latency: Callable[[Request], float] = lambda link: 0.5
+    ) -> None:
         for now in np.arange(start, start + seconds, 1.0).tolist():
             here = [link for at, link in self.in_the_air if at <= now]
             self.in_the_air = [(at, link) for at, link in self.in_the_air if at > now]
             if here:
                 self.chronicle.settle((answered(link, now) for link in here), durable=False)
-            links = self.scheduler.due(now, 10**6)
+            links = self.scheduler.take_due(now, 10**6)
             self.asked += [(now, link.url) for link in links]
             self.in_the_air += [(now + latency(link), link) for link in links]
 
@@ -63,7 +71,7 @@ class Refreshing:
 def crawled(
     path: Path, pages: int, hosts: int = 10, policy: str = "uniform", at: float = 1000.0
 ) -> Chronicle:
-    chronicle = Chronicle(path, registry.policy(policy), policy)
+    chronicle = Chronicle(path, registry.create_policy(policy), policy)
     chronicle.settle(page(number, at, number % hosts) for number in range(pages))
     chronicle.checkpoint()
     return chronicle
@@ -108,7 +116,7 @@ def test_a_changed_budget_is_kept_and_planned_for(tmp_path: Path) -> None:
     refreshing = Refreshing(crawled(tmp_path / "c", 4000, hosts=100), budget=8.0)
     allowed, begin, start = 0.0, 3e7, 3e7
     for share in (0.25, 1.0, 0.5, 0.125):
-        refreshing.scheduler.afford(8.0 * share, start)
+        refreshing.scheduler.set_budget(8.0 * share, start)
         refreshing.run(start, 60)
         refreshing.chronicle.checkpoint()
         allowed += 8.0 * share * 60
@@ -162,7 +170,7 @@ def test_a_refresh_that_is_killed_all_the_time_keeps_its_budget_and_uses_it(
 
 
 def test_a_plan_is_made_anew_when_something_was_learned_and_not_before(tmp_path: Path) -> None:
-    class Counted(Uniform):
+    class Counted(UniformPolicy):
         plans = 0
 
         def plan(self, *given: object, **more: object) -> Reals:
@@ -170,13 +178,13 @@ def test_a_plan_is_made_anew_when_something_was_learned_and_not_before(tmp_path:
             return super().plan(*given, **more)  # type: ignore[arg-type]
 
     chronicle = crawled(tmp_path / "c", 20)
-    scheduler = Scheduler(chronicle.ledger, Counted(), 0.001)
+    scheduler = PollScheduler(chronicle.ledger, Counted(), 0.001)
     for now in range(1000, 1300):
-        scheduler.due(float(now), 10)
+        scheduler.take_due(float(now), 10)
     assert Counted.plans == 1
     chronicle.settle([page(20, 1300.0)], durable=False)
     for now in range(1300, 1600):
-        scheduler.due(float(now), 10)
+        scheduler.take_due(float(now), 10)
     assert Counted.plans == 2
 
 
@@ -207,8 +215,8 @@ def test_no_page_is_asked_twice_before_its_row_whatever_is_killed(tmp_path: Path
         refreshing.chronicle.checkpoint()
         refreshing.killed()
     assert sorted(name for _, name in refreshing.asked) == sorted(url(n, n % 10) for n in range(30))
-    assert refreshing.chronicle.ledger.asked == 30
-    assert refreshing.chronicle.ledger.forget_asked() == 30
+    assert refreshing.chronicle.ledger.in_flight == 30
+    assert refreshing.chronicle.ledger.clear_in_flight() == 30
     refreshing.run(3000.0, 5, latency=lambda link: 1e9)
     assert len(refreshing.asked) == 60
 
@@ -217,14 +225,14 @@ def test_polls_after_the_last_checkpoint_are_repeated_after_a_kill(tmp_path: Pat
     refreshing = Refreshing(crawled(tmp_path / "c", 30))
     refreshing.run(2000.0, 50, latency=lambda link: 1e9)
     refreshing.killed()
-    assert refreshing.chronicle.ledger.asked == 0, "the frontier has forgotten them as well"
+    assert refreshing.chronicle.ledger.in_flight == 0, "the frontier has forgotten them as well"
     refreshing.run(2100.0, 50, latency=lambda link: 1e9)
     assert set(Counter(name for _, name in refreshing.asked).values()) == {2}
 
 
 def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
     """Nine in ten pages are of a host that never answers; the others are polled as if it were not there."""
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     chronicle.settle(page(number, 1000.0, int(number % 10 == 0)) for number in range(6000))
     refreshing = Refreshing(chronicle, budget=5.0)
     refreshing.run(5000.0, 200, latency=lambda link: 1e9 if link.url.startswith("http://h0.") else 0.5)
@@ -236,12 +244,15 @@ def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("once", [True, False], ids=["once", "for ever"])
 def test_a_host_at_its_in_flight_limit_is_polled_again_after_it_answered(tmp_path: Path, once: bool) -> None:
     """Eight at a time, each answered after three seconds: a hundred take less than a minute."""
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     chronicle.settle(page(number, 1000.0) for number in range(100))
     refreshing = Refreshing(
-        chronicle, budget=None if once else 100.0, host_rate=10.0, host_open=8,
+        chronicle,
+        budget=None if once else 100.0,
+        host_rate=10.0,
+        host_open=8,
         once_since=5000.0 if once else None,
-    )  # fmt: skip
+    )
     refreshing.run(5000.0, 60, latency=lambda link: 3.0)
     assert len({name for _, name in refreshing.asked}) == 100
 
@@ -253,20 +264,24 @@ def test_a_round_polls_every_page_once_and_likely_changes_first(tmp_path: Path) 
         at = 2000.0 + 1000 * turn
         chronicle.settle(
             OutcomeRow(
-                url(number, number % 10), OutcomeKind.PAGE, at, status=200, polled="page",
-                news=News.CHANGED if number < 8 else News.SAME,
+                url(number, number % 10),
+                OutcomeKind.PAGE,
+                at,
+                status=200,
+                polled="page",
+                news=ContentChange.CHANGED if number < 8 else ContentChange.SAME,
             )
             for number in range(40)
-        )  # fmt: skip
+        )
     refreshing = Refreshing(chronicle, budget=1.0, once_since=5500.0)
-    assert refreshing.scheduler.left == 40
+    assert refreshing.scheduler.remaining == 40
     refreshing.run(5500.0, 20)
     assert {name for _, name in refreshing.asked[:8]} == set(busy)
     refreshing.chronicle.checkpoint()
     refreshing.killed()
     refreshing.run(5600.0, 60)
     assert Counter(Counter(name for _, name in refreshing.asked).values()) == {1: 40}
-    assert refreshing.scheduler.left == 0
+    assert refreshing.scheduler.remaining == 0
     assert refreshing.scheduler.next_at(6000.0) is None
 
 
@@ -286,13 +301,13 @@ def test_a_round_ends_even_if_the_clock_goes_back(tmp_path: Path) -> None:
     assert len(times) == 41
     assert {name for name, count in times.items() if count > 1} <= polled, "only what was lost by the kill"
     assert max(times.values()) <= 2
-    assert refreshing.scheduler.left == 0
+    assert refreshing.scheduler.remaining == 0
 
 
 def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_tenth(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
-    refused = {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED}
-    failed = {"kind": OutcomeKind.FAILED, "reason": Reason.TIMEOUT}
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
+    refused = {"kind": OutcomeKind.REFUSED, "reason": OutcomeReason.ROBOTS_TXT_EXCLUDED}
+    failed = {"kind": OutcomeKind.FAILED, "reason": OutcomeReason.TIMEOUT}
     gone = {"kind": OutcomeKind.FAILED, "status": 404}
     odd = [
         OutcomeRow(url(n, n % 10), at=1000.0, **(refused, failed, gone)[n % 3])  # type: ignore[arg-type]
@@ -300,28 +315,33 @@ def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_t
     ]
     chronicle.settle([*odd, *(page(n, 1000.0, n % 10) for n in range(300, 400))])
     refreshing = Refreshing(chronicle, budget=1.0, retry=10_000.0)
-    refreshing.scheduler.due(1000.0, 0)
+    refreshing.scheduler.take_due(1000.0, 0)
     rates = refreshing.scheduler.rates()
     assert rates[:300] == pytest.approx(1e-4)
     assert rates.sum() == pytest.approx(1.0)
     many = Refreshing(chronicle, budget=1.0, retry=100.0).scheduler
-    many.due(1000.0, 0)
+    many.take_due(1000.0, 0)
     assert many.rates()[:300].sum() == pytest.approx(0.1)
 
 
 def test_a_poll_request_has_all_data_of_the_copy(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     known = {"etag": '"1"', "last_modified": "Mon", "simhash": 7, "warc": "w", "offset": 9, "memory": b"m"}
     chronicle.settle([page(1, 1000.0, depth=2, via="http://v/", found_as="seed", **known)])
-    (link,) = Scheduler(chronicle.ledger, chronicle.policy).due(5000.0, 5)
+    (link,) = PollScheduler(chronicle.ledger, chronicle.policy).take_due(5000.0, 5)
     assert {name: getattr(link, name) for name in known} == known
     assert (link.depth, link.via, link.kind.value, link.seen_at, link.digest, link.was) == (
-        2, "http://v/", "seed", 1000.0, "sha1:1", "page",
-    )  # fmt: skip
+        2,
+        "http://v/",
+        "seed",
+        1000.0,
+        "sha1:1",
+        "page",
+    )
 
 
 def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     chronicle.settle([page(1, warc="has"), page(2, warc="none"), page(3, warc="broken")])
     read: list[str] = []
 
@@ -331,29 +351,29 @@ def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path)
             raise ValueError
         return {"etag": '"x"'} if warc == "has" else {}
 
-    links = Scheduler(chronicle.ledger, chronicle.policy, read_headers=headers).due(5000.0, 5)
+    links = PollScheduler(chronicle.ledger, chronicle.policy, read_headers=headers).take_due(5000.0, 5)
     assert {link.warc: link.etag for link in links} == {"has": '"x"', "none": "", "broken": ""}
-    news = {"news": News.SAME, "memory": b"more"}
+    news = {"news": ContentChange.SAME, "memory": b"more"}
     chronicle.settle(answered(link, 6000.0, etag=link.etag, **news) for link in links)
     chronicle.settle(answered(link, 7000.0, kind=OutcomeKind.FAILED, status=503) for link in links)
     chronicle.checkpoint()
     chronicle.reopen()
-    again = Scheduler(chronicle.ledger, chronicle.policy, read_headers=headers).due(9000.0, 5)
+    again = PollScheduler(chronicle.ledger, chronicle.policy, read_headers=headers).take_due(9000.0, 5)
     assert {link.warc: link.etag for link in again} == {"has": '"x"', "none": "", "broken": ""}
     assert {link.memory for link in again} == {b"more"}, "trouble teaches nothing"
     assert sorted(read) == ["broken", "has", "none"], "each once"
 
 
 def test_next_at_is_the_time_of_the_next_due_poll(tmp_path: Path) -> None:
-    chronicle = Chronicle(tmp_path / "c", registry.policy("uniform"), "uniform")
-    scheduler = Scheduler(chronicle.ledger, chronicle.policy, 0.1)
-    assert scheduler.due(1000.0, 5) == []
+    chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
+    scheduler = PollScheduler(chronicle.ledger, chronicle.policy, 0.1)
+    assert scheduler.take_due(1000.0, 5) == []
     assert scheduler.next_at(1000.0) is None
     chronicle.settle([page(1, 1000.0)])
     asked = []
     now = 1000.0
     while now < 1300.0:
-        links = scheduler.due(now, 5)
+        links = scheduler.take_due(now, 5)
         asked += [now] * len(links)
         if links:
             chronicle.settle((answered(link, now) for link in links), durable=False)
@@ -367,7 +387,7 @@ def test_next_at_is_the_time_of_the_next_due_poll(tmp_path: Path) -> None:
 def test_a_plan_may_be_made_in_a_thread(tmp_path: Path) -> None:
     chronicle = crawled(tmp_path / "c", 40)
     with ThreadPoolExecutor(1) as pool:
-        scheduler = Scheduler(chronicle.ledger, chronicle.policy, None, pool=pool)
-        assert scheduler.due(5000.0, 10) == []
+        scheduler = PollScheduler(chronicle.ledger, chronicle.policy, None, pool=pool)
+        assert scheduler.take_due(5000.0, 10) == []
         pool.submit(int).result()
-        assert len(scheduler.due(5001.0, 10)) == 10
+        assert len(scheduler.take_due(5001.0, 10)) == 10

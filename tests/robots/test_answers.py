@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fieldmouse.fetch.responses import asked_wait, outcome_of, retry_after
+from fieldmouse.fetch.responses import outcome_of, parse_retry_after, requested_wait
 from fieldmouse.types.outcome import Failed, Moved, Page, Response, Unchanged
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url, resolve
 
-HERE = Link(Url("http://mouse.test/here"))
+HERE = Request(Url("http://mouse.test/here"))
 MOST = 5
 header_text = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=60)
 
@@ -44,7 +44,7 @@ def test_304_counts_only_with_a_stored_copy() -> None:
     assert isinstance(outcome_of(held, answer(304), most_redirects=MOST), Unchanged)
     unasked = outcome_of(HERE, answer(304), most_redirects=MOST)
     assert isinstance(unasked, Failed)
-    assert unasked.reason is Reason.BAD_HTTP
+    assert unasked.reason is OutcomeReason.BAD_HTTP
 
 
 @given(st.integers(0, 4), st.integers(0, 4))
@@ -54,7 +54,7 @@ def test_a_redirect_to_an_earlier_url_is_a_cycle(steps: int, back: int) -> None:
     target = (*trail, HERE.url)[min(back, steps)]
     outcome = outcome_of(link, answer(302, location=target), most_redirects=MOST)
     assert isinstance(outcome, Failed)
-    assert outcome.reason is Reason.BAD_REDIRECT
+    assert outcome.reason is OutcomeReason.BAD_REDIRECT
     assert target in outcome.detail
     onward = outcome_of(link, answer(302, location="/elsewhere"), most_redirects=MOST)
     assert isinstance(onward, Moved)
@@ -87,25 +87,26 @@ def test_redirects_are_followed_exactly_up_to_the_limit(steps: int) -> None:
         assert isinstance(outcome, Moved)
     else:
         assert isinstance(outcome, Failed)
-        assert outcome.reason is Reason.TOO_MANY_REDIRECTS
+        assert outcome.reason is OutcomeReason.TOO_MANY_REDIRECTS
 
 
 @given(header_text | st.integers(0, 10**30).map(str), st.floats(0, 4e9))
 def test_retry_after_is_never_negative(value: str, now: float) -> None:
-    assert retry_after(value, now) >= 0.0
+    assert parse_retry_after(value, now) >= 0.0
 
 
 @given(st.integers(-100_000, 100_000), st.integers(0, 100_000))
 def test_retry_after_dates_are_relative_to_the_servers_clock(wrong: int, wait: int) -> None:
     now = 1_800_000_000 + wrong
     said = answer(503, date=formatdate(now, usegmt=True), retry_after=formatdate(now + wait, usegmt=True))
-    assert asked_wait(said) == wait
+    assert requested_wait(said) == wait
 
 
 def test_retry_after_without_date_uses_our_clock_and_the_longest_value() -> None:
     at = replace(answer(503, retry_after=formatdate(1_800_000_090, usegmt=True)), ended_at=1_800_000_000.0)
-    assert asked_wait(at) == 90.0
+    assert requested_wait(at) == 90.0
     assert (
-        asked_wait(replace(at, headers=(*at.headers, ("retry-after", "120"), ("retry-after", "5")))) == 120.0
+        requested_wait(replace(at, headers=(*at.headers, ("retry-after", "120"), ("retry-after", "5"))))
+        == 120.0
     )
-    assert asked_wait(answer(503)) == 0.0
+    assert requested_wait(answer(503)) == 0.0

@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.aio import Bell
-from fieldmouse.backpressure import Meter
+from fieldmouse.aio import WakeUp
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.pool import Fleet, Roster
+from fieldmouse.fetch.pool import ActiveWorkers, FetchPool
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Errand
+from fieldmouse.types.request import HostVisit
 from fieldmouse.url import Host
 
 
@@ -29,9 +29,9 @@ class Yard:
         self.begun: list[tuple[float, int]] = []  # start of each request, and the number in flight then
         self.given_back = 0
         self.taken = 0
-        self.meter, self.bell = Meter(), Bell()
-        self.roster = Roster(self.meter)
-        self.fleet = Fleet(
+        self.meter, self.bell = Backpressure(), WakeUp()
+        self.roster = ActiveWorkers(self.meter)
+        self.fleet = FetchPool(
             rule=rule,
             meter=self.meter,
             roster=self.roster,
@@ -44,13 +44,13 @@ class Yard:
             on_change=self.welcome,
         )
 
-    def take(self) -> Errand:
+    def take(self) -> HostVisit:
         self.taken += 1
-        return Errand(Host("http://mouse.test"), "10.0.0.1", (), HostState())
+        return HostVisit(Host("http://mouse.test"), "10.0.0.1", (), HostState())
 
-    async def run(self, errand: Errand) -> Any:
+    async def run(self, errand: HostVisit) -> Any:
         for _ in range(self.requests):
-            if not self.roster.may_go_on():
+            if not self.roster.may_continue():
                 break
             self.asking += 1
             self.begun.append((self.clock.now(), self.asking))
@@ -58,15 +58,15 @@ class Yard:
             self.asking -= 1
         return HostState(), ()
 
-    def give_back(self, errand: Errand, report: Any) -> None:
+    def give_back(self, errand: HostVisit, report: Any) -> None:
         self.given_back += 1
 
     def welcome(self) -> None:
         self.homes += 1
 
     async def at(self, level: int, seconds: float) -> None:
-        self.meter.note_waiting(level)
-        self.bell.ring()
+        self.meter.set_buffered(level)
+        self.bell.fire()
         await self.clock.sleep(seconds)
 
 
@@ -85,61 +85,61 @@ def test_no_request_exceeds_the_concurrency_of_the_level(
         for level, seconds in course:
             started, before = clock.now(), len(yard.begun)
             await yard.at(level, seconds)
-            allowed = rule.robots_at(level)
+            allowed = rule.concurrency_at(level)
             for moment, under_way in yard.begun[before:]:
                 assert under_way <= allowed, f"at {moment - started:.2f} s of level {level}"
             if seconds >= 2.0:
                 # Surplus workers have finished their one request and returned; the others continue.
-                assert yard.asking == yard.meter.out == allowed
+                assert yard.asking == yard.meter.active_visits == allowed
         await yard.fleet.stop(10.0)
         assert yard.taken == yard.given_back, "every errand comes home"
-        assert yard.asking == yard.meter.out == 0
+        assert yard.asking == yard.meter.active_visits == 0
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
 def test_workers_count_as_active_until_they_return() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4, 1), (5,)), 3, random.Random(1))
         await yard.at(0, 0.1)
-        assert yard.meter.active == yard.meter.allowed == 4
-        yard.meter.note_indexing(9)
-        assert yard.meter.allowed == 1
-        assert yard.meter.active == 4
+        assert yard.meter.effective_concurrency == yard.meter.concurrency == 4
+        yard.meter.set_indexing(9)
+        assert yard.meter.concurrency == 1
+        assert yard.meter.effective_concurrency == 4
         await clock.sleep(1.6)
-        assert yard.meter.active == yard.meter.out == 1
+        assert yard.meter.effective_concurrency == yard.meter.active_visits == 1
         assert yard.homes == 3
         await yard.fleet.stop(10.0)
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
 def test_a_new_rule_applies_at_once() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((1,)), 2, random.Random(2))
         await yard.at(0, 3.0)
-        assert yard.meter.out == 1
-        yard.fleet.obey(Thresholds((5,)))
-        assert yard.meter.allowed == 5
+        assert yard.meter.active_visits == 1
+        yard.fleet.set_rule(Thresholds((5,)))
+        assert yard.meter.concurrency == 5
         await clock.sleep(0.1)
-        assert yard.meter.out == 5
+        assert yard.meter.active_visits == 5
         await yard.fleet.stop(10.0)
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
 def test_the_network_can_limit_concurrency_below_the_rule() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4,)), 2, random.Random(3))
         await yard.at(0, 0.1)
-        yard.meter.note_most(1)
-        assert yard.meter.allowed == 1, "known at once, before anybody asks for the next page"
+        yard.meter.set_max_by_network(1)
+        assert yard.meter.concurrency == 1, "known at once, before anybody asks for the next page"
         await clock.sleep(1.6)
-        assert yard.meter.out == 1
-        yard.meter.note_most(3)
-        yard.bell.ring()
+        assert yard.meter.active_visits == 1
+        yard.meter.set_max_by_network(3)
+        yard.bell.fire()
         await clock.sleep(0.1)
-        assert yard.meter.out == 3
+        assert yard.meter.active_visits == 3
         await yard.fleet.stop(10.0)
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)

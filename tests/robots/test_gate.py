@@ -38,7 +38,7 @@ def test_visits_to_a_host_or_address_neither_overlap_nor_come_too_soon(
 
         await asyncio.gather(*(visit(*each) for each in plan))
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
     assert len(stays) == len(plan)
     stays.sort(key=lambda stay: stay[2])
     for number, (host, address, _, _, left) in enumerate(stays):

@@ -11,20 +11,20 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.fetch.gate import Gate, Transport
-from fieldmouse.fetch.worker import Manners, Report, Robot
+from fieldmouse.fetch.worker import FetchSettings, FetchWorker, VisitReport
 from fieldmouse.http.dns import DnsAnswer, Resolver
 from fieldmouse.policy.name_resolution import NameMap
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.robotstxt.cache import RobotsTxtCache
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Errand, Link, Ticket
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import HostVisit, QueuedRequest, Request
 from fieldmouse.url import Host, Url, path_of
 
 HOST = Host("http://mouse.test")
-Script = Callable[[str, int], tuple[int, dict[str, str], bytes] | Reason]
+Script = Callable[[str, int], tuple[int, dict[str, str], bytes] | OutcomeReason]
 
 
 @dataclass
@@ -36,7 +36,7 @@ class ScriptedWeb:
     asked: list[tuple[float, str]] = field(default_factory=list)
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         path = path_of(link.url)
         times = sum(1 for _, before in self.asked if before == path)
@@ -45,7 +45,7 @@ class ScriptedWeb:
         started = self.clock.now()
         await self.clock.sleep(0.05)
         now = self.clock.now()
-        if isinstance(answer, Reason):
+        if isinstance(answer, OutcomeReason):
             return Failed(link, answer, now)
         status, headers, body = answer
         return Response(
@@ -70,7 +70,7 @@ class ScriptedDns:
     zone: dict[str, list[DnsAnswer]]
 
     async def ask(self, name: str, kind: str) -> DnsAnswer:
-        answers = self.zone.get(name, [DnsAnswer(trouble="no such name")])
+        answers = self.zone.get(name, [DnsAnswer(error="no such name")])
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
     async def close(self) -> None: ...
@@ -79,44 +79,44 @@ class ScriptedDns:
 @dataclass
 class Outbox:
     delivered: list[Outcome] = field(default_factory=list)
-    retried: list[Link] = field(default_factory=list)
+    retried: list[Request] = field(default_factory=list)
     kept: list[Url] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
     allowance: int = 1000
 
-    async def deliver(self, ticket: Ticket, outcome: Outcome) -> None:
+    async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None:
         self.delivered.append(outcome)
 
-    async def keep(self, link: Link, response: Response) -> None:
+    async def keep(self, link: Request, response: Response) -> None:
         self.kept.append(link.url)
 
-    def retry(self, ticket: Ticket, link: Link) -> None:
+    def retry(self, ticket: QueuedRequest, link: Request) -> None:
         self.retried.append(link)
 
     def sitemaps(self, host: Host, found: Sequence[str]) -> None:
         self.named.extend(found)
 
-    def may_ask(self, ticket: Ticket) -> bool:
+    def may_ask(self, ticket: QueuedRequest) -> bool:
         self.allowance -= 1
         return self.allowance >= 0
 
 
 @dataclass
 class Visit:
-    report: Report
+    report: VisitReport
     web: ScriptedWeb
     outbox: Outbox
     began: float
 
 
-def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = None) -> Errand:
-    tickets = tuple(Ticket(n + 1, Link(Url(HOST + path))) for n, path in enumerate(paths))
-    return Errand(HOST, address, tickets, state or HostState(address=address))
+def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = None) -> HostVisit:
+    tickets = tuple(QueuedRequest(n + 1, Request(Url(HOST + path))) for n, path in enumerate(paths))
+    return HostVisit(HOST, address, tickets, state or HostState(address=address))
 
 
 def run(
     script: Script,
-    todo: Errand,
+    todo: HostVisit,
     *,
     delay: float = 0.0,
     manners: dict[str, object] | None = None,
@@ -129,12 +129,12 @@ def run(
         names = NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"])
         dns = ScriptedDns(zone or {})
         resolver = Resolver(clock=clock, allow_private=allow_private, names=names, dns=dns)
-        told = Manners(Politeness(delay=delay, address_delay=delay), **(manners or {}))  # type: ignore[arg-type]
-        exclusions = Exclusions(clock, product="fieldmouse")
-        robot = Robot(Transport(web, resolver, Gate(clock), exclusions, clock), told, outbox)
-        return Visit(await robot.run(todo), web, outbox, began)
+        told = FetchSettings(Politeness(delay=delay, address_delay=delay), **(manners or {}))  # type: ignore[arg-type]
+        exclusions = RobotsTxtCache(clock, product="fieldmouse")
+        robot = FetchWorker(Transport(web, resolver, Gate(clock), exclusions, clock), told, outbox)
+        return Visit(await robot.visit(todo), web, outbox, began)
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)
 
 
 def plain(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
@@ -172,11 +172,11 @@ def test_a_private_address_gets_no_request_and_every_url_is_refused() -> None:
     first = run(plain, errand("/a", "/b"), allow_private=False)
     assert not first.web.asked
     state, _ = first.report
-    assert state.verdict == Reason.PRIVATE.value
+    assert state.verdict == OutcomeReason.PRIVATE_ADDRESS.value
     second = run(plain, errand("/a", "/b", state=state), allow_private=False)
     assert not second.web.asked
     reasons = [outcome.reason for outcome in second.outbox.delivered if isinstance(outcome, Refused)]
-    assert reasons == [Reason.PRIVATE] * 2
+    assert reasons == [OutcomeReason.PRIVATE_ADDRESS] * 2
 
 
 def test_excluded_urls_are_refused_without_a_request_and_crawl_delay_is_learned() -> None:
@@ -196,7 +196,7 @@ def test_excluded_urls_are_refused_without_a_request_and_crawl_delay_is_learned(
     assert [path for _, path in visit.web.asked] == ["/robots.txt", "/a"]
     first, second = visit.outbox.delivered
     assert isinstance(first, Refused)
-    assert first.reason is Reason.EXCLUDED
+    assert first.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
     assert isinstance(second, Page)
 
 
@@ -212,7 +212,7 @@ def test_an_unreachable_robots_txt_blocks_the_host_and_finally_abandons_it() -> 
         assert len(unused) == 1
         assert state.failures == attempt
         assert state.ready_at >= visit.began + 40
-    assert state.verdict == Reason.EXCLUSION_UNREACHABLE.value
+    assert state.verdict == OutcomeReason.ROBOTS_TXT_UNREACHABLE.value
 
 
 def test_robots_txt_redirected_to_another_host_applies_to_the_first() -> None:
@@ -238,7 +238,7 @@ def moved_rules(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
 @pytest.mark.parametrize("trouble", ["server failure", "timeout while contacting dns servers"])
 def test_robots_txt_redirected_to_a_failing_name_blocks_until_it_is_read(trouble: str) -> None:
     there = DnsAnswer(("127.0.0.7",), 60.0)
-    zone = {"rules.test": [DnsAnswer(trouble=trouble, temporary=True), there]}
+    zone = {"rules.test": [DnsAnswer(error=trouble, temporary=True), there]}
     first = run(moved_rules, errand("/a", "/b"), zone=zone)
     assert [path for _, path in first.web.asked] == ["/robots.txt"]
     state, unused = first.report
@@ -262,8 +262,8 @@ def test_robots_txt_redirected_to_an_unreadable_place_counts_as_none(
     if not allow_private:
         zone = {**zone, "mouse.example": [DnsAnswer(("93.184.216.34",), 60.0)]}
         host = Host("http://mouse.example")
-        tickets = tuple(Ticket(n, Link(Url(f"{host}/{n}"))) for n in (1, 2))
-        todo = Errand(host, "93.184.216.34", tickets, HostState("93.184.216.34"))
+        tickets = tuple(QueuedRequest(n, Request(Url(f"{host}/{n}"))) for n in (1, 2))
+        todo = HostVisit(host, "93.184.216.34", tickets, HostState("93.184.216.34"))
     visit = run(moved_rules, todo, zone=zone, allow_private=allow_private)
     assert [path for _, path in visit.web.asked][:1] == ["/robots.txt"]
     assert len(visit.outbox.delivered) == 2
@@ -314,17 +314,19 @@ def test_a_server_error_is_retried_and_finally_given_up() -> None:
     assert [link.tries for link in visit.outbox.retried] == [1]
     assert visit.outbox.retried[0].not_before > visit.began
     assert [type(outcome) for outcome in visit.outbox.delivered] == [Page]
-    tired = Errand(HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), tries=2)),), HostState("127.0.0.9"))
+    tired = HostVisit(
+        HOST, "127.0.0.9", (QueuedRequest(1, Request(Url(HOST + "/a"), tries=2)),), HostState("127.0.0.9")
+    )
     visit = run(script, tired)
     (outcome,) = visit.outbox.delivered
     assert isinstance(outcome, Failed)
-    assert outcome.reason is Reason.SERVER_ERROR
+    assert outcome.reason is OutcomeReason.SERVER_ERROR
     assert not visit.outbox.retried
 
 
 def test_an_unreachable_host_is_abandoned_and_all_its_urls_fail() -> None:
-    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes] | Reason:
-        return plain(path, times) if path == "/robots.txt" else Reason.NO_CONNECTION
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes] | OutcomeReason:
+        return plain(path, times) if path == "/robots.txt" else OutcomeReason.NO_CONNECTION
 
     state = HostState(address="127.0.0.9", failures=5)
     # robots.txt responds, so the host counts as healthy again; from here it takes six failures in a row
@@ -332,10 +334,12 @@ def test_an_unreachable_host_is_abandoned_and_all_its_urls_fail() -> None:
     assert state.failures == 1
     for _ in range(5):
         state = run(script, errand("/a", state=state), manners={"obey_exclusion": False}).report[0]
-    assert state.verdict == Reason.BURIED.value
+    assert state.verdict == OutcomeReason.HOST_ABANDONED.value
     visit = run(script, errand("/a", "/b", state=state))
     assert not visit.web.asked
-    assert [o.reason for o in visit.outbox.delivered if isinstance(o, Failed)] == [Reason.BURIED] * 2
+    assert [o.reason for o in visit.outbox.delivered if isinstance(o, Failed)] == [
+        OutcomeReason.HOST_ABANDONED
+    ] * 2
 
 
 def test_redirects_become_links_until_there_are_too_many() -> None:
@@ -345,12 +349,15 @@ def test_redirects_become_links_until_there_are_too_many() -> None:
     (outcome,) = run(script, errand("/dir/a")).outbox.delivered
     assert isinstance(outcome, Moved)
     assert outcome.target == HOST + "/dir/next"
-    far = Errand(
-        HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), redirects=10)),), HostState("127.0.0.9")
+    far = HostVisit(
+        HOST,
+        "127.0.0.9",
+        (QueuedRequest(1, Request(Url(HOST + "/a"), redirects=10)),),
+        HostState("127.0.0.9"),
     )
     (outcome,) = run(script, far).outbox.delivered
     assert isinstance(outcome, Failed)
-    assert outcome.reason is Reason.TOO_MANY_REDIRECTS
+    assert outcome.reason is OutcomeReason.TOO_MANY_REDIRECTS
 
 
 def test_a_visit_stops_at_the_page_limit_and_gives_the_rest_back() -> None:
@@ -359,7 +366,7 @@ def test_a_visit_stops_at_the_page_limit_and_gives_the_rest_back() -> None:
     assert [ticket.number for ticket in visit.report[1]] == [3]
     visit = run(plain, errand("/a", "/b", "/c"), manners={"pages_per_host": 1})
     assert len(visit.outbox.delivered) == 1
-    assert visit.report[0].verdict == Reason.HOST_FULL.value
+    assert visit.report[0].verdict == OutcomeReason.HOST_FULL.value
 
 
 def test_a_cancelled_visit_still_rests_host_and_address() -> None:
@@ -367,9 +374,9 @@ def test_a_cancelled_visit_still_rests_host_and_address() -> None:
         gate = Gate(clock)
         web = ScriptedWeb(plain, clock)
         resolver = Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"]))
-        transport = Transport(web, resolver, gate, Exclusions(clock, product="fieldmouse"), clock)
-        robot = Robot(transport, Manners(Politeness(delay=3.0, address_delay=3.0)), Outbox())
-        going = asyncio.ensure_future(robot.run(errand("/a")))
+        transport = Transport(web, resolver, gate, RobotsTxtCache(clock, product="fieldmouse"), clock)
+        robot = FetchWorker(transport, FetchSettings(Politeness(delay=3.0, address_delay=3.0)), Outbox())
+        going = asyncio.ensure_future(robot.visit(errand("/a")))
         await clock.sleep(0.01)
         going.cancel()
         await asyncio.wait([going])
@@ -377,4 +384,4 @@ def test_a_cancelled_visit_still_rests_host_and_address() -> None:
         await gate.enter(HOST, "127.0.0.9")
         return clock.now() - began
 
-    assert virtual_time.run(life) > 2.9
+    assert virtual_time.run_in_virtual_time(life) > 2.9

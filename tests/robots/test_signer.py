@@ -10,13 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from fieldmouse.fetch.signer import Signer
-from fieldmouse.http.client import Signature
-from fieldmouse.plugins.page import Request
-from fieldmouse.plugins.thread_runner import STUCK
+from fieldmouse.http.client import RequestHeaders
+from fieldmouse.plugins.page import OutgoingRequest
+from fieldmouse.plugins.thread_runner import MAX_STUCK_CALLS
 from fieldmouse.policy.request_headers import BLANK
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url
 from web.rawserver import RawServer, fetching, get, run
 
@@ -25,27 +25,31 @@ HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r
 TOKEN = {"Authorization": "Bearer s3cret"}
 
 
-def signer(sign: Callable[[Request], object], patience: float = 5.0, **more: object) -> Signer:
+def signer(sign: Callable[[OutgoingRequest], object], patience: float = 5.0, **more: object) -> Signer:
     return Signer(sign, "own:sign", hosts=[HERE], patience=patience, **more)  # type: ignore[arg-type]
 
 
-def asked(made: Signer, host: Host = HERE, kind: Kind = Kind.PAGE) -> Signature | str | None:
-    async def ask() -> Signature | str | None:
-        return await made(Link(Url(host + "/a"), kind=kind), host)
+def asked(
+    made: Signer, host: Host = HERE, kind: RequestKind = RequestKind.PAGE
+) -> RequestHeaders | str | None:
+    async def ask() -> RequestHeaders | str | None:
+        return await made(Request(Url(host + "/a"), kind=kind), host)
 
     return asyncio.run(ask())
 
 
 def test_signed_headers_are_sent_but_blanked_in_the_archive() -> None:
     signed = asked(signer(lambda request: TOKEN))
-    assert signed == Signature(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
-    assert asked(signer(lambda request: TOKEN, keep=True)) == Signature(signed.sent, signed.sent)
+    assert signed == RequestHeaders(
+        b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode()
+    )
+    assert asked(signer(lambda request: TOKEN, keep=True)) == RequestHeaders(signed.sent, signed.sent)
 
 
 def test_sign_gets_the_url_and_the_host() -> None:
-    seen: list[Request] = []
+    seen: list[OutgoingRequest] = []
     asked(signer(lambda request: seen.append(request)))
-    assert seen == [Request("https://own.example/a", "https://own.example")]
+    assert seen == [OutgoingRequest("https://own.example/a", "https://own.example")]
 
 
 @pytest.mark.parametrize(
@@ -67,8 +71,8 @@ def test_none_and_empty_headers_are_no_signature() -> None:
     assert asked(signer(lambda request: {})) is None
 
 
-def _raise(trouble: BaseException) -> Callable[[Request], object]:
-    def sign(request: Request) -> object:
+def _raise(trouble: BaseException) -> Callable[[OutgoingRequest], object]:
+    def sign(request: OutgoingRequest) -> object:
         raise trouble
 
     return sign
@@ -92,16 +96,18 @@ def _raise(trouble: BaseException) -> Callable[[Request], object]:
         (lambda request: {"A": "s3cret" * 9999}, "gave headers of more than 16384 characters"),
     ],
 )
-def test_errors_of_sign_are_named_without_secrets(sign: Callable[[Request], object], says: str) -> None:
+def test_errors_of_sign_are_named_without_secrets(
+    sign: Callable[[OutgoingRequest], object], says: str
+) -> None:
     made = signer(sign, taken=["X-Mine"])
     assert asked(made) == f"`own:sign` {says}"
-    assert asked(made, kind=Kind.EXCLUSION) is None, "a robots.txt is asked for without"
+    assert asked(made, kind=RequestKind.ROBOTS_TXT) is None, "a robots.txt is asked for without"
 
 
 def test_a_hanging_sign_times_out() -> None:
     threads: list[threading.Thread] = []
 
-    def loop(request: Request) -> None:
+    def loop(request: OutgoingRequest) -> None:
         threads.append(threading.current_thread())
         while True:
             pass
@@ -116,10 +122,12 @@ def test_after_many_hanging_calls_sign_is_not_called_until_they_return() -> None
     made = signer(lambda request: gate.wait(60) and None, patience=0.02)
 
     async def play() -> None:
-        link = Link(Url(HERE + "/a"))
-        for _ in range(STUCK):
+        link = Request(Url(HERE + "/a"))
+        for _ in range(MAX_STUCK_CALLS):
             assert await made(link, HERE) == "`own:sign` took longer than 0.02 s"
-        assert await made(link, HERE) == f"`own:sign` was left out: {STUCK} calls have not come back"
+        assert (
+            await made(link, HERE) == f"`own:sign` was left out: {MAX_STUCK_CALLS} calls have not come back"
+        )
         gate.set()
         ends = time.monotonic() + 60
         while await made(link, HERE) is not None:
@@ -132,12 +140,12 @@ def test_a_slow_sign_does_not_block_the_event_loop() -> None:
     """`sign` waits for something that only the loop can give: on the loop's thread it would deadlock."""
     given = threading.Event()
 
-    async def play() -> Signature | str | None:
+    async def play() -> RequestHeaders | str | None:
         made = signer(lambda request: TOKEN if given.wait(30) else None, patience=60.0)
         asyncio.get_running_loop().call_later(0.01, given.set)
-        return await made(Link(Url(HERE + "/a")), HERE)
+        return await made(Request(Url(HERE + "/a")), HERE)
 
-    assert isinstance(asyncio.run(play()), Signature)
+    assert isinstance(asyncio.run(play()), RequestHeaders)
 
 
 def test_the_server_gets_the_headers_but_the_archive_does_not() -> None:
@@ -169,4 +177,4 @@ def test_a_request_that_cannot_be_signed_is_not_made() -> None:
     requests, answer = run(play())
     assert requests == []
     assert isinstance(answer, Failed)
-    assert (answer.reason, answer.detail) == (Reason.UNSIGNED, "`own:sign` raised KeyError")
+    assert (answer.reason, answer.detail) == (OutcomeReason.NOT_SIGNED, "`own:sign` raised KeyError")

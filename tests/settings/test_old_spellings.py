@@ -21,7 +21,7 @@ from fieldmouse.cli import main
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.config import spellings
 from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.shared_settings import published
+from fieldmouse.config.shared_settings import render_published
 from fieldmouse.config.toml_format import render
 from fieldmouse.errors import SettingsError, UsageError
 
@@ -77,25 +77,25 @@ def server() -> Iterator[ServerProcess]:
 def stored_crawl(folder: Path, settings: Mapping[str, str]) -> Path:
     """A crawl directory whose settings file has these spellings."""
     home = folder / "stored"
-    api.plan_anew(home, {}, {}, [SEED]).open().unlock()
+    api.plan_new(home, {}, {}, [SEED]).open().unlock()
     (home / "fieldmouse.toml").write_text(toml(settings))
     return home
 
 
 def from_set(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
     changes = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    assert main.run(["crawl", str(folder / "new"), "--seed", SEED, *changes]) == 0
+    assert main.run_command(["crawl", str(folder / "new"), "--seed", SEED, *changes]) == 0
     return plans[0][0].settings
 
 
 def from_config(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
     (folder / "mine.toml").write_text(toml(settings))
-    assert main.run(["crawl", str(folder / "new"), "--config", str(folder / "mine.toml")]) == 0
+    assert main.run_command(["crawl", str(folder / "new"), "--config", str(folder / "mine.toml")]) == 0
     return plans[0][0].settings
 
 
 def from_stored(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
-    assert main.run(["resume", str(stored_crawl(folder, settings))]) == 0
+    assert main.run_command(["resume", str(stored_crawl(folder, settings))]) == 0
     return plans[0][0].settings
 
 
@@ -162,7 +162,7 @@ def test_the_option_of_concurrency(
     option: str, joined: bool, tmp_path: Path, plans: list[tuple[Plan, bool]]
 ) -> None:
     words = [f"{option}=7"] if joined else [option, "7"]
-    assert main.run(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
+    assert main.run_command(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
     assert plans[0][0].settings.fetch.concurrency == 7
 
 
@@ -172,14 +172,14 @@ def test_set_wins_over_an_option_in_every_spelling(
     option: str, changed: str, tmp_path: Path, plans: list[tuple[Plan, bool]]
 ) -> None:
     words = [option, "7", "--set", f"{changed}=8"]
-    assert main.run(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
+    assert main.run_command(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
     assert plans[0][0].settings.fetch.concurrency == 8
 
 
 @pytest.mark.parametrize("option", ["--forgive", "--retry-failed", ""])
 def test_the_option_to_retry_what_failed(option: str, tmp_path: Path, plans: list[tuple[Plan, bool]]) -> None:
     home = stored_crawl(tmp_path, {})
-    assert main.run(["resume", str(home), *option.split()]) == 0
+    assert main.run_command(["resume", str(home), *option.split()]) == 0
     assert plans[0][1] is bool(option)
 
 
@@ -195,7 +195,7 @@ def test_the_option_to_retry_what_failed(option: str, tmp_path: Path, plans: lis
 def test_both_spellings_of_an_option_are_refused(
     words: list[str], old: str, new: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run(words) == 2
+    assert main.run_command(words) == 2
     assert f"`{old}` and `{new}`" in capsys.readouterr().err
 
 
@@ -222,7 +222,7 @@ def servers_named(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str
     """The servers that `cluster list` with these words would ask."""
     asked: list[str] = []
     monkeypatch.setattr("fieldmouse.api.cluster.crawls", lambda boards: asked.extend(boards) or [])
-    assert main.run(["cluster", "list", *words]) == 0
+    assert main.run_command(["cluster", "list", *words]) == 0
     return asked
 
 
@@ -246,7 +246,7 @@ def test_both_variables_of_the_coordinator_are_refused(
 ) -> None:
     for variable in ("FIELDMOUSE_BOARD", "FIELDMOUSE_COORDINATOR"):
         monkeypatch.setenv(variable, "redis://a/0")
-    assert main.run(["cluster", "list"]) == 2
+    assert main.run_command(["cluster", "list"]) == 2
     assert "`FIELDMOUSE_BOARD` and `FIELDMOUSE_COORDINATOR`" in capsys.readouterr().err
     assert servers_named(["--coordinator", "redis://c/0"], monkeypatch) == ["redis://c/0"], "an option wins"
 
@@ -257,18 +257,18 @@ def test_an_agent_joins_a_crawl_whose_settings_were_stored_with_old_spellings(
     own: Mapping[str, str], server: ServerProcess, tmp_path: Path
 ) -> None:
     RedisWorld(server)
-    cluster_agent.plan_to_join(tmp_path / "first", [server.url], "atlas", {}, NEW, [SEED])
+    cluster_agent.plan_agent(tmp_path / "first", [server.url], "atlas", {}, NEW, [SEED])
     key = META.replace("fieldmouse", "atlas")
     charter = json.loads(server.client().hget(key, "charter") or b"")
     assert not ANY_OLD.search(charter["settings"]), "new crawls are stored with the new spellings"
     old = charter["settings"].replace("[cluster]", "[board]").replace("keep_acked", "keep_booked")
     assert old != charter["settings"]
     server.client().hset(key, "charter", json.dumps({**charter, "settings": old}))
-    plan = cluster_agent.plan_to_join(tmp_path / "second", [server.url], "atlas", {}, own)
+    plan = cluster_agent.plan_agent(tmp_path / "second", [server.url], "atlas", {}, own)
     assert plan.settings.cluster == WANTED.cluster
     assert plan.settings.fetch == Settings().override(own).fetch, "each machine says it for itself"
     with pytest.raises(UsageError, match=r"`cluster\.lease` is .* here"):
-        cluster_agent.plan_to_join(tmp_path / "third", [server.url], "atlas", {}, {"board.lease": "50s"})
+        cluster_agent.plan_agent(tmp_path / "third", [server.url], "atlas", {}, {"board.lease": "50s"})
 
 
 # -- hidden
@@ -285,7 +285,7 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 @pytest.mark.parametrize("path", [*commands(main.fieldmouse)], ids=" ".join)
 def test_no_help_shows_an_old_spelling(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([*path, "--help"]) == 0
+    assert main.run_command([*path, "--help"]) == 0
     shown = capsys.readouterr().out
     if path[0] == "meadow":  # its option of this name is about robots.txt
         shown = shown.replace("--robots ", "")
@@ -295,13 +295,13 @@ def test_no_help_shows_an_old_spelling(path: tuple[str, ...], capsys: pytest.Cap
 @pytest.mark.parametrize("word", ["--robot", "--boards", "--forgiv"])
 @pytest.mark.parametrize("command", ["resume", "agent"])
 def test_no_old_option_is_suggested(word: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([command, "a", word]) == 2
+    assert main.run_command([command, "a", word]) == 2
     assert not ANY_OLD.search(capsys.readouterr().err.replace(word, "").replace(f"'{word}'", ""))
 
 
 def test_no_file_is_written_with_an_old_spelling(tmp_path: Path) -> None:
     assert not ANY_OLD.search(render(Settings()))
-    assert not ANY_OLD.search(published(Settings()))
+    assert not ANY_OLD.search(render_published(Settings()))
     home = tmp_path / "a"
     fieldmouse.Crawl(home, seeds=[SEED], settings=OLD)._planned().open().unlock()
     assert not ANY_OLD.search((home / "fieldmouse.toml").read_text())

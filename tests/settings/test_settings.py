@@ -44,20 +44,20 @@ VALUES: dict[values.ValueKind, st.SearchStrategy[Any]] = {
 
 def values_of(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
     known = {
-        key: VALUES[about.kind] for key, about in toml_format.abouts(section).items() if about.kind in VALUES
+        key: VALUES[about.kind] for key, about in toml_format.keys_of(section).items() if about.kind in VALUES
     }
     return st.fixed_dictionaries({}, optional=known)
 
 
 anything = st.fixed_dictionaries(
-    {name: values_of(section) for name, section in toml_format.sections(Settings).items()}
+    {name: values_of(section) for name, section in toml_format.sections_of(Settings).items()}
 )
 
 
 @given(anything)
 def test_rendered_settings_parse_to_the_same_settings(chosen: Mapping[str, Mapping[str, Any]]) -> None:
     asked = Settings(
-        **{name: section(**chosen[name]) for name, section in toml_format.sections(Settings).items()}  # type: ignore[arg-type]
+        **{name: section(**chosen[name]) for name, section in toml_format.sections_of(Settings).items()}  # type: ignore[arg-type]
     )
     if asked.frontier.front_min > asked.frontier.front_max:
         asked = msgspec.structs.replace(asked, frontier=Settings().frontier)
@@ -86,10 +86,10 @@ def test_readers_of_quantities_raise_only_value_error(text: str) -> None:
 
 def test_every_key_has_a_text_and_is_in_the_rendered_file() -> None:
     text = settings_file.render(Settings())
-    for name, section in toml_format.sections(Settings).items():
+    for name, section in toml_format.sections_of(Settings).items():
         assert f"\n[{name}]\n" in text
-        for key, about in toml_format.abouts(section).items():
-            assert len(about.text) > 8
+        for key, about in toml_format.keys_of(section).items():
+            assert len(about.purpose) > 8
             assert f"\n{key} = " in text
 
 
@@ -173,8 +173,8 @@ def test_settings_are_shown_without_secrets() -> None:
             "notify.webhook": "https://hooks.example/s3cret",
         }
     )
-    assert toml_format.written(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
-    assert toml_format.written(asked, "notify", "webhook") == '"(blanked)"'
+    assert toml_format.shown_value(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
+    assert toml_format.shown_value(asked, "notify", "webhook") == '"(blanked)"'
     assert asked.secrets == ["network.headers", "notify.webhook"]
     assert Settings().override({"notify.webhook": "env:HOOK", "network.headers": {"DNT": "1"}}).secrets == []
     assert parse(render(asked)) == asked, "the file has them, of course"
@@ -198,7 +198,7 @@ def test_modes_are_written_and_read_as_lists(modes: tuple[int, ...]) -> None:
 
 @given(st.integers(1, 5000))
 def test_candidates_are_few_and_end_with_full_concurrency(count: int) -> None:
-    found = Settings().control.candidates(count)
+    found = Settings().control.fetch_counts(count)
     assert found[-1] == count
     assert found[0] >= 1
     assert len(found) <= 4
@@ -218,7 +218,7 @@ def test_override_reads_text_like_the_file() -> None:
         }
     )
     assert changed.politeness.delay == 0.25
-    assert changed.politeness.per_address == 0.25
+    assert changed.politeness.effective_address_delay == 0.25
     assert changed.crawl.pages == 500
     assert changed.crawl.max_depth is None
     assert changed.politeness.obey_robots_txt is False

@@ -27,9 +27,16 @@ COSTS_NOTHING = ("lock", "shard-*.lock", "*.lmdb-lock", "simhashes", ".tantivy-*
 
 
 MATTERS = (
-    "journal", "outcomes.log", "frontier/*", "archive/*.warc.gz", "archive/*.cdxj",
-    "index/*.store", "index/*.idx", "index/*.pos", "index/*.term",
-)  # fmt: skip
+    "journal",
+    "outcomes.log",
+    "frontier/*",
+    "archive/*.warc.gz",
+    "archive/*.cdxj",
+    "index/*.store",
+    "index/*.idx",
+    "index/*.pos",
+    "index/*.term",
+)
 """Where no byte may change without doctor seeing it when it reads everything."""
 
 

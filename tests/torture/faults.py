@@ -26,9 +26,16 @@ from .shim import Shim
 
 Case = Callable[[Scene], Verdict]
 PLACES = (
-    "*", "archive/*.warc.gz", "archive/*.cdxj", "archive/digests.lmdb", "index/*", "frontier/*",
-    "outcomes.log", "journal", "readings.log",
-)  # fmt: skip
+    "*",
+    "archive/*.warc.gz",
+    "archive/*.cdxj",
+    "archive/digests.lmdb",
+    "index/*",
+    "frontier/*",
+    "outcomes.log",
+    "journal",
+    "readings.log",
+)
 WRITTEN_BY_A_REFRESH = ("*", "ledger/*", "index/*", "outcomes.log", "journal", "changes.atom*")
 ORDERLY = (0, 1, 3, 130)
 

@@ -27,9 +27,11 @@ def forked(words: list[str], patience: float) -> tuple[int | None, bytes, bytes]
         code = "from torture.forked import serve; serve()"
         path = os.pathsep.join(sys.path)
         server = _own.server = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": path},
-        )  # fmt: skip
+        )
     assert server.stdin is not None
     assert server.stdout is not None
     with tempfile.TemporaryDirectory(prefix="forked-") as name:

@@ -74,9 +74,14 @@ def count_moments(scene: Scene) -> int:
 
 
 WORDS = {
-    Act.CREATE: "create", Act.RESIZE: "resize", Act.SYNC: "sync", Act.RENAME: "rename",
-    Act.UNLINK: "unlink", Act.MKDIR: "mkdir", Act.RMDIR: "unlink",
-}  # fmt: skip
+    Act.CREATE: "create",
+    Act.RESIZE: "resize",
+    Act.SYNC: "sync",
+    Act.RENAME: "rename",
+    Act.UNLINK: "unlink",
+    Act.MKDIR: "mkdir",
+    Act.RMDIR: "unlink",
+}
 
 
 def kinds(operations: Iterable[Operation]) -> Counter[str]:

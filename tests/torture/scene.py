@@ -156,9 +156,13 @@ def launch(
     err = talk.open("ab") if talk else subprocess.DEVNULL
     try:
         return subprocess.Popen(
-            [COMMAND, *words, "--json"], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment,
+            [COMMAND, *words, "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=environment,
             start_new_session=True,
-        )  # fmt: skip
+        )
     finally:
         for file in (out, err):
             if not isinstance(file, int):
@@ -171,9 +175,13 @@ def run(words: list[str], environment: Mapping[str, str] | None = None, patience
         code, out, err = forked([*words, "--json"], patience)
         return Said(code, spoken(out), err.decode(errors="replace"))
     process = subprocess.Popen(
-        [COMMAND, *words, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment, start_new_session=True,
-    )  # fmt: skip
+        [COMMAND, *words, "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
     try:
         out, err = process.communicate(timeout=patience)
         code = process.returncode
@@ -222,6 +230,6 @@ def outcomes(home: Path) -> dict[str, Row]:
 
 
 def indexed(home: Path) -> Iterator[str]:
-    from fieldmouse.search.search import documents
+    from fieldmouse.search.search import searchable_urls
 
-    return documents(home)
+    return searchable_urls(home)

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fieldmouse.refresh.page_table import read_ledger
+from fieldmouse.refresh.page_table import read_page_table
 from fieldmouse.storage.checkpoint import decode, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.journal import record_at
 from fieldmouse.storage.log import FRAME
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import find
+from fieldmouse.testing.meadow.paths import parse_path
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.url import Url, host_of, path_of
 from meadowland import RunningMeadow, running_meadow
@@ -104,11 +104,15 @@ class ChangingScene:
 
     def over(self, url: str, begin: float, end: float) -> set[Shown]:
         """Everything that a page was in that time."""
-        moments, site, desk = [begin, end], self.twin.site(host_of(Url(url))), self.twin.desk
-        place = find(site, path_of(Url(url))) if site else None
+        moments, site, desk = [begin, end], self.twin.site(host_of(Url(url))), self.twin.responder
+        place = parse_path(site, path_of(Url(url))) if site else None
         if site and place:
             moments += desk.changes.between(site, place.number, begin, end)
-            moments += [turn.at for turn in desk.fates.turns(site, place.number) if begin < turn.at <= end]
+            moments += [
+                turn.at
+                for turn in desk.lifetimes.location_changes(site, place.number)
+                if begin < turn.at <= end
+            ]
         return {self.was(url, at) for at in moments}
 
     def arrivals(self, home: Path) -> list[Arrival]:
@@ -216,8 +220,8 @@ def at_work(home: Path, launched: float) -> float:
 def look_over(kept: Upkeep, verdict: Verdict, *, doctor: bool) -> None:
     """What the ledger knows after a kill; now and then doctor's word."""
     home = CrawlDir.open(kept.home)
-    ledger = read_ledger(home, read_checkpoint(home))
-    polls, kept.under_way = int(ledger.column("polls").sum()), ledger.asked
+    ledger = read_page_table(home, read_checkpoint(home))
+    polls, kept.under_way = int(ledger.column("polls").sum()), ledger.in_flight
     ledger.close()
     if polls < kept.polls:
         verdict.blame(Flaw.LOST, f"after {kept.kills} kills {polls} polls are known; it were {kept.polls}")

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from warcio.archiveiterator import ArchiveIterator
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.refresh.page_table import Ledger, open_tables, read_ledger
-from fieldmouse.search.search import documents
+from fieldmouse.refresh.page_table import PageTable, open_tables, read_page_table
+from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log import rows
@@ -72,7 +72,7 @@ def judge_upkeep(scene: ChangingScene, kept: Upkeep, verdict: Verdict) -> None:
     """Everything but bursts, for which the meadow must have stopped."""
     home = CrawlDir.open(kept.home)
     log = list(rows(home, length=sealed_outcomes(read_checkpoint(home))))
-    captures, atlas = read_archive(kept.home, verdict), ReadingRoom(kept.home)
+    captures, atlas = read_archive(kept.home, verdict), CrawlReader(kept.home)
     pages = {str(row.url) for row in log if row.kind is OutcomeKind.PAGE}
     versions = {url: atlas.versions(url) for url in pages}
     _compare_index(scene, kept, versions, verdict)
@@ -105,10 +105,16 @@ def read_archive(home: Path, verdict: Verdict) -> list[Capture]:
             digest = head.get_header("WARC-Payload-Digest")
         captures.append(
             Capture(
-                said["url"], stamp, said.get("status", ""), record.rec_type,
-                (said["filename"], int(said["offset"])), digest, body, refers_to,
+                said["url"],
+                stamp,
+                said.get("status", ""),
+                record.rec_type,
+                (said["filename"], int(said["offset"])),
+                digest,
+                body,
+                refers_to,
             )
-        )  # fmt: skip
+        )
     for path in sorted(archive.glob("*.warc.gz")):
         with path.open("rb") as file:
             for record in ArchiveIterator(file, check_digests="raise"):
@@ -166,11 +172,11 @@ def _compare_index(
     scene: ChangingScene, kept: Upkeep, versions: dict[str, list[StoredPage]], verdict: Verdict
 ) -> None:
     """Each page once, in the version of the last round; nothing that was gone by then."""
-    held = Counter(documents(kept.home))
+    held = Counter(searchable_urls(kept.home))
     twice = [url for url, count in held.items() if count > 1]
     if twice:
         verdict.blame(Flaw.DUPLICATE, f"{twice[:3]}", len(twice))
-    room, steady = ReadingRoom(kept.home), 0
+    room, steady = CrawlReader(kept.home), 0
     for url in known_urls(scene, kept):
         seen = scene.over(url, kept.last_round[0] - 1.0, kept.last_round[1])
         if len(seen) > 1:
@@ -214,12 +220,12 @@ def known_urls(scene: ChangingScene, kept: Upkeep) -> set[str]:
 def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> None:
     last = read_checkpoint(home)
     assert last is not None
-    kept = read_ledger(home, last)
+    kept = read_page_table(home, last)
     polls, tried = Counter[str](), dict[str, float]()
     for row in log:
         polls[row.url] += bool(row.polled)
         tried[row.url] = row.at
-    for number, row in kept.urls():
+    for number, row in kept.standing_rows():
         known = int(kept.column("polls")[number]), float(kept.column("tried")[number])
         if known != (polls[row.url], tried[row.url]):
             verdict.blame(Flaw.LOST, f"{row.url}: ledger {known}, log {(polls[row.url], tried[row.url])}")
@@ -229,17 +235,19 @@ def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> 
     kept.close()
 
 
-def _refolded(home: CrawlDir, kept: Ledger) -> dict[str, npt.NDArray[Any]]:
+def _refolded(home: CrawlDir, kept: PageTable) -> dict[str, npt.NDArray[Any]]:
     """The columns of a ledger that is made of the whole log anew, as if there had been none."""
-    policy = registry.policy("learned")
-    anew = Ledger(home, open_tables(home, None, policy, "learned"), policy, "learned", readable=kept.cursor)
+    policy = registry.create_policy("learned")
+    anew = PageTable(
+        home, open_tables(home, None, policy, "learned"), policy, "learned", readable=kept.cursor
+    )
     anew.catch_up(kept.cursor)
     columns = {name: _by_key(anew, name) for name in ("looked", "changed", "changes", "belief", "state")}
     anew.close()
     return columns
 
 
-def _by_key(ledger: Ledger, name: str) -> npt.NDArray[Any]:
+def _by_key(ledger: PageTable, name: str) -> npt.NDArray[Any]:
     return ledger.column(name)[np.argsort(ledger.column("key"))]
 
 

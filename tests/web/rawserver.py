@@ -14,7 +14,7 @@ from fieldmouse.clock import Clock, WallClock
 from fieldmouse.http.client import HttpFetcher
 from fieldmouse.http.connection import Limits
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ async def get(
     **rest: str,
 ) -> Response | Failed:
     host = Host(f"{scheme}://{name}:{server.port}")
-    return await fetcher.fetch(Link(Url(host + path), **rest), host, "127.0.0.1")  # type: ignore[arg-type]
+    return await fetcher.fetch(Request(Url(host + path), **rest), host, "127.0.0.1")  # type: ignore[arg-type]
 
 
 def ask_once(

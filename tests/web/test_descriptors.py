@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 from fieldmouse.clock import WallClock
-from fieldmouse.crawler.factories import KEPT_BACK
+from fieldmouse.crawler.factories import RESERVED_DESCRIPTORS
 from fieldmouse.http.client import HttpFetcher
-from fieldmouse.policy.outage import Cause, cause_of
+from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 from web.rawserver import run
 
@@ -26,14 +26,14 @@ def test_refused_connection_carries_its_errno() -> None:
         async def play() -> Response | Failed:
             fetcher = HttpFetcher(user_agent="x", clock=WallClock())
             try:
-                return await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1")
+                return await fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1")
             finally:
                 await fetcher.close()
 
         answer = run(play())
     assert isinstance(answer, Failed)
     assert answer.errno == errno.ECONNREFUSED
-    assert cause_of(answer) is Cause.HOST
+    assert cause_of(answer) is FailureCause.HOST
 
 
 STARVED = """
@@ -75,4 +75,4 @@ def test_sockets_leave_descriptors_for_files() -> None:
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told == {"room": 100 - KEPT_BACK, "numbers": [errno.EMFILE]}
+    assert told == {"room": 100 - RESERVED_DESCRIPTORS, "numbers": [errno.EMFILE]}

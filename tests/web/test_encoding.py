@@ -15,9 +15,16 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fieldmouse.http.decoding import FREE, MEMBERS, SIP, Decoded, decode, unpack
+from fieldmouse.http.decoding import (
+    ALWAYS_ALLOWED,
+    FIRST_PIECE,
+    MAX_GZIP_MEMBERS,
+    DecodedBody,
+    decode_body,
+    decode_response,
+)
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 
 def bare_deflate(body: bytes) -> bytes:
@@ -55,8 +62,8 @@ def test_encoded_bodies_are_decoded(body: bytes, layers: list[tuple[str, Callabl
     packed = body
     for _, pack in layers:
         packed = pack(packed)
-    assert decode(packed, ", ".join(name for name, _ in layers)).body == body
-    assert decode(packed, ",".join(name for name, _ in layers)).reason is None
+    assert decode_body(packed, ", ".join(name for name, _ in layers)).body == body
+    assert decode_body(packed, ",".join(name for name, _ in layers)).reason is None
 
 
 @example(bytes(10) + b"\1\0\0\0\1\0\1\0\2" + bytes(8), ("zstd", zstandard.compress), 0.25)
@@ -71,8 +78,8 @@ def test_truncated_body_is_reported_and_its_beginning_kept(
     cut = max(4, int(where * len(packed)))
     if cut >= len(packed):
         return
-    found = decode(packed[:cut], name)
-    assert found.reason is Reason.BAD_ENCODING or (name, found.body) == ("zstd", body[:9])
+    found = decode_body(packed[:cut], name)
+    assert found.reason is OutcomeReason.BAD_ENCODING or (name, found.body) == ("zstd", body[:9])
     assert body.startswith(found.body)
 
 
@@ -84,15 +91,15 @@ def test_damaged_body_never_raises(
     packed = bytearray(pack(body))
     for place in data.draw(st.lists(st.integers(0, len(packed) - 1), max_size=4)):
         packed[place] = data.draw(st.integers(0, 255))
-    found = decode(bytes(packed), name)
-    assert found.reason in (None, Reason.BAD_ENCODING, Reason.BOMB)
+    found = decode_body(bytes(packed), name)
+    assert found.reason in (None, OutcomeReason.BAD_ENCODING, OutcomeReason.DECOMPRESSION_BOMB)
 
 
 @given(
     st.binary(), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip, br", "br, zstd", "deflate,gzip"])
 )
 def test_arbitrary_bytes_never_raise(body: bytes, coding: str) -> None:
-    decode(body, coding)
+    decode_body(body, coding)
 
 
 TEXT = b" ".join(b"word%d" % number for number in random.Random(7).choices(range(10_000), k=60_000))
@@ -104,49 +111,52 @@ def test_most_output_before_the_damage_is_kept(name: str, pack: Callable[[bytes]
     packed = bytearray(pack(TEXT))
     middle = len(packed) // 2
     packed[middle : middle + 40] = b"\xff" * 40
-    found = decode(bytes(packed), name)
+    found = decode_body(bytes(packed), name)
     same = next(
         (at for at, (a, b) in enumerate(zip(found.body, TEXT, strict=False)) if a != b), len(found.body)
     )
-    assert found.reason is Reason.BAD_ENCODING
+    assert found.reason is OutcomeReason.BAD_ENCODING
     assert same > len(TEXT) // 4
 
 
 @pytest.mark.parametrize(("name", "pack"), BROKEN[:5])
 def test_bomb_is_reported_and_decoded_only_up_to_the_limit(name: str, pack: Callable[[bytes], bytes]) -> None:
-    packed = pack(bytes(10 * FREE))
-    found = decode(packed, name, limit=2 * FREE, ratio=10**9)
-    assert (found.reason, found.body) == (Reason.BOMB, bytes(2 * FREE))
-    by_ratio = decode(packed, name, limit=10**9, ratio=10)
-    assert (by_ratio.reason, len(by_ratio.body)) == (Reason.BOMB, max(FREE, 10 * len(packed)))
-    within = decode(packed, name, limit=10 * FREE, ratio=10**9)
-    assert (within.reason, len(within.body)) == (None, 10 * FREE)
+    packed = pack(bytes(10 * ALWAYS_ALLOWED))
+    found = decode_body(packed, name, limit=2 * ALWAYS_ALLOWED, ratio=10**9)
+    assert (found.reason, found.body) == (OutcomeReason.DECOMPRESSION_BOMB, bytes(2 * ALWAYS_ALLOWED))
+    by_ratio = decode_body(packed, name, limit=10**9, ratio=10)
+    assert (by_ratio.reason, len(by_ratio.body)) == (
+        OutcomeReason.DECOMPRESSION_BOMB,
+        max(ALWAYS_ALLOWED, 10 * len(packed)),
+    )
+    within = decode_body(packed, name, limit=10 * ALWAYS_ALLOWED, ratio=10**9)
+    assert (within.reason, len(within.body)) == (None, 10 * ALWAYS_ALLOWED)
 
 
 def test_nested_bomb_is_limited_too() -> None:
-    packed = gzip.compress(gzip.compress(bytes(40 * FREE)))
-    found = decode(packed, "gzip, gzip", limit=4 * FREE)
-    assert found.reason is Reason.BOMB
-    assert len(found.body) <= 4 * FREE
+    packed = gzip.compress(gzip.compress(bytes(40 * ALWAYS_ALLOWED)))
+    found = decode_body(packed, "gzip, gzip", limit=4 * ALWAYS_ALLOWED)
+    assert found.reason is OutcomeReason.DECOMPRESSION_BOMB
+    assert len(found.body) <= 4 * ALWAYS_ALLOWED
 
 
 def test_hundred_codings_are_refused() -> None:
-    assert decode(b"x", ", ".join(["gzip"] * 100)).reason is Reason.BAD_ENCODING
+    assert decode_body(b"x", ", ".join(["gzip"] * 100)).reason is OutcomeReason.BAD_ENCODING
 
 
 @pytest.mark.parametrize("coding", ["", "utf-8", "none", "text/html", ",", "compress"])
 def test_unknown_coding_is_ignored(coding: str) -> None:
-    assert decode(b"<html>", coding) == decode(b"<html>", "")
+    assert decode_body(b"<html>", coding) == decode_body(b"<html>", "")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
 def test_plain_body_declared_as_encoded_is_returned_unchanged(coding: str) -> None:
-    found = decode(b"<html>plain</html>", coding)
-    assert (found.body, found.reason) == (b"<html>plain</html>", Reason.BAD_ENCODING)
+    found = decode_body(b"<html>plain</html>", coding)
+    assert (found.body, found.reason) == (b"<html>plain</html>", OutcomeReason.BAD_ENCODING)
 
 
 def test_padding_after_a_gzip_body_is_ignored() -> None:
-    assert decode(gzip.compress(b"page") + b"\0" * 10, "gzip") == decode(b"page", "")
+    assert decode_body(gzip.compress(b"page") + b"\0" * 10, "gzip") == decode_body(b"page", "")
 
 
 def test_a_zstd_window_larger_than_the_web_allows_is_refused() -> None:
@@ -155,7 +165,7 @@ def test_a_zstd_window_larger_than_the_web_allows_is_refused() -> None:
     )
     stream = packer.compressobj()
     packed = stream.compress(TEXT) + stream.flush()
-    assert decode(packed, "zstd").reason is Reason.BAD_ENCODING
+    assert decode_body(packed, "zstd").reason is OutcomeReason.BAD_ENCODING
 
 
 class Watched(bytes):
@@ -173,19 +183,19 @@ class Watched(bytes):
 def test_each_gzip_member_is_copied_about_once(size: int) -> None:
     member = gzip.compress(random.Random(size).randbytes(size))
     body = Watched(member * 100)
-    assert decode(body, "gzip").body == gzip.decompress(body)
-    assert body.handed <= 4 * len(body) + 100 * 3 * SIP
-    broken = decode(body[: len(member) * 60] + member[: 12 + size // 2], "gzip")
-    assert broken.reason is Reason.BAD_ENCODING
+    assert decode_body(body, "gzip").body == gzip.decompress(body)
+    assert body.handed <= 4 * len(body) + 100 * 3 * FIRST_PIECE
+    broken = decode_body(body[: len(member) * 60] + member[: 12 + size // 2], "gzip")
+    assert broken.reason is OutcomeReason.BAD_ENCODING
     assert broken.body.startswith(gzip.decompress(member * 60))
 
 
 def test_gzip_members_beyond_the_limit_are_not_read() -> None:
-    body = Watched(gzip.compress(b"x") + gzip.compress(b"") * 3 * MEMBERS)
-    decoded = decode(body, "gzip")
-    assert (decoded.body, decoded.reason) == (b"x", Reason.BAD_ENCODING)
-    assert decoded.detail == f"more than {MEMBERS:,} gzip members"
-    assert body.handed <= len(body) + MEMBERS * 3 * SIP
+    body = Watched(gzip.compress(b"x") + gzip.compress(b"") * 3 * MAX_GZIP_MEMBERS)
+    decoded = decode_body(body, "gzip")
+    assert (decoded.body, decoded.reason) == (b"x", OutcomeReason.BAD_ENCODING)
+    assert decoded.detail == f"more than {MAX_GZIP_MEMBERS:,} gzip members"
+    assert body.handed <= len(body) + MAX_GZIP_MEMBERS * 3 * FIRST_PIECE
 
 
 def twice(body: bytes) -> bytes:
@@ -217,10 +227,10 @@ def twice(body: bytes) -> bytes:
 def test_several_content_encoding_lines_are_one_list(lines: list[str], wire: bytes) -> None:
     headers = (("content-encoding", line) for line in lines)
     answer = Response(200, b"", wire, b"", "", 0.0, 0.0, 0.0, tuple(headers))
-    assert unpack(answer) == Decoded(b"mice")
+    assert decode_response(answer) == DecodedBody(b"mice")
 
 
 def test_gzip_declared_twice_and_applied_once_is_decoded_once() -> None:
     headers = (("content-encoding", "gzip"), ("content-encoding", "gzip"))
     answer = Response(200, b"", gzip.compress(b"mice"), b"", "", 0.0, 0.0, 0.0, headers)
-    assert unpack(answer) == Decoded(b"mice", Reason.BAD_ENCODING, "says gzip but is not")
+    assert decode_response(answer) == DecodedBody(b"mice", OutcomeReason.BAD_ENCODING, "says gzip but is not")

@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 
 from fieldmouse.robotstxt.parser import (
     DAY,
-    HOPS,
     HOUR,
-    Exclusion,
-    Redirect,
-    Unreachable,
-    judge,
-    lifetime,
+    MAX_REDIRECTS,
+    RobotsTxt,
+    RobotsTxtRedirect,
+    RobotsTxtUnreachable,
+    cache_seconds,
+    interpret_response,
 )
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 US = "fieldmouse"
 
 
 def allows(text: str, path: str, product: str = US) -> bool:
-    return Exclusion.parse(text.encode(), product).allows(path)
+    return RobotsTxt.parse(text.encode(), product).allows(path)
 
 
 ALL = "User-agent: *\n"
@@ -151,13 +151,13 @@ def test_our_group_replaces_the_group_for_all(
 
 @given(st.binary(max_size=2000), paths)
 def test_arbitrary_bytes_never_raise(text: bytes, path: str) -> None:
-    Exclusion.parse(text, US).allows(path)
+    RobotsTxt.parse(text, US).allows(path)
 
 
 def test_allow_all_and_deny_all_allow_robots_txt() -> None:
-    assert Exclusion.EVERYTHING.allows("/a")
-    assert not Exclusion.NOTHING.allows("/a")
-    assert Exclusion.NOTHING.allows("/robots.txt")
+    assert RobotsTxt.ALLOW_ALL.allows("/a")
+    assert not RobotsTxt.DENY_ALL.allows("/a")
+    assert RobotsTxt.DENY_ALL.allows("/robots.txt")
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,14 @@ def test_allow_all_and_deny_all_allow_robots_txt() -> None:
     ],
 )
 def test_crawl_delay_of_our_group_is_read(text: str, delay: float | None) -> None:
-    assert Exclusion.parse(text.encode(), US).crawl_delay == delay
+    assert RobotsTxt.parse(text.encode(), US).crawl_delay == delay
 
 
 def test_sitemaps_are_independent_of_groups_and_limited() -> None:
     text = "Sitemap: http://h/1.xml\nUser-agent: other\nDisallow: /\nsitemap: http://h/2.xml\nSitemap: http://h/1.xml\n"
-    assert Exclusion.parse(text.encode(), US).sitemaps == ("http://h/1.xml", "http://h/2.xml")
+    assert RobotsTxt.parse(text.encode(), US).sitemaps == ("http://h/1.xml", "http://h/2.xml")
     many = "".join(f"Sitemap: http://h/{n}.xml\n" for n in range(5000))
-    assert len(Exclusion.parse(many.encode(), US).sitemaps) == 1000
+    assert len(RobotsTxt.parse(many.encode(), US).sitemaps) == 1000
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> Response:
@@ -194,60 +194,62 @@ RULES = (ALL + "Disallow: /a\n").encode()
 
 def test_rules_are_read_from_encoded_and_plain_responses() -> None:
     for response in (answer(200, RULES), answer(200, gzip.compress(RULES), content_encoding="gzip")):
-        verdict = judge(response, URL, US)
-        assert isinstance(verdict, Exclusion)
+        verdict = interpret_response(response, URL, US)
+        assert isinstance(verdict, RobotsTxt)
         assert (verdict.allows("/a"), verdict.allows("/b")) == (False, True)
 
 
 @given(st.integers(100, 999), st.integers(0, 20))
 @example(429, 0)
 @example(404, 0)
-@example(301, HOPS - 1)
-@example(301, HOPS)
+@example(301, MAX_REDIRECTS - 1)
+@example(301, MAX_REDIRECTS)
 def test_every_status_has_a_meaning(status: int, hops: int) -> None:
-    verdict = judge(answer(status, RULES, location="/r"), URL, US, hops)
+    verdict = interpret_response(answer(status, RULES, location="/r"), URL, US, hops)
     if 200 <= status < 300:
-        assert isinstance(verdict, Exclusion)
+        assert isinstance(verdict, RobotsTxt)
         assert not verdict.allows("/a")
     elif status in (301, 302, 303, 307, 308):
         assert (
-            verdict == Redirect(Url("http://example.org/r"))
-            if hops < HOPS
-            else verdict is Exclusion.EVERYTHING
+            verdict == RobotsTxtRedirect(Url("http://example.org/r"))
+            if hops < MAX_REDIRECTS
+            else verdict is RobotsTxt.ALLOW_ALL
         )
     elif 400 <= status < 500 and status != 429:
-        assert verdict is Exclusion.EVERYTHING
+        assert verdict is RobotsTxt.ALLOW_ALL
     else:
-        assert isinstance(verdict, Unreachable)
+        assert isinstance(verdict, RobotsTxtUnreachable)
 
 
 def test_redirect_may_leave_the_host_and_invalid_one_means_no_rules() -> None:
-    assert judge(answer(301, location="https://other.example/r"), URL, US) == Redirect(
+    assert interpret_response(answer(301, location="https://other.example/r"), URL, US) == RobotsTxtRedirect(
         Url("https://other.example/r")
     )
-    assert judge(answer(301, location="/r\u00c3\u00a9"), URL, US) == Redirect(
+    assert interpret_response(answer(301, location="/r\u00c3\u00a9"), URL, US) == RobotsTxtRedirect(
         Url("http://example.org/r%C3%A9")
     )
-    assert judge(answer(301), URL, US) is Exclusion.EVERYTHING
-    assert judge(answer(301, location="/r\u00e9"), URL, US) == Redirect(Url("http://example.org/r%E9"))
-    assert judge(answer(301, location="mailto:a@b"), URL, US) is Exclusion.EVERYTHING
+    assert interpret_response(answer(301), URL, US) is RobotsTxt.ALLOW_ALL
+    assert interpret_response(answer(301, location="/r\u00e9"), URL, US) == RobotsTxtRedirect(
+        Url("http://example.org/r%E9")
+    )
+    assert interpret_response(answer(301, location="mailto:a@b"), URL, US) is RobotsTxt.ALLOW_ALL
 
 
 def test_failure_is_not_permission() -> None:
-    failed = Failed(Link(URL), Reason.NO_CONNECTION, 0.0, "connection refused")
-    assert judge(failed, URL, US) == Unreachable("connection refused")
+    failed = Failed(Request(URL), OutcomeReason.NO_CONNECTION, 0.0, "connection refused")
+    assert interpret_response(failed, URL, US) == RobotsTxtUnreachable("connection refused")
 
 
 @given(
     st.sampled_from(["", "no-store", "no-cache", "max-age=0", "public, max-age=7200", "max-age=999999999"])
 )
 def test_rules_are_cached_between_an_hour_and_a_day(control: str) -> None:
-    kept = lifetime(answer(200, cache_control=control))
+    kept = cache_seconds(answer(200, cache_control=control))
     assert HOUR <= kept <= DAY
     assert (kept == 7200) == ("7200" in control)
 
 
 def test_failing_host_is_asked_again_sooner() -> None:
-    assert lifetime(answer(404)) == lifetime(answer(200)) == DAY
-    assert lifetime(answer(503)) == lifetime(answer(429)) == HOUR
-    assert lifetime(Failed(Link(URL), Reason.TIMEOUT, 0.0)) == HOUR
+    assert cache_seconds(answer(404)) == cache_seconds(answer(200)) == DAY
+    assert cache_seconds(answer(503)) == cache_seconds(answer(429)) == HOUR
+    assert cache_seconds(Failed(Request(URL), OutcomeReason.TIMEOUT, 0.0)) == HOUR

@@ -16,8 +16,8 @@ from fieldmouse.errors import UsageError
 from fieldmouse.http.client import HttpFetcher
 from fieldmouse.http.connection import Limits
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 from web.rawserver import QUICK, RawServer, ask_once, fetching, get, run, until
 
@@ -195,7 +195,7 @@ def test_new_connection_closed_without_response_is_a_failure() -> None:
 
     answer, connections = run(play())
     assert isinstance(answer, Failed)
-    assert (answer.reason, connections) == (Reason.CLOSED, 1)
+    assert (answer.reason, connections) == (OutcomeReason.CONNECTION_CLOSED, 1)
 
 
 @pytest.mark.parametrize("extra", [b"x", b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", b"\r\n"])
@@ -285,7 +285,7 @@ def test_idle_connections_are_few_and_short_lived() -> None:
             for number, server in enumerate((one, two, three), 1):
                 host = Host(f"http://127.0.0.{number}:{server.port}")
                 assert isinstance(
-                    await fetcher.fetch(Link(Url(host + "/")), host, f"127.0.0.{number}"), Response
+                    await fetcher.fetch(Request(Url(host + "/")), host, f"127.0.0.{number}"), Response
                 )
             kept = list(fetcher._idle)
             await until(lambda: one.open == 0)  # the oldest was closed
@@ -303,7 +303,7 @@ def test_a_mapped_name_goes_to_its_mapped_port() -> None:
             fetching(port={"h.example": server.port}.get) as fetcher,
         ):
             host = Host("http://h.example")
-            answer = await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1")
+            answer = await fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1")
             return answer, server.requests[0]
 
     answer, request = run(play())
@@ -318,7 +318,7 @@ def test_body_beyond_the_callers_limit_is_cut() -> None:
     async def play(limit: int) -> Response | Failed:
         async with RawServer(wire).listening() as server, fetching() as fetcher:
             host = Host(f"http://127.0.0.1:{server.port}")
-            return await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1", body_limit=limit)
+            return await fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1", body_limit=limit)
 
     for limit, cut in ((len(body), ""), (len(body) - 1, "length"), (10, "length")):
         answer = run(play(limit))
@@ -362,7 +362,7 @@ def test_closing_the_fetcher_ends_running_fetches() -> None:
 
     answer = run(play())
     assert isinstance(answer, Failed)
-    assert answer.reason is Reason.CLOSED
+    assert answer.reason is OutcomeReason.CONNECTION_CLOSED
 
 
 def test_standard_event_loop_works_too() -> None:
@@ -388,7 +388,7 @@ def test_nothing_is_sent_if_the_lease_ends_while_connecting() -> None:
 
     answer, requests = run(play())
     assert isinstance(answer, Failed)
-    assert answer.reason is Reason.NO_CONNECTION
+    assert answer.reason is OutcomeReason.NO_CONNECTION
     assert answer.errno == ENETUNREACH
     assert requests == []
 
@@ -398,7 +398,7 @@ def test_nothing_is_sent_if_the_lease_ends_while_signing() -> None:
     asked: list[str] = []
 
     async def play() -> tuple[Response | Failed, Response | Failed, int]:
-        async def sign(link: Link, host: Host) -> None:
+        async def sign(link: Request, host: Host) -> None:
             asked.append(str(link.url))
             await asyncio.sleep(0)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.http.headers import directives, fresh_for
-from fieldmouse.robotstxt.parser import DAY, HOUR, lifetime
+from fieldmouse.http.headers import cache_control_directives, freshness_seconds
+from fieldmouse.robotstxt.parser import DAY, HOUR, cache_seconds
 from fieldmouse.types.outcome import Response
 
 NOW = 1_794_830_400.0
@@ -52,7 +52,7 @@ CASES = [
 
 @pytest.mark.parametrize(("values", "seconds"), [*CASES, ([], None)])
 def test_cache_control_case_by_case(values: list[str], seconds: float | None) -> None:
-    assert fresh_for(control(*values)) == seconds
+    assert freshness_seconds(control(*values)) == seconds
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_cache_control_case_by_case(values: list[str], seconds: float | None) ->
     ],
 )
 def test_expires_age_and_date_case_by_case(headers: list[tuple[str, str]], seconds: float | None) -> None:
-    assert fresh_for(answer(*headers)) == seconds
+    assert freshness_seconds(answer(*headers)) == seconds
 
 
 names = st.sampled_from(["cache-control", "expires", "age", "date", "pragma"])
@@ -92,13 +92,13 @@ values = st.text(st.sampled_from('max-age=0123456789,"\\ no-store;x'), max_size=
 
 @given(st.lists(st.tuples(names, values), max_size=5), st.integers(200, 599))
 def test_robots_txt_is_cached_between_an_hour_and_a_day(headers: list[tuple[str, str]], status: int) -> None:
-    assert HOUR <= lifetime(answer(*headers, status=status)) <= DAY
+    assert HOUR <= cache_seconds(answer(*headers, status=status)) <= DAY
 
 
 @given(st.lists(st.sampled_from(["a", "b=1", 'c="x,y"', "max-age=5", "D = 2"]), max_size=5), st.data())
 def test_several_header_lines_are_one_list(parts: list[str], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(parts)))
-    together = directives(",".join(parts))
-    assert directives(", ".join((", ".join(parts[:cut]), ", ".join(parts[cut:])))) | {"": ""} == together | {
+    together = cache_control_directives(",".join(parts))
+    assert cache_control_directives(", ".join((", ".join(parts[:cut]), ", ".join(parts[cut:])))) | {
         "": ""
-    }
+    } == together | {"": ""}

@@ -14,9 +14,9 @@ import httptools
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.http.connection import Connection, Limits, Trouble
+from fieldmouse.http.connection import Connection, Limits, RequestFailure
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from web.test_odd_answers import Wire
 
 LIMITS = Limits(header=4096)
@@ -57,7 +57,7 @@ class Valid(NamedTuple):
 
 
 class Heard(NamedTuple):
-    answer: Response | Trouble
+    answer: Response | RequestFailure
     reusable: bool
     ended_itself: bool  # before the connection was closed
 
@@ -68,7 +68,7 @@ def hear(pieces: list[bytes]) -> Heard:
     async def play() -> Heard:
         connection, wire = Connection("h", "192.0.2.1", LIMITS, ManualClock(1000.0)), Wire()
         connection.connection_made(wire)
-        waiter = connection.ask(b"GET / HTTP/1.1\r\n\r\n", BODY_LIMIT)
+        waiter = connection.send(b"GET / HTTP/1.1\r\n\r\n", BODY_LIMIT)
         for piece in pieces:
             if not wire.closed:
                 connection.data_received(piece)
@@ -202,7 +202,7 @@ def test_damaged_responses_parse_the_same_for_every_segmentation(seed: int) -> N
         wire = damaged(dice, good.interim + good.final)
         heard = [hear(pieces) for pieces in ([wire], bytewise(wire), cut(dice, wire))]
         for each in heard:
-            answer = each.answer.response if isinstance(each.answer, Trouble) else each.answer
+            answer = each.answer.response if isinstance(each.answer, RequestFailure) else each.answer
             if answer is not None:
                 assert len(answer.body) <= BODY_LIMIT
                 assert len(answer.head) <= LIMITS.header
@@ -211,7 +211,7 @@ def test_damaged_responses_parse_the_same_for_every_segmentation(seed: int) -> N
             assert all(_told(each) == _told(heard[0]) for each in heard), wire
 
 
-def _told(heard: Heard) -> tuple[Reason | None, object, bool]:
+def _told(heard: Heard) -> tuple[OutcomeReason | None, object, bool]:
     """Return everything but the texts for users."""
     if isinstance(heard.answer, Response):
         return None, heard.answer, heard.reusable

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.provisional import domains
 
 from fieldmouse.clock import WallClock
-from fieldmouse.http.dns import Forbidden, Resolver
-from fieldmouse.http.ssrf import is_forbidden
-from fieldmouse.url import host_of, name_of, parse
+from fieldmouse.http.dns import ForbiddenAddress, Resolver
+from fieldmouse.http.ssrf import forbidden_reason
+from fieldmouse.url import host_of, hostname_of, parse
 
 v4 = st.one_of(
     st.ip_addresses(v=4),
@@ -69,7 +69,7 @@ def mapped(address: IPv4Address) -> IPv6Address:
 @example(IPv4Address("192.0.0.9"))
 def test_non_global_ipv4_is_forbidden(address: IPv4Address) -> None:
     if not address.is_global or address.is_multicast:
-        assert is_forbidden(str(address)) is not None
+        assert forbidden_reason(str(address)) is not None
 
 
 @given(v4)
@@ -79,20 +79,20 @@ def test_global_ipv4_is_allowed(address: IPv4Address) -> None:
         for network in ("192.0.0.0/24", "192.88.99.0/24", AZURE, "192.80.8.124")
     )
     if address.is_global and not address.is_multicast and not special:
-        assert is_forbidden(str(address)) is None
+        assert forbidden_reason(str(address)) is None
 
 
 @given(v6)
 def test_non_global_ipv6_is_forbidden(address: IPv6Address) -> None:
     if (not address.is_global or address.is_multicast or address.is_reserved) and address.ipv4_mapped is None:
         carries = address in ip_network("64:ff9b::/96") or address in ip_network("::/96")
-        assert is_forbidden(str(address)) is not None or carries
+        assert forbidden_reason(str(address)) is not None or carries
 
 
 @given(st.ip_addresses(network="2600::/12"))
 def test_ordinary_ipv6_is_allowed(address: IPv6Address) -> None:
     if (int(address) >> 32) & 0xFDFFFFFF != 0x5EFE:
-        assert is_forbidden(str(address)) is None
+        assert forbidden_reason(str(address)) is None
 
 
 def in_prefix(length: int, address: IPv4Address) -> IPv6Address:
@@ -144,45 +144,45 @@ def test_metadata_service_is_forbidden_with_allow_private_in_every_spelling(addr
         for spelling in spellings(address):
             url = parse(f"http://{spelling}:80/latest/meta-data/")
             assert url is not None, spelling
-            verdict = await resolver.lookup(name_of(host_of(url)))
-            assert isinstance(verdict, Forbidden), (spelling, verdict)
+            verdict = await resolver.lookup(hostname_of(host_of(url)))
+            assert isinstance(verdict, ForbiddenAddress), (spelling, verdict)
 
     asyncio.run(all_of_them())
 
 
 @pytest.mark.parametrize("address", METADATA_V6)
 def test_ipv6_metadata_services_are_forbidden_with_allow_private(address: str) -> None:
-    assert is_forbidden(address, allow_private=True) == "cloud metadata"
+    assert forbidden_reason(address, allow_private=True) == "cloud metadata"
     url = parse(f"http://[{IPv6Address(address).exploded}]/")
     assert url is not None
-    assert is_forbidden(name_of(host_of(url)), allow_private=True) == "cloud metadata"
+    assert forbidden_reason(hostname_of(host_of(url)), allow_private=True) == "cloud metadata"
 
 
 @given(st.sampled_from(METADATA_V4), st.sampled_from(CARRIERS))
 def test_metadata_services_embedded_in_ipv6_are_forbidden(address: str, carrier) -> None:  # type: ignore[no-untyped-def]
-    assert is_forbidden(str(carrier(IPv4Address(address))), allow_private=True) is not None
+    assert forbidden_reason(str(carrier(IPv4Address(address))), allow_private=True) is not None
 
 
 @given(st.sampled_from([48, 56, 64, 96]), st.ip_addresses(network="10.0.0.0/8"))
 def test_other_addresses_behind_local_nat64_are_private(length: int, address: IPv4Address) -> None:
     around = str(in_prefix(length, address))
-    assert is_forbidden(around) is not None
+    assert forbidden_reason(around) is not None
     if length < 96:  # the bits before it are random here, and may look like any address
-        assert is_forbidden(around, allow_private=True) is None
+        assert forbidden_reason(around, allow_private=True) is None
 
 
 @given(v4, st.sampled_from(CARRIERS[:8]), st.booleans())
 def test_embedded_address_is_as_forbidden_as_itself(address: IPv4Address, wrap, allow: bool) -> None:  # type: ignore[no-untyped-def]
     if wrap is in_local_nat64 and int(address) & 0xFFFFFF == 0:
         return  # the zeros behind a shorter prefix
-    if is_forbidden(str(address), allow) is not None:
-        assert is_forbidden(str(wrap(address)), allow) is not None
+    if forbidden_reason(str(address), allow) is not None:
+        assert forbidden_reason(str(wrap(address)), allow) is not None
 
 
 @given(st.one_of(v4, v6))
 def test_allow_private_never_forbids_more(address: IPv4Address | IPv6Address) -> None:
-    if is_forbidden(str(address), allow_private=False) is None:
-        assert is_forbidden(str(address), allow_private=True) is None
+    if forbidden_reason(str(address), allow_private=False) is None:
+        assert forbidden_reason(str(address), allow_private=True) is None
 
 
 @given(st.one_of(st.text(), domains()))
@@ -190,7 +190,7 @@ def test_invalid_address_is_forbidden(text: str) -> None:
     try:
         IPv6Address(text) if ":" in text else IPv4Address(text)
     except ValueError:
-        assert is_forbidden(text) == "not an address"
+        assert forbidden_reason(text) == "not an address"
 
 
 @pytest.mark.parametrize(
@@ -224,5 +224,5 @@ def test_invalid_address_is_forbidden(text: str) -> None:
     ],
 )
 def test_reason_is_returned(address: str, why: str | None, for_owners: str | None) -> None:
-    assert is_forbidden(address) == why
-    assert is_forbidden(address, allow_private=True) == for_owners
+    assert forbidden_reason(address) == why
+    assert forbidden_reason(address, allow_private=True) == for_owners

@@ -22,10 +22,10 @@ from common_name import issue_by_common_name
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.connection import Limits
-from fieldmouse.http.tls import trust
+from fieldmouse.http.tls import create_tls_context
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 from web.rawserver import QUICK, RawServer, Say, ask_once, fetching, get, run
 
@@ -101,17 +101,17 @@ def test_endless_body_costs_at_most_the_limit_in_memory() -> None:
 )
 def test_endless_headers_are_refused(start: bytes, piece: bytes) -> None:
     answer = failure(ask_once(endless(start, piece), limits=SMALL))
-    assert answer.reason is Reason.HEADERS_TOO_LARGE
+    assert answer.reason is OutcomeReason.HEADERS_TOO_LARGE
 
 
 def test_ten_megabytes_of_complete_headers_are_refused() -> None:
     wire = b"HTTP/1.1 200 OK\r\n" + b"X-Filler: abcdefghij\r\n" * 480_000 + b"Content-Length: 0\r\n\r\n"
-    assert failure(ask_once(wire)).reason is Reason.HEADERS_TOO_LARGE
+    assert failure(ask_once(wire)).reason is OutcomeReason.HEADERS_TOO_LARGE
 
 
 def test_headers_just_over_the_limit_are_refused_in_one_piece() -> None:
     wire = b"HTTP/1.1 200 OK\r\nX: " + b"a" * 8192 + b"\r\nContent-Length: 0\r\n\r\n"
-    assert failure(ask_once(wire, limits=SMALL)).reason is Reason.HEADERS_TOO_LARGE
+    assert failure(ask_once(wire, limits=SMALL)).reason is OutcomeReason.HEADERS_TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_headers_just_over_the_limit_are_refused_in_one_piece() -> None:
 )
 def test_failure_says_where_the_connection_was_closed(wire: bytes, detail: str) -> None:
     answer = failure(ask_once(wire, close=True))
-    assert answer.reason is Reason.CLOSED
+    assert answer.reason is OutcomeReason.CONNECTION_CLOSED
     assert detail in answer.detail
     if b"\r\n\r\n" in wire:
         assert answer.response is not None
@@ -140,7 +140,7 @@ def test_reset_is_not_the_end_of_a_body() -> None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         writer.transport.abort()
 
-    assert failure(ask_once(reset)).reason is Reason.CLOSED
+    assert failure(ask_once(reset)).reason is OutcomeReason.CONNECTION_CLOSED
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_reset_is_not_the_end_of_a_body() -> None:
 )
 def test_invalid_http_is_reported(wire: bytes) -> None:
     answer = failure(ask_once(wire))
-    assert answer.reason is Reason.BAD_HTTP
+    assert answer.reason is OutcomeReason.BAD_HTTP
     assert answer.detail
 
 
@@ -193,7 +193,7 @@ def test_arbitrary_bytes_never_break_the_fetcher(wire: bytes) -> None:
         assert answer.head in wire
         assert answer.head.endswith((b"\n\r\n", b"\n\n"))
     else:
-        assert answer.reason in (Reason.CLOSED, Reason.BAD_HTTP)
+        assert answer.reason in (OutcomeReason.CONNECTION_CLOSED, OutcomeReason.BAD_HTTP)
 
 
 HOLD = Limits(tick=0.005)
@@ -223,13 +223,13 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 @pytest.mark.parametrize(
     ("steps", "reason", "detail"),
     [
-        ([21.0], Reason.TIMEOUT, "no answer"),
-        ([b"HTTP/1.1 200 OK\r\n", 20.5], Reason.TIMEOUT, "silent"),
-        ([HEAD + b"x" * 50_000, 20.5], Reason.TIMEOUT, "silent"),
-        ([121.0], Reason.TIMEOUT, "not complete"),
-        ([HEAD, 121.0], Reason.TIMEOUT, "not complete"),
-        ([HEAD, *[b"x", 7.0] * 3, b"x"], Reason.TOO_SLOW, "bytes/s"),
-        ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n", 7.0] * 3, b"Z"], Reason.TOO_SLOW, "bytes/s"),
+        ([21.0], OutcomeReason.TIMEOUT, "no answer"),
+        ([b"HTTP/1.1 200 OK\r\n", 20.5], OutcomeReason.TIMEOUT, "silent"),
+        ([HEAD + b"x" * 50_000, 20.5], OutcomeReason.TIMEOUT, "silent"),
+        ([121.0], OutcomeReason.TIMEOUT, "not complete"),
+        ([HEAD, 121.0], OutcomeReason.TIMEOUT, "not complete"),
+        ([HEAD, *[b"x", 7.0] * 3, b"x"], OutcomeReason.TOO_SLOW, "bytes/s"),
+        ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n", 7.0] * 3, b"Z"], OutcomeReason.TOO_SLOW, "bytes/s"),
     ],
     ids=[
         "mute",
@@ -241,7 +241,9 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
         "header drip",
     ],
 )
-def test_slow_servers_run_into_time_limits(steps: list[bytes | float], reason: Reason, detail: str) -> None:
+def test_slow_servers_run_into_time_limits(
+    steps: list[bytes | float], reason: OutcomeReason, detail: str
+) -> None:
     clock = ManualClock(1_000_000.0)
     answer = failure(ask_once(after(clock, *steps), limits=HOLD, clock=clock))
     assert (answer.reason, detail in answer.detail) == (reason, True), answer.detail
@@ -300,10 +302,10 @@ def test_a_refused_connection_is_no_connection() -> None:
         async def play() -> Response | Failed:
             async with fetching() as fetcher:
                 host = Host(f"http://127.0.0.1:{port}")
-                return await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1")
+                return await fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1")
 
         answer = failure(run(play()))
-    assert (answer.reason, answer.detail) == (Reason.NO_CONNECTION, "connection refused")
+    assert (answer.reason, answer.detail) == (OutcomeReason.NO_CONNECTION, "connection refused")
 
 
 def test_connecting_times_out() -> None:
@@ -314,14 +316,14 @@ def test_connecting_times_out() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             host = Host(f"https://127.0.0.1:{silent.getsockname()[1]}")
             async with fetching(HOLD, clock) as fetcher:
-                task = asyncio.create_task(fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1"))
+                task = asyncio.create_task(fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1"))
                 while not fetcher._connecting:  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 clock.advance(11.0)
                 return await task
 
     answer = failure(run(play()))
-    assert (answer.reason, answer.detail) == (Reason.NO_CONNECTION, "no connection within 10 s")
+    assert (answer.reason, answer.detail) == (OutcomeReason.NO_CONNECTION, "no connection within 10 s")
 
 
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -336,7 +338,7 @@ def authority() -> trustme.CA:
 def over_tls(
     authority: trustme.CA, certificate: trustme.LeafCert, *, verify: bool = True, trusted: bool = True
 ):  # type: ignore[no-untyped-def]
-    ours = trust(verify=verify)
+    ours = create_tls_context(verify=verify)
     if trusted:
         authority.configure_trust(ours)
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -358,12 +360,12 @@ def test_a_good_certificate_is_trusted_by_name_and_not_by_address(authority: tru
 def test_an_expired_certificate_is_refused(authority: trustme.CA) -> None:
     stale = authority.issue_cert("www.example.org", not_after=LONG_AGO)
     answer = failure(over_tls(authority, stale))
-    assert (answer.reason, answer.detail) == (Reason.TLS, "certificate has expired")
+    assert (answer.reason, answer.detail) == (OutcomeReason.TLS, "certificate has expired")
 
 
 def test_a_certificate_for_another_name_is_refused(authority: trustme.CA) -> None:
     answer = failure(over_tls(authority, authority.issue_cert("other.example.org")))
-    assert answer.reason is Reason.TLS
+    assert answer.reason is OutcomeReason.TLS
     assert "www.example.org" in answer.detail
 
 
@@ -375,19 +377,19 @@ def test_a_certificate_that_names_its_host_only_in_its_common_name_is_refused(tm
     certificate.configure_cert(theirs)
 
     async def play() -> Response | Failed:
-        ours = trust(ca_file=path)
+        ours = create_tls_context(ca_file=path)
         async with RawServer(HELLO).listening(tls=theirs) as server, fetching(QUICK, tls=ours) as fetcher:
             return await get(fetcher, server, name="www.example.org", scheme="https")
 
     answer = failure(run(play()))
-    assert answer.reason is Reason.TLS
+    assert answer.reason is OutcomeReason.TLS
     assert "www.example.org" in answer.detail
     assert "subjectAltName" in answer.detail
 
 
 def test_an_unknown_authority_is_refused(authority: trustme.CA) -> None:
     answer = failure(over_tls(authority, authority.issue_cert("www.example.org"), trusted=False))
-    assert answer.reason is Reason.TLS
+    assert answer.reason is OutcomeReason.TLS
     assert "certificate" in answer.detail
 
 
@@ -398,7 +400,7 @@ def test_any_certificate_is_accepted_without_verification(authority: trustme.CA)
 
 def test_server_without_tls_is_reported() -> None:
     async def play() -> Response | Failed:
-        async with RawServer(HELLO).listening() as server, fetching(tls=trust()) as fetcher:
+        async with RawServer(HELLO).listening() as server, fetching(tls=create_tls_context()) as fetcher:
 
             async def answer_anything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await reader.read(10)
@@ -410,7 +412,7 @@ def test_server_without_tls_is_reported() -> None:
             plain.close()
             return answer
 
-    assert failure(run(play())).reason is Reason.TLS
+    assert failure(run(play())).reason is OutcomeReason.TLS
 
 
 @pytest.mark.parametrize("name", [".example", "x" * 64 + ".example", "a..b"])
@@ -419,10 +421,13 @@ def test_name_invalid_in_certificates_is_a_failure(authority: trustme.CA, name: 
     authority.issue_cert("www.example.org").configure_cert(theirs)
 
     async def play() -> Response | Failed:
-        async with RawServer(HELLO).listening(tls=theirs) as server, fetching(tls=trust()) as fetcher:
+        async with (
+            RawServer(HELLO).listening(tls=theirs) as server,
+            fetching(tls=create_tls_context()) as fetcher,
+        ):
             return await get(fetcher, server, name=name, scheme="https")
 
-    assert failure(run(play())).reason is Reason.TLS
+    assert failure(run(play())).reason is OutcomeReason.TLS
 
 
 def test_a_handshake_cut_short_is_a_failure() -> None:
@@ -431,23 +436,23 @@ def test_a_handshake_cut_short_is_a_failure() -> None:
             await reader.read(10)
             writer.close()
 
-        async with fetching(tls=trust()) as fetcher:
+        async with fetching(tls=create_tls_context()) as fetcher:
             rude = await asyncio.start_server(hang_up, "127.0.0.1", 0)
             host = Host(f"https://127.0.0.1:{rude.sockets[0].getsockname()[1]}")
-            answer = await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1")
+            answer = await fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1")
             rude.close()
             return answer
 
-    assert failure(run(play())).reason in (Reason.TLS, Reason.NO_CONNECTION)
+    assert failure(run(play())).reason in (OutcomeReason.TLS, OutcomeReason.NO_CONNECTION)
 
 
 def test_certificate_authority_is_read_from_a_file(authority: trustme.CA, tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
-    assert trust(ca_file=path).verify_mode is ssl.CERT_REQUIRED
+    assert create_tls_context(ca_file=path).verify_mode is ssl.CERT_REQUIRED
     path.write_text("nothing of the kind")
     with pytest.raises(UsageError, match=r"ca\.pem"):
-        trust(ca_file=path)
+        create_tls_context(ca_file=path)
 
 
 def test_robots_txt_of_100_megabytes_is_read_up_to_half_a_megabyte() -> None:
@@ -464,7 +469,9 @@ def test_robots_txt_of_100_megabytes_is_read_up_to_half_a_megabyte() -> None:
     async def play() -> Response | Failed:
         async with RawServer(say).listening() as server, fetching() as fetcher:
             host = Host(f"http://127.0.0.1:{server.port}")
-            return await fetcher.fetch(Link(Url(host + "/robots.txt")), host, "127.0.0.1", body_limit=512_000)
+            return await fetcher.fetch(
+                Request(Url(host + "/robots.txt")), host, "127.0.0.1", body_limit=512_000
+            )
 
     answer = run(play())
     assert isinstance(answer, Response), answer

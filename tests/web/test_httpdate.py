@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.fetch.responses import retry_after
-from fieldmouse.http.headers import MOST_SECONDS, parse_date, parse_seconds
+from fieldmouse.fetch.responses import parse_retry_after
+from fieldmouse.http.headers import MAX_SECONDS, parse_date, parse_seconds
 
 NOW = 1_794_830_400.0  # 2026-11-16
 moments = st.integers(0, 4_102_444_799)  # to the end of 2099
@@ -80,7 +80,7 @@ def test_a_date_does_not_depend_on_our_own_time_zone(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     time.tzset()
     try:
-        assert retry_after("Sun Nov  6 08:49:37 1994", 784111700.0) == 77.0
+        assert parse_retry_after("Sun Nov  6 08:49:37 1994", 784111700.0) == 77.0
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -90,13 +90,13 @@ def test_a_date_does_not_depend_on_our_own_time_zone(monkeypatch: pytest.MonkeyP
 def test_arbitrary_text_never_raises(text: str, now: float) -> None:
     parse_date(text, now)
     parse_seconds(text)
-    assert retry_after(text, now) >= 0.0
+    assert parse_retry_after(text, now) >= 0.0
 
 
 @given(st.integers(0, 10**12), st.integers(0, 40))
 def test_leading_zeros_are_ignored(seconds: int, zeros: int) -> None:
-    assert parse_seconds("0" * zeros + str(seconds)) == min(seconds, MOST_SECONDS)
-    assert retry_after("0" * zeros + str(seconds), NOW) == min(seconds, MOST_SECONDS)
+    assert parse_seconds("0" * zeros + str(seconds)) == min(seconds, MAX_SECONDS)
+    assert parse_retry_after("0" * zeros + str(seconds), NOW) == min(seconds, MAX_SECONDS)
 
 
 @given(st.integers(1, 5000))
@@ -104,7 +104,7 @@ def test_more_digits_never_mean_fewer_seconds(digits: int) -> None:
     shorter, longer = (parse_seconds("9" * count) for count in (digits, digits + 1))
     assert shorter is not None
     assert longer is not None
-    assert shorter <= longer <= MOST_SECONDS
+    assert shorter <= longer <= MAX_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_more_digits_never_mean_fewer_seconds(digits: int) -> None:
 )
 def test_invalid_number_of_seconds_is_none(text: str) -> None:
     assert parse_seconds(text) is None
-    assert retry_after(text, NOW) == 0.0
+    assert parse_retry_after(text, NOW) == 0.0
 
 
 def test_fraction_of_a_second_is_ignored() -> None:

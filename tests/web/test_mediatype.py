@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmouse.http.headers import essence, media_type
+from fieldmouse.http.headers import effective_media_type, essence
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,6 @@ from fieldmouse.http.headers import essence, media_type
     ids=repr,
 )
 def test_the_last_valid_type_counts(lines: list[str], kind: str, charset: str) -> None:
-    media = media_type(lines)
+    media = effective_media_type(lines)
     assert essence(media) == kind
     assert media.lower().partition("charset=")[2].partition(";")[0].strip('"') == charset

@@ -17,9 +17,16 @@ from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.http import headers as head
-from fieldmouse.http.connection import LONGEST_LINE, BadChunk, Chunks, Connection, Limits, Trouble
+from fieldmouse.http.connection import (
+    LONGEST_LINE,
+    BadChunk,
+    ChunkedDecoder,
+    Connection,
+    Limits,
+    RequestFailure,
+)
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 OK = b"HTTP/1.1 200 OK\r\n"
 LENGTH = b"Content-Length: 5\r\n"
@@ -45,13 +52,15 @@ class Wire(asyncio.Transport):
     abort = close
 
 
-def hear(*pieces: bytes, ends: bool = False, limits: Limits | None = None) -> tuple[Response | Trouble, bool]:
+def hear(
+    *pieces: bytes, ends: bool = False, limits: Limits | None = None
+) -> tuple[Response | RequestFailure, bool]:
     """Return the result of a connection that receives these bytes, and whether it is reusable."""
 
-    async def play() -> tuple[Response | Trouble, bool]:
+    async def play() -> tuple[Response | RequestFailure, bool]:
         connection, wire = Connection("h", "192.0.2.1", limits or Limits(), ManualClock(1000.0)), Wire()
         connection.connection_made(wire)
-        waiter = connection.ask(b"GET / HTTP/1.1\r\n\r\n", 100_000)
+        waiter = connection.send(b"GET / HTTP/1.1\r\n\r\n", 100_000)
         for piece in pieces:
             if not waiter.done():
                 connection.data_received(piece)
@@ -63,15 +72,15 @@ def hear(*pieces: bytes, ends: bool = False, limits: Limits | None = None) -> tu
     return asyncio.run(play())
 
 
-def body_of(*pieces: bytes, ends: bool = False) -> bytes | Reason:
+def body_of(*pieces: bytes, ends: bool = False) -> bytes | OutcomeReason:
     answer, _ = hear(*pieces, ends=ends)
     return answer.body if isinstance(answer, Response) else answer.reason
 
 
-def reason_of(*pieces: bytes, limits: Limits | None = None) -> Reason | None:
+def reason_of(*pieces: bytes, limits: Limits | None = None) -> OutcomeReason | None:
     """Return why these bytes are not a response; None if they are one."""
     answer, _ = hear(*pieces, limits=limits)
-    return answer.reason if isinstance(answer, Trouble) else None
+    return answer.reason if isinstance(answer, RequestFailure) else None
 
 
 # The line and its parsed form.
@@ -203,8 +212,8 @@ def test_ambiguous_end_of_a_body_is_a_failure_with_reason(lines: bytes, why: str
     wire = OK + lines + b"\r\n\r\nhello"
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, reusable = hear(*pieces)
-        assert isinstance(answer, Trouble), answer
-        assert (answer.reason, reusable) == (Reason.BAD_HTTP, False)
+        assert isinstance(answer, RequestFailure), answer
+        assert (answer.reason, reusable) == (OutcomeReason.BAD_HTTP, False)
         assert why in answer.detail
 
 
@@ -269,8 +278,8 @@ def test_status_line_needs_a_version_and_a_status(line: bytes, status: int) -> N
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, _ = hear(*pieces)
         assert (answer.status if isinstance(answer, Response) else 0) == status
-        if isinstance(answer, Trouble):
-            assert answer.reason is Reason.BAD_HTTP
+        if isinstance(answer, RequestFailure):
+            assert answer.reason is OutcomeReason.BAD_HTTP
 
 
 @pytest.mark.parametrize(
@@ -318,14 +327,14 @@ def test_chunks_in_several_spellings_are_decoded(chunks: bytes) -> None:
 )
 def test_invalid_chunk_is_reported(chunks: bytes) -> None:
     answer, _ = hear(OK + CHUNKED + b"\r\n2\r\nhi\r\n" + chunks)
-    assert isinstance(answer, Trouble)
-    assert answer.reason is Reason.BAD_HTTP
+    assert isinstance(answer, RequestFailure)
+    assert answer.reason is OutcomeReason.BAD_HTTP
     assert answer.response is not None
     assert (answer.response.body, answer.response.truncated) == (b"hi", "unspecified")
 
 
 def test_endless_line_between_chunks_is_refused() -> None:
-    chunks = Chunks()
+    chunks = ChunkedDecoder()
     for _ in range(LONGEST_LINE // 1000):
         chunks.feed(b"0" * 1000)
     with pytest.raises(BadChunk):
@@ -336,7 +345,7 @@ def test_endless_line_between_chunks_is_refused() -> None:
 def test_chunks_are_joined_for_every_segmentation(pieces: list[bytes], cuts: list[int]) -> None:
     wire = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\nT: x\r\n\r\n"
     places = [0, *sorted(min(cut, len(wire)) for cut in cuts), len(wire)]
-    chunks = Chunks()
+    chunks = ChunkedDecoder()
     for start, stop in pairwise(places):
         assert chunks.feed(wire[start:stop]) == 0
     assert chunks.done
@@ -347,7 +356,7 @@ def test_chunks_are_joined_for_every_segmentation(pieces: list[bytes], cuts: lis
 def test_interim_responses_and_blank_lines_count_as_headers(interim: bytes) -> None:
     wire = interim * (3000 // len(interim)) + OK + LENGTH + b"\r\nhello"
     for pieces in ([wire], [wire[:1500], wire[1500:]], [bytes([byte]) for byte in wire]):
-        assert reason_of(*pieces, limits=Limits(header=2000)) is Reason.HEADERS_TOO_LARGE
+        assert reason_of(*pieces, limits=Limits(header=2000)) is OutcomeReason.HEADERS_TOO_LARGE
         assert reason_of(*pieces, limits=Limits(header=4000)) is None
 
 
@@ -355,7 +364,7 @@ def test_interim_responses_and_blank_lines_count_as_headers(interim: bytes) -> N
 def test_page_without_a_head_is_invalid_http_at_any_length(cut: int) -> None:
     wire = b"<!doctype html>" + b"x" * 90_000
     pieces = [wire[start : start + cut] for start in range(0, len(wire), cut)]
-    assert reason_of(*pieces) is Reason.BAD_HTTP
+    assert reason_of(*pieces) is OutcomeReason.BAD_HTTP
 
 
 def test_folded_lines_are_joined() -> None:
@@ -384,7 +393,7 @@ def test_other_transfer_codings_are_undone_with_the_chunks(lines: bytes, packed:
 
 def test_a_transfer_coding_without_chunks_ends_with_the_connection() -> None:
     assert body_of(OK + b"Transfer-Encoding: gzip\r\n" + LENGTH + b"\r\n", PACKED, ends=True) == b"hello"
-    assert body_of(OK + b"Transfer-Encoding: gzip\r\n\r\n", PACKED[:-9], ends=True) is Reason.BAD_HTTP
+    assert body_of(OK + b"Transfer-Encoding: gzip\r\n\r\n", PACKED[:-9], ends=True) is OutcomeReason.BAD_HTTP
 
 
 def test_transfer_coding_is_decoded_up_to_the_limit() -> None:
@@ -443,10 +452,10 @@ def test_regular_heads_parse_as_in_llhttp(
 @given(st.binary(max_size=200))
 def test_arbitrary_head_is_parsed_or_refused(noise: bytes) -> None:
     whole = OK + noise + b"\r\n\r\n"
-    whole = whole[: head.end_of(whole)]
+    whole = whole[: head.head_length(whole)]
     try:
-        fields = head.read(whole)
-        head.framing(fields)
+        fields = head.parse_head(whole)
+        head.body_framing(fields)
     except head.BadHead:
         return
     assert fields.status == 200

@@ -15,8 +15,8 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.dns import Forbidden, FoundAddress, HostsFile, NoAddress, Resolver
-from fieldmouse.policy.name_resolution import NameMap, Pin
+from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, HostsFile, NoAddress, Resolver
+from fieldmouse.policy.name_resolution import NameMap, PinnedAddress
 from web.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5
@@ -85,7 +85,7 @@ V6 = bytes.fromhex("26062800022000010000000000000001")
 def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
     clock = ManualClock(1000.0)
 
-    async def play() -> list[FoundAddress | Forbidden | NoAddress]:
+    async def play() -> list[FoundAddress | ForbiddenAddress | NoAddress]:
         answers = []
         zone = {"a.example": [(A, 100, v4("93.184.216.34"))]}
         async with resolving(zone, clock) as (resolver, server):
@@ -108,7 +108,7 @@ def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
 def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fieldmouse.http.dns.RENEW", 3)
 
-    async def play() -> list[FoundAddress | Forbidden | NoAddress]:
+    async def play() -> list[FoundAddress | ForbiddenAddress | NoAddress]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}
         async with resolving(zone, ManualClock()) as (resolver, _):
             return await asyncio.gather(*(resolver.lookup(name) for name in zone))
@@ -193,7 +193,7 @@ def test_name_without_address_has_reason_and_expiry(
     answer, asked_again = run(play())
     assert isinstance(answer, NoAddress)
     assert (answer.temporary, answer.expires_at, asked_again) == (temporary, kept, 0)
-    assert answer.why
+    assert answer.reason
 
 
 def test_silent_nameserver_is_a_temporary_failure() -> None:
@@ -230,9 +230,9 @@ def test_private_addresses_are_forbidden_and_the_first_allowed_is_taken() -> Non
             ]
 
     answers = run(play())
-    assert answers[0] == Forbidden("169.254.169.254", "cloud metadata", 100.0)
+    assert answers[0] == ForbiddenAddress("169.254.169.254", "cloud metadata", 100.0)
     assert answers[1] == FoundAddress("93.184.216.34", 100.0)
-    assert all(isinstance(answer, Forbidden) and answer.why == "loopback" for answer in answers[2:])
+    assert all(isinstance(answer, ForbiddenAddress) and answer.reason == "loopback" for answer in answers[2:])
 
 
 def test_mapped_and_local_names_need_no_dns(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_mapped_and_local_names_need_no_dns(tmp_path: Path) -> None:
             asked = ("h1.meadow.test", "printer", "printer.office.example", "localhost", "10.2.3.4", "::1")
             answers = [(await resolver.lookup(name)) for name in asked]
             assert not server.asked
-            assert (resolver.port("h1.meadow.test"), resolver.port("printer")) == (8000, None)
+            assert (resolver.mapped_port("h1.meadow.test"), resolver.mapped_port("printer")) == (8000, None)
             return [answer.address for answer in answers if isinstance(answer, FoundAddress)]
 
     assert run(play()) == ["127.0.0.9", "127.0.0.2", "10.0.0.7", "127.0.0.1", "10.2.3.4", "::1"]
@@ -258,15 +258,15 @@ def test_a_changed_hosts_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     clock = ManualClock()
     hosts = HostsFile(path, clock)
-    assert hosts.find("a.example") == ()
+    assert hosts.addresses_of("a.example") == ()
     path.write_text("10.0.0.1 a.example\n")
     clock.advance(1.5)
-    assert hosts.find("a.example") == ("10.0.0.1",)
+    assert hosts.addresses_of("a.example") == ("10.0.0.1",)
     path.write_text("10.0.0.2 a.example\n")
     os.utime(path, ns=(1, 1))
-    assert hosts.find("a.example") == ("10.0.0.1",)
+    assert hosts.addresses_of("a.example") == ("10.0.0.1",)
     clock.advance(1.5)
-    assert hosts.find("a.example") == ("10.0.0.2",)
+    assert hosts.addresses_of("a.example") == ("10.0.0.2",)
 
 
 def test_cache_is_bounded_and_drops_the_oldest() -> None:
@@ -295,14 +295,14 @@ def test_closing_cancels_running_queries() -> None:
 @pytest.mark.parametrize(
     ("entry", "pin"),
     [
-        ("a.example=127.0.0.1", Pin("127.0.0.1")),
-        (" A.Example. = 127.0.0.1:80 ", Pin("127.0.0.1", 80)),
-        ("a.example=::1", Pin("::1")),
-        ("a.example=[::1]", Pin("::1")),
-        ("a.example=[::1]:8080", Pin("::1", 8080)),
+        ("a.example=127.0.0.1", PinnedAddress("127.0.0.1")),
+        (" A.Example. = 127.0.0.1:80 ", PinnedAddress("127.0.0.1", 80)),
+        ("a.example=::1", PinnedAddress("::1")),
+        ("a.example=[::1]", PinnedAddress("::1")),
+        ("a.example=[::1]:8080", PinnedAddress("::1", 8080)),
     ],
 )
-def test_name_map_entry_is_parsed(entry: str, pin: Pin) -> None:
+def test_name_map_entry_is_parsed(entry: str, pin: PinnedAddress) -> None:
     assert NameMap([entry]).find("a.example") == pin
 
 
@@ -319,7 +319,7 @@ def test_invalid_name_map_entry_is_refused(entry: str) -> None:
 def test_exact_names_win_over_patterns_and_the_first_pattern_counts() -> None:
     names = NameMap(["*.a.example=127.0.0.1", "*=127.0.0.2", "x.a.example=127.0.0.3"])
     found = [names.find(name) for name in ("x.a.example", "y.a.example", "other", "93.184.216.34")]
-    assert found == [Pin("127.0.0.3"), Pin("127.0.0.1"), Pin("127.0.0.2"), None]
+    assert found == [PinnedAddress("127.0.0.3"), PinnedAddress("127.0.0.1"), PinnedAddress("127.0.0.2"), None]
 
 
 def test_the_dns_library_is_loaded_only_when_it_is_needed() -> None:

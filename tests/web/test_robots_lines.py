@@ -9,7 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from protego import Protego
 
-from fieldmouse.robotstxt.parser import LONG, SIZE, Exclusion, Unreachable, judge, takes_long
+from fieldmouse.robotstxt.parser import (
+    MAX_SIZE,
+    SLOW_SIZE,
+    RobotsTxt,
+    RobotsTxtUnreachable,
+    interpret_response,
+    is_slow_to_parse,
+)
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url
 
@@ -17,7 +24,7 @@ US = "fieldmouse"
 
 
 def allows(text: bytes, path: str, product: str = US) -> bool:
-    return Exclusion.parse(text, product).allows(path)
+    return RobotsTxt.parse(text, product).allows(path)
 
 
 # These lines do not belong to the grammar of a group, so they cannot end its User-agent lines.
@@ -124,7 +131,7 @@ def test_typing_errors_that_google_accepts_are_accepted(field: str, colon: str, 
 def test_key_matches_by_prefix(field: str, agent: str) -> None:
     text = f"{agent}: *\n{field}: /a\nAllowed: /a/b\nSitemaps: http://h/s.xml\n".encode()
     assert (allows(text, "/a"), allows(text, "/a/b"), allows(text, "/b")) == (False, True, True)
-    assert Exclusion.parse(text, US).sitemaps == ("http://h/s.xml",)
+    assert RobotsTxt.parse(text, US).sitemaps == ("http://h/s.xml",)
 
 
 def test_blanks_replace_the_colon_only_between_two_words() -> None:
@@ -191,9 +198,9 @@ def answer(body: bytes, truncated: str = "", encoding: str = "") -> Response:
     return Response(200, b"", body, b"", "127.0.0.1", 0.0, 0.0, 0.0, headers, truncated)
 
 
-def verdict(response: Response) -> Exclusion:
-    rules = judge(response, Url("http://example.org/robots.txt"), US)
-    assert isinstance(rules, Exclusion)
+def verdict(response: Response) -> RobotsTxt:
+    rules = interpret_response(response, Url("http://example.org/robots.txt"), US)
+    assert isinstance(rules, RobotsTxt)
     return rules
 
 
@@ -220,24 +227,26 @@ def test_last_line_of_a_complete_file_needs_no_end() -> None:
 
 def test_file_decoded_beyond_the_limit_loses_its_last_partial_line() -> None:
     head = b"User-agent: *\n"
-    filler = b"#" * (SIZE - len(head) - len(b"\nDisallow: /"))
+    filler = b"#" * (MAX_SIZE - len(head) - len(b"\nDisallow: /"))
     text = head + filler + b"\nDisallow: /private/x\nDisallow: /late\n"
-    assert text[:SIZE].endswith(b"Disallow: /")
-    for response in (answer(gzip.compress(text), encoding="gzip"), answer(text[:SIZE], "length")):
+    assert text[:MAX_SIZE].endswith(b"Disallow: /")
+    for response in (answer(gzip.compress(text), encoding="gzip"), answer(text[:MAX_SIZE], "length")):
         rules = verdict(response)
         assert [rules.allows(path) for path in ("/", "/private/x", "/late")] == [True] * 3
 
 
 @pytest.mark.parametrize("why", ["time", "disconnect"])
 def test_incomplete_file_is_not_permission(why: str) -> None:
-    assert isinstance(judge(answer(RULES, why), Url("http://example.org/robots.txt"), US), Unreachable)
+    assert isinstance(
+        interpret_response(answer(RULES, why), Url("http://example.org/robots.txt"), US), RobotsTxtUnreachable
+    )
 
 
 def test_slow_files_are_recognized_encoded_or_plain() -> None:
-    short, long = b"#" * 100 + b"\n", b"#" * (LONG + 1)
+    short, long = b"#" * 100 + b"\n", b"#" * (SLOW_SIZE + 1)
     for body, expected in ((short, False), (long, True)):
-        assert takes_long(answer(body)) is expected
-        assert takes_long(answer(gzip.compress(body), encoding="gzip")) is expected
+        assert is_slow_to_parse(answer(body)) is expected
+        assert is_slow_to_parse(answer(gzip.compress(body), encoding="gzip")) is expected
 
 
 # -- against another parser

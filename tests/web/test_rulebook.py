@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.robotstxt.parser import SIZE, Exclusion
-from fieldmouse.robotstxt.rules import LONGEST, TOO_MUCH, WORK, PathRule, RuleBook, octets
+from fieldmouse.robotstxt.parser import MAX_SIZE, RobotsTxt
+from fieldmouse.robotstxt.rules import MAX_PATH, MAX_STEPS, TOO_EXPENSIVE, PathRule, RuleSet, normalize_octets
 
 RESERVED = "!'()+,;:@&=?[]"
 UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
 
 
 def decides(rules: list[tuple[bool, str]], path: str) -> str:
-    rule, steps = RuleBook(PathRule.read(pattern, allow) for allow, pattern in rules).deciding(octets(path))
-    assert steps <= WORK
+    rule, steps = RuleSet(PathRule.parse(pattern, allow) for allow, pattern in rules).deciding_rule(
+        normalize_octets(path)
+    )
+    assert steps <= MAX_STEPS
     return str(rule)
 
 
@@ -106,17 +108,17 @@ def test_longer_rule_wins_and_allow_wins_a_tie() -> None:
 @given(st.text(st.sampled_from(UNRESERVED + RESERVED), max_size=20))
 def test_a_character_and_its_escape_are_the_same(text: str) -> None:
     escaped = "".join(f"%{ord(character):02x}" for character in text)
-    assert octets(escaped) == octets(text) == text
+    assert normalize_octets(escaped) == normalize_octets(text) == text
 
 
 @given(st.binary(max_size=30))
 def test_normalizing_keeps_the_octets_and_is_idempotent(raw: bytes) -> None:
     text = raw.replace(b"%", b"").decode("latin-1")
-    spelled = octets(text)
+    spelled = normalize_octets(text)
     assert spelled.isascii()
-    assert octets(spelled) == spelled
+    assert normalize_octets(spelled) == spelled
     assert unquote_to_bytes(spelled) == raw.replace(b"%", b"")
-    assert octets(quote(raw.replace(b"%", b""), safe="/")) == spelled
+    assert normalize_octets(quote(raw.replace(b"%", b""), safe="/")) == spelled
 
 
 @given(
@@ -124,10 +126,10 @@ def test_normalizing_keeps_the_octets_and_is_idempotent(raw: bytes) -> None:
     st.text(st.sampled_from("/ab"), max_size=12),
 )
 def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], path: str) -> None:
-    rules = [PathRule.read("/" + pattern, bool(n % 2)) for n, pattern in enumerate(patterns)]
+    rules = [PathRule.parse("/" + pattern, bool(n % 2)) for n, pattern in enumerate(patterns)]
     path = "/" + path
-    alone = [rule for rule in rules if rule and RuleBook([rule]).deciding(path)[0]]
-    rule, _ = RuleBook(rules).deciding(path)
+    alone = [rule for rule in rules if rule and RuleSet([rule]).deciding_rule(path)[0]]
+    rule, _ = RuleSet(rules).deciding_rule(path)
     expected = max(((r.length, r.allow) for r in alone), default=None)
     assert (rule and (rule.length, rule.allow)) == expected
 
@@ -137,8 +139,8 @@ def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], p
 
 def filled(rule: str, least: int = 0) -> list[PathRule | None]:
     """Return as many rules as fit into the largest robots.txt."""
-    count = SIZE // (len("Disallow: \n") + len(rule.format(least)))
-    return [PathRule.read(rule.format(n), allow=False) for n in range(least, least + count)]
+    count = MAX_SIZE // (len("Disallow: \n") + len(rule.format(least)))
+    return [PathRule.parse(rule.format(n), allow=False) for n in range(least, least + count)]
 
 
 HOSTILE = {
@@ -157,11 +159,11 @@ PATHS = ["/", "/some/page.html", "/" + "a" * 2000, "/" + "ab" * 4000, "/a?" + "a
 
 @pytest.mark.parametrize("patterns", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_file_exceeds_the_work_limit(patterns: list[str]) -> None:
-    book = RuleBook(rule for pattern in patterns for rule in filled(pattern))
+    book = RuleSet(rule for pattern in patterns for rule in filled(pattern))
     for path in PATHS:
-        rule, steps = book.deciding(path)
-        assert steps <= WORK + 2 + len(path) // 256  # the step that was one too many
-        assert rule is None or steps <= WORK
+        rule, steps = book.deciding_rule(path)
+        assert steps <= MAX_STEPS + 2 + len(path) // 256  # the step that was one too many
+        assert rule is None or steps <= MAX_STEPS
 
 
 @given(
@@ -172,31 +174,31 @@ def test_no_file_exceeds_the_work_limit(patterns: list[str]) -> None:
 def test_arbitrary_rules_keep_the_work_limit_and_report_an_unfinished_search(
     patterns: list[str], path: str, work: int
 ) -> None:
-    book = RuleBook(PathRule.read("/" + pattern, bool(n % 3)) for n, pattern in enumerate(patterns))
-    rule, steps = book.deciding("/" + path, work)
+    book = RuleSet(PathRule.parse("/" + pattern, bool(n % 3)) for n, pattern in enumerate(patterns))
+    rule, steps = book.deciding_rule("/" + path, work)
     assert steps <= work + 2
     if steps <= work:
-        assert rule == book.deciding("/" + path, 1_000_000)[0]
+        assert rule == book.deciding_rule("/" + path, 1_000_000)[0]
 
 
 def test_heads_inside_heads_are_found_in_a_few_steps_each() -> None:
-    book = RuleBook(PathRule.read("/" + "a" * n, allow=False) for n in range(1000))
-    rule, steps = book.deciding("/" + "a" * 500 + "b")
+    book = RuleSet(PathRule.parse("/" + "a" * n, allow=False) for n in range(1000))
+    rule, steps = book.deciding_rule("/" + "a" * 500 + "b")
     assert rule is not None
     assert rule.length == 501
-    assert steps <= WORK
-    other = RuleBook(PathRule.read(f"/shop/{n}", allow=False) for n in range(40_000))
-    assert other.deciding("/page")[1] <= 3
+    assert steps <= MAX_STEPS
+    other = RuleSet(PathRule.parse(f"/shop/{n}", allow=False) for n in range(40_000))
+    assert other.deciding_rule("/page")[1] <= 3
 
 
 def test_too_expensive_path_is_excluded_with_reason() -> None:
     text = b"User-agent: *\n" + b"".join(b"Disallow: /*%06d\n" % n for n in range(25_000))
-    rules = Exclusion.parse(text, "fieldmouse")
-    assert rules.objection("/page") == TOO_MUCH
-    assert rules.objection("/robots.txt") is None
-    fewer = Exclusion.parse(b"".join(text.splitlines(keepends=True)[:1000]), "fieldmouse")
-    assert fewer.objection("/page") is None
-    assert fewer.objection("/page/000007") == "Disallow: /*000007"
+    rules = RobotsTxt.parse(text, "fieldmouse")
+    assert rules.forbidding_rule("/page") == TOO_EXPENSIVE
+    assert rules.forbidding_rule("/robots.txt") is None
+    fewer = RobotsTxt.parse(b"".join(text.splitlines(keepends=True)[:1000]), "fieldmouse")
+    assert fewer.forbidding_rule("/page") is None
+    assert fewer.forbidding_rule("/page/000007") == "Disallow: /*000007"
 
 
 @given(
@@ -205,31 +207,31 @@ def test_too_expensive_path_is_excluded_with_reason() -> None:
 )
 def test_dropped_long_rules_decide_as_if_kept(drawn: list[tuple[bool, list[int]]], length: int) -> None:
     """Parts of thousands of letters, against paths of thousands; each rule by itself is the oracle."""
-    unit = "a" * (LONGEST // 5)
+    unit = "a" * (MAX_PATH // 5)
     rules = [
         rule
         for allow, parts in drawn
-        if (rule := PathRule.read("/" + "*".join(unit * n for n in parts), allow))
+        if (rule := PathRule.parse("/" + "*".join(unit * n for n in parts), allow))
     ]
     path = "/" + unit * length
-    decided, steps = RuleBook(rules).deciding(path)
+    decided, steps = RuleSet(rules).deciding_rule(path)
     hits = [rule for rule in rules if rule.shortest <= len(path)]  # all letters are equal
     best = max(hits, key=lambda rule: (rule.length, rule.allow), default=None)
-    if len(path) > LONGEST and any(rule.shortest > LONGEST for rule in rules):
-        assert steps > WORK  # which forbids it
+    if len(path) > MAX_PATH and any(rule.shortest > MAX_PATH for rule in rules):
+        assert steps > MAX_STEPS  # which forbids it
     else:
-        assert (decided, steps <= WORK) == (best, True)
+        assert (decided, steps <= MAX_STEPS) == (best, True)
 
 
 def test_too_long_rule_takes_no_memory() -> None:
-    for pattern in ("/" + "\xff" * 20_000, "/*" + "a*" * LONGEST):
+    for pattern in ("/" + "\xff" * 20_000, "/*" + "a*" * MAX_PATH):
         for allow in (False, True):
-            book = RuleBook([PathRule.read(pattern, allow), PathRule.read("/b", False)])
-            assert book.size == RuleBook([PathRule.read("/b", False)]).size
-            assert str(book.deciding("/b")[0]) == "Disallow: /b"
-    long = Exclusion.parse(b"User-agent: *\nDisallow: /" + b"a" * 9000, "fieldmouse")
+            book = RuleSet([PathRule.parse(pattern, allow), PathRule.parse("/b", False)])
+            assert book.size == RuleSet([PathRule.parse("/b", False)]).size
+            assert str(book.deciding_rule("/b")[0]) == "Disallow: /b"
+    long = RobotsTxt.parse(b"User-agent: *\nDisallow: /" + b"a" * 9000, "fieldmouse")
     assert long.allows("/a")
-    assert long.objection("/" + "b" * 9000) == TOO_MUCH
+    assert long.forbidding_rule("/" + "b" * 9000) == TOO_EXPENSIVE
 
 
 @given(
@@ -237,21 +239,21 @@ def test_too_long_rule_takes_no_memory() -> None:
 )
 def test_written_rules_parse_to_the_same_rules(lines: list[tuple[bool, str]]) -> None:
     """Every property of a rule, including its length: it decides which rule wins."""
-    rules = {rule for allow, pattern in lines if (rule := PathRule.read(pattern, allow)) is not None}
+    rules = {rule for allow, pattern in lines if (rule := PathRule.parse(pattern, allow)) is not None}
     again = set()
     for rule in rules:
-        field, _, pattern = rule.as_written().partition(": ")
-        again.add(PathRule.read(pattern, field == "Allow"))
+        field, _, pattern = rule.to_line().partition(": ")
+        again.add(PathRule.parse(pattern, field == "Allow"))
     assert again == rules
-    written = RuleBook(rules).lines()
+    written = RuleSet(rules).lines()
     assert written is not None
-    assert sorted(written) == sorted(rule.as_written() for rule in rules)
+    assert sorted(written) == sorted(rule.to_line() for rule in rules)
 
 
 def test_file_with_dropped_rules_is_not_written() -> None:
-    rules = Exclusion.parse(b"User-agent: *\nDisallow: /" + b"a" * (LONGEST + 1), "fieldmouse")
-    assert rules.as_written() == b""
+    rules = RobotsTxt.parse(b"User-agent: *\nDisallow: /" + b"a" * (MAX_PATH + 1), "fieldmouse")
+    assert rules.to_bytes() == b""
     plain = b"User-agent: *\nDisallow: /a*b$\nCrawl-delay: 2.5\nSitemap: http://a.org/s.xml\n"
-    again = Exclusion.parse(Exclusion.parse(plain, "fieldmouse").as_written(), "fieldmouse")
+    again = RobotsTxt.parse(RobotsTxt.parse(plain, "fieldmouse").to_bytes(), "fieldmouse")
     assert (again.allows("/acb"), again.allows("/acbd")) == (False, True)
     assert (again.crawl_delay, again.sitemaps) == (2.5, ("http://a.org/s.xml",))

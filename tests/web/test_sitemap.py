@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.parse.sitemap import Sitemap, SitemapEntry, read
+from fieldmouse.parse.sitemap import Sitemap, SitemapEntry, read_sitemap
 from fieldmouse.url import resolve
 
 BASE = "http://example.org/sitemap.xml"
@@ -38,7 +38,7 @@ entries = st.lists(
 @given(entries, st.booleans(), st.sampled_from(["", "sm:"]))
 def test_every_url_is_found_in_order(locs: list[tuple[str, str]], packed: bool, prefix: str) -> None:
     body = urlset(locs, prefix)
-    found = read(gzip.compress(body) if packed else body, BASE)
+    found = read_sitemap(gzip.compress(body) if packed else body, BASE)
     wanted = [SitemapEntry(url, lastmod) for loc, lastmod in locs if (url := resolve(loc.strip(), BASE))]
     assert found == Sitemap(wanted, [])
 
@@ -47,23 +47,23 @@ def test_every_url_is_found_in_order(locs: list[tuple[str, str]], packed: bool, 
 def test_entries_before_an_error_are_kept(locs: list[tuple[str, str]], where: float) -> None:
     body = urlset(locs)
     cut = int(where * len(body))
-    found = read(body[:cut], BASE)
-    whole = read(body, BASE).urls
+    found = read_sitemap(body[:cut], BASE)
+    whole = read_sitemap(body, BASE).urls
     assert found.urls == whole[: len(found.urls)]
     assert len(found.urls) == body[:cut].count(b"</url>")
-    assert bool(found.trouble) == (0 < cut < len(body))
+    assert bool(found.error) == (0 < cut < len(body))
 
 
 @given(
     st.one_of(st.binary(), st.binary().map(lambda tail: b"<urlset>" + tail), st.binary().map(gzip.compress))
 )
 def test_arbitrary_bytes_never_raise(body: bytes) -> None:
-    read(body, BASE)
+    read_sitemap(body, BASE)
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_number_of_urls_is_limited(there: int, limit: int) -> None:
-    found = read(urlset((f"/{n}", "") for n in range(there)), BASE, limit_urls=limit)
+    found = read_sitemap(urlset((f"/{n}", "") for n in range(there)), BASE, limit_urls=limit)
     assert [entry.url for entry in found.urls] == [
         f"http://example.org/{n}" for n in range(min(there, limit))
     ]
@@ -72,7 +72,7 @@ def test_number_of_urls_is_limited(there: int, limit: int) -> None:
 
 def test_index_lists_sitemaps() -> None:
     body = f"<sitemapindex {SPACE}><sitemap><loc>/1.xml</loc><lastmod>2026</lastmod></sitemap></sitemapindex>"
-    assert read(body.encode(), BASE) == Sitemap(
+    assert read_sitemap(body.encode(), BASE) == Sitemap(
         [], [SitemapEntry(resolve("http://example.org/1.xml"), "2026")]
     )  # type: ignore[arg-type]
 
@@ -88,7 +88,7 @@ def test_plain_lists_and_feeds_are_read() -> None:
         b'<entry><link rel="self" href="/0"/><link rel="alternate" href="/2"/></entry></feed>'
     )
     for body in (lines, rss, atom):
-        assert [entry.url for entry in read(body, BASE).urls] == [
+        assert [entry.url for entry in read_sitemap(body, BASE).urls] == [
             "http://example.org/1",
             "http://example.org/2",
         ]
@@ -99,18 +99,18 @@ def test_other_encodings_are_decoded(coding: str) -> None:
     body = f'<?xml version="1.0" encoding="{coding}"?><urlset><url><loc>/é</loc></url></urlset>'.encode(
         coding
     )
-    assert [entry.url for entry in read(body, BASE).urls] == ["http://example.org/%C3%A9"]
+    assert [entry.url for entry in read_sitemap(body, BASE).urls] == ["http://example.org/%C3%A9"]
 
 
 def test_entities_are_refused() -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     body = f'<!DOCTYPE x [<!ENTITY l0 "lol">{laughs}]><urlset><url><loc>/&l9;</loc></url></urlset>'
-    assert read(body.encode(), BASE) == Sitemap([], [], trouble="declares entities")
+    assert read_sitemap(body.encode(), BASE) == Sitemap([], [], error="declares entities")
 
 
 def test_external_entity_is_never_loaded() -> None:
     body = b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><urlset><url><loc>/a</loc></url></urlset>'
-    assert [entry.url for entry in read(body, BASE).urls] == ["http://example.org/a"]
+    assert [entry.url for entry in read_sitemap(body, BASE).urls] == ["http://example.org/a"]
 
 
 MEGABYTE = 1024 * 1024
@@ -137,10 +137,10 @@ def test_endless_sitemap_costs_a_bounded_amount(start: bytes, piece: bytes, pack
         body = gzip.compress(body, 1)
     tracemalloc.start()
     try:
-        found = read(body, BASE, limit_urls=1000, limit_bytes=4 * MEGABYTE)
+        found = read_sitemap(body, BASE, limit_urls=1000, limit_bytes=4 * MEGABYTE)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found.trouble
+    assert found.error
     assert len(found.urls) <= 1000
     assert peak < 2 * MEGABYTE

@@ -14,18 +14,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from fieldmouse.http.decoding import MEMBERS, SIP
+from fieldmouse.http.decoding import FIRST_PIECE, MAX_GZIP_MEMBERS
 from fieldmouse.parse import xml_stream
-from fieldmouse.parse.charset import codec_of
-from fieldmouse.parse.sitemap import Sitemap, read
-from fieldmouse.parse.xml_stream import XmlStream, unescape
+from fieldmouse.parse.charset import codec_for_label
+from fieldmouse.parse.sitemap import Sitemap, read_sitemap
+from fieldmouse.parse.xml_stream import XmlStreamParser, unescape
 
 BASE = "http://example.org/dir/sitemap.xml"
 
 
 def found(body: bytes | str) -> list[str]:
     """Return the paths of the URLs read."""
-    listed = read(body.encode() if isinstance(body, str) else body, BASE)
+    listed = read_sitemap(body.encode() if isinstance(body, str) else body, BASE)
     return [entry.url.removeprefix("http://example.org") for entry in listed.urls]
 
 
@@ -57,7 +57,9 @@ def test_urls_are_decoded_with_the_declared_encoding(label: str, text: str) -> N
     wanted = found(urlset(text, "/b"))
     assert (
         found(
-            body.encode(codec_of(label) if label != "utf-16" else label) if text.isascii() is False else body
+            body.encode(codec_for_label(label) if label != "utf-16" else label)
+            if text.isascii() is False
+            else body
         )
         == wanted
     )
@@ -167,12 +169,12 @@ def test_elements_left_open_end_with_those_around_them() -> None:
 
 def test_html_page_is_not_a_sitemap() -> None:
     page = "<!doctype html><html><head><link rel=alternate href=/a></head><url><loc>/b</loc></url></html>"
-    assert read(page.encode(), BASE) == Sitemap([], [], trouble="a page of HTML")
+    assert read_sitemap(page.encode(), BASE) == Sitemap([], [], error="a page of HTML")
 
 
 def test_one_entity_declaration_ends_reading() -> None:
     body = b'<!DOCTYPE x [<!ENTITY a "b">]><urlset><url><loc>/&a;</loc></url></urlset>'
-    assert read(body, BASE) == Sitemap([], [], trouble="declares entities")
+    assert read_sitemap(body, BASE) == Sitemap([], [], error="declares entities")
 
 
 # -- compressed
@@ -184,15 +186,15 @@ def test_gzip_of_several_members_is_one_file(cuts: list[int], padding: bytes) ->
     places = sorted({0, *(min(cut, len(body)) for cut in cuts), len(body)})
     members = [body[a:b] for a, b in pairwise(places)]
     packed = b"".join(gzip.compress(member) for member in [b"", *members])
-    assert read(packed + padding, BASE) == read(body, BASE)
+    assert read_sitemap(packed + padding, BASE) == read_sitemap(body, BASE)
 
 
 def test_damaged_gzip_member_is_reported_and_earlier_ones_count() -> None:
     whole, second = gzip.compress(urlset("/a").encode()), gzip.compress(urlset("/b").encode())
     for broken in (second[:-9], second[:5] + b"\xff" * 20):
-        listed = read(whole + broken, BASE)
+        listed = read_sitemap(whole + broken, BASE)
         assert [entry.url for entry in listed.urls][:1] == ["http://example.org/a"]
-        assert listed.trouble
+        assert listed.error
 
 
 class Counted(bytes):
@@ -211,14 +213,14 @@ def test_tiny_gzip_members_are_copied_once_and_limited() -> None:
     for size in (0, 500, 2000):
         member = gzip.compress(b"\n".join(b"%d" % n for n in range(size)))
         few = Counted(member * 100)
-        read(few, BASE)
-        assert few.handed <= 3 * len(few) + 100 * 3 * SIP
+        read_sitemap(few, BASE)
+        assert few.handed <= 3 * len(few) + 100 * 3 * FIRST_PIECE
     empty = gzip.compress(b"")
-    many = Counted(first + empty * MEMBERS * 5)
-    listed = read(many, BASE)
+    many = Counted(first + empty * MAX_GZIP_MEMBERS * 5)
+    listed = read_sitemap(many, BASE)
     assert [entry.url for entry in listed.urls] == ["http://example.org/a"]
-    assert listed.trouble == f"more than {MEMBERS:,} gzip members"
-    assert many.handed <= MEMBERS * 3 * SIP
+    assert listed.error == f"more than {MAX_GZIP_MEMBERS:,} gzip members"
+    assert many.handed <= MAX_GZIP_MEMBERS * 3 * FIRST_PIECE
 
 
 # -- lists
@@ -305,7 +307,7 @@ def test_atom_link_is_relative_to_the_enclosing_base() -> None:
     ],
 )
 def test_other_json_is_not_a_feed(text: str) -> None:
-    assert read(text.encode(), BASE).urls == []
+    assert read_sitemap(text.encode(), BASE).urls == []
 
 
 # -- arbitrary bytes
@@ -340,7 +342,7 @@ def test_equivalent_files_are_read_without_error() -> None:
                 case _:
                     other = chance.choice(VALID)
                     body[place:place] = other[chance.randrange(len(other)) :]
-        listed = read(bytes(body), BASE, limit_bytes=chance.choice([10, 100, 100_000]))
+        listed = read_sitemap(bytes(body), BASE, limit_bytes=chance.choice([10, 100, 100_000]))
         assert isinstance(listed, Sitemap)
 
 
@@ -359,7 +361,7 @@ escapes = st.sampled_from(
 @example("iso-2022-jp", b"\xcb\x1d\x1b$\x1c\xca\x0f\x01\xdc\x00\xd8")
 @example("iso-2022-kr", b"~}\xeel\x1b$|\x15~}\xcc4\x8es")
 def test_arbitrary_bytes_in_any_encoding_never_raise(label: str, rest: bytes) -> None:
-    read(b"<?xml version='1.0' encoding='" + label.encode() + b"'?><urlset>" + rest, BASE)
+    read_sitemap(b"<?xml version='1.0' encoding='" + label.encode() + b"'?><urlset>" + rest, BASE)
 
 
 @given(
@@ -386,10 +388,10 @@ def test_segmentation_does_not_matter(text: str, cuts: list[int]) -> None:
                 self.said.append(("text", text))
 
     whole, pieces = Told(), Told()
-    stream = XmlStream(whole)
+    stream = XmlStreamParser(whole)
     stream.feed(text)
     places = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
-    parts = XmlStream(pieces)
+    parts = XmlStreamParser(pieces)
     for a, b in pairwise(places):
         parts.feed(text[a:b])
     assert pieces.said == whole.said
@@ -411,7 +413,7 @@ def test_endless_errors_take_bounded_memory(start: bytes, piece: bytes) -> None:
     body = start + piece * (150_000 // len(piece))
     tracemalloc.start()
     try:
-        read(body, BASE, limit_urls=100)
+        read_sitemap(body, BASE, limit_urls=100)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -422,5 +424,5 @@ def test_endless_errors_take_bounded_memory(start: bytes, piece: bytes) -> None:
 def test_number_of_tags_is_limited(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(piece * 400 + urlset("/a")) == ["/a"]
     monkeypatch.setattr(xml_stream, "TAGS", 300)
-    listed = read((piece * 400 + urlset("/a")).encode(), BASE)
-    assert listed == Sitemap([], [], trouble="too many tags")
+    listed = read_sitemap((piece * 400 + urlset("/a")).encode(), BASE)
+    assert listed == Sitemap([], [], error="too many tags")

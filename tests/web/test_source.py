@@ -14,14 +14,15 @@ import trustme
 
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.http.source_address import SourceAddress
-from fieldmouse.http.tls import trust
-from fieldmouse.policy.name_resolution import read_source
-from fieldmouse.policy.outage import Cause, cause_of
+from fieldmouse.http.tls import create_tls_context
+from fieldmouse.policy.name_resolution import parse_source_address
+from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 from meadowland import running_meadow
-from web.rawserver import QUICK, Link, RawServer, fetching, get, run
+from web.rawserver import QUICK, RawServer, fetching, get, run
 from whole.crawling import run as command
 
 
@@ -38,7 +39,7 @@ def peer_seen(source: str, *, server_at: str = "127.0.0.1") -> str:
         async with listening as server, fetching(QUICK, source=SourceAddress(source)) as fetcher:
             name = f"[{server_at}]" if ":" in server_at else server_at
             host = Host(f"http://{name}:{server.port}")
-            return await fetcher.fetch(Link(Url(f"{host}/")), host, server_at)
+            return await fetcher.fetch(Request(Url(f"{host}/")), host, server_at)
 
     answer = run(play())
     assert isinstance(answer, Response), answer
@@ -70,7 +71,7 @@ def test_source_works_over_tls_and_no_socket_stays_open() -> None:
     authority = trustme.CA()
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("www.example.org").configure_cert(theirs)
-    trusting, doubting = trust(), trust()
+    trusting, doubting = create_tls_context(), create_tls_context()
     authority.configure_trust(trusting)
 
     async def play() -> tuple[Response | Failed, list[Response | Failed], int]:
@@ -91,7 +92,7 @@ def test_source_works_over_tls_and_no_socket_stays_open() -> None:
     good, bad, left = run(play())
     assert isinstance(good, Response), good
     assert good.body == b"127.9.0.3"
-    assert {failed.reason for failed in bad if isinstance(failed, Failed)} == {Reason.TLS}
+    assert {failed.reason for failed in bad if isinstance(failed, Failed)} == {OutcomeReason.TLS}
     assert left <= 2, "descriptors of ten connections"
 
 
@@ -105,11 +106,11 @@ def test_unusable_source_is_an_error_of_our_network(source: str, address: str) -
         listening = RawServer(hello).listening()
         async with listening as server, fetching(QUICK, source=SourceAddress(source)) as fetcher:
             host = Host(f"http://{address}:{server.port}")
-            return await fetcher.fetch(Link(Url(f"{host}/")), host, address)
+            return await fetcher.fetch(Request(Url(f"{host}/")), host, address)
 
     answer = run(play())
     assert isinstance(answer, Failed)
-    assert cause_of(answer) is Cause.ROUTE
+    assert cause_of(answer) is FailureCause.ROUTE
 
 
 def test_refusal_is_still_blamed_on_the_server() -> None:
@@ -120,22 +121,22 @@ def test_refusal_is_still_blamed_on_the_server() -> None:
         async def play() -> Response | Failed:
             async with fetching(QUICK, source=SourceAddress("127.9.0.1")) as fetcher:
                 host = Host(f"http://127.0.0.1:{port}")
-                return await fetcher.fetch(Link(Url(f"{host}/")), host, "127.0.0.1")
+                return await fetcher.fetch(Request(Url(f"{host}/")), host, "127.0.0.1")
 
         answer = run(play())
     assert isinstance(answer, Failed)
     assert (answer.errno, answer.detail) == (errno.ECONNREFUSED, "connection refused")
-    assert cause_of(answer) is Cause.HOST
+    assert cause_of(answer) is FailureCause.HOST
 
 
 def test_source_address_is_checked_before_the_first_request() -> None:
-    SourceAddress("127.9.0.1").check()
+    SourceAddress("127.9.0.1").check_is_local()
     with pytest.raises(FieldmouseError, match=r"cannot connect from 203\.0\.113\.9") as told:
-        SourceAddress("203.0.113.9").check()
+        SourceAddress("203.0.113.9").check_is_local()
     assert not isinstance(told.value, UsageError)
     for text in ("", "eth0", "127.9.0.1:80", "0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "[::1]"):
         with pytest.raises(UsageError, match="no address to connect from"):
-            read_source(text)
+            parse_source_address(text)
 
 
 def test_crawl_uses_only_its_source_address(tmp_path: Path) -> None:

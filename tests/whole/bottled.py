@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
 from fieldmouse.crawler.builder import build
-from fieldmouse.crawler.retry_failed import Forgiven, Mercy
+from fieldmouse.crawler.retry_failed import RetriedHosts, RetryFailed
 from fieldmouse.http.client import Fetcher
 from fieldmouse.http.dns import Dns
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
@@ -22,7 +22,7 @@ from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 F = TypeVar("F", bound=Fetcher)
 
@@ -36,10 +36,10 @@ def bottled_crawl(
     seeds: Sequence[str],
     *,
     epoch: float = virtual_time.EPOCH,
-    lane: type[InlineLane] = InlineLane,
+    lane: type[InlineWorker] = InlineWorker,
     dns: Callable[[Clock], Dns] | None = None,
-    on_forgiven: Callable[[Forgiven], None] | None = None,
-    order: Order | None = None,
+    on_forgiven: Callable[[RetriedHosts], None] | None = None,
+    order: RefreshOrder | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or resume the crawl in `path`; settings as `section__key=value`."""
@@ -55,10 +55,10 @@ def bottled_kill(
     *,
     after: float,
     epoch: float = virtual_time.EPOCH,
-    lane: type[InlineLane] = InlineLane,
+    lane: type[InlineWorker] = InlineWorker,
     dns: Callable[[Clock], Dns] | None = None,
-    on_forgiven: Callable[[Forgiven], None] | None = None,
-    order: Order | None = None,
+    on_forgiven: Callable[[RetriedHosts], None] | None = None,
+    order: RefreshOrder | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` that number of seconds, unless done before.
@@ -73,11 +73,11 @@ def _live(
     web: Callable[[Clock], F],
     seeds: Sequence[str],
     epoch: float,
-    lane: type[InlineLane],
+    lane: type[InlineWorker],
     after: float | None,
     dns: Callable[[Clock], Dns] | None,
-    on_forgiven: Callable[[Forgiven], None] | None,
-    order: Order | None,
+    on_forgiven: Callable[[RetriedHosts], None] | None,
+    order: RefreshOrder | None,
     changes: dict[str, object],
 ) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
@@ -102,8 +102,8 @@ def _live(
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]
         private = settings.network.allow_private
-        mercy = Mercy(on_forgiven, private=private) if on_forgiven else None
-        crawling = asyncio.ensure_future(crew.agent.crawl(begin_at, mercy=mercy))
+        mercy = RetryFailed(on_forgiven, private=private) if on_forgiven else None
+        crawling = asyncio.ensure_future(crew.crawler.crawl(begin_at, mercy=mercy))
         try:
             await asyncio.wait({crawling}, timeout=after)
             # If it is not done, no task gets another turn: their state is lost.
@@ -111,7 +111,7 @@ def _live(
         finally:
             await crew.close()
 
-    return virtual_time.run(life, epoch=epoch)
+    return virtual_time.run_in_virtual_time(life, epoch=epoch)
 
 
 def outcomes(path: Path) -> list[OutcomeRow]:

@@ -7,8 +7,8 @@ from hashlib import sha1
 
 from fieldmouse.clock import Clock
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 
 HOST = "http://example.org"
@@ -47,7 +47,7 @@ class ChangingSite:
         self._clock, self.now = clock, now
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         at = self._clock.now()
         await self._clock.sleep(0.01)
@@ -57,7 +57,7 @@ class ChangingSite:
             shown = Shown(text=self.now.robots_txt, headers=(("cache-control", "max-age=60"),))
         if shown.silent:
             self.now.asked.append((at, path, 0))
-            return Failed(link, Reason.TIMEOUT, self._clock.now(), "silence")
+            return Failed(link, OutcomeReason.TIMEOUT, self._clock.now(), "silence")
         body = shown.text.encode()
         kind = "text/plain"
         if path != "/robots.txt":

@@ -12,7 +12,7 @@ from typing import Any
 
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
-from fieldmouse.frontier.front_log import read_front
+from fieldmouse.frontier.front_log import read_open_tickets
 from fieldmouse.frontier.queues.queue_index import queue_lengths
 from fieldmouse.frontier.queues.ready import waiting_items
 from fieldmouse.frontier.state import FrontierState
@@ -86,4 +86,4 @@ def count_waiting(home: Path, state: FrontierState) -> int:
     directory = home / "frontier"
     queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
     ready = sum(1 for _ in waiting_items(directory, state.ready))
-    return len(read_front(directory, state.front)) + queued + ready - state.polls
+    return len(read_open_tickets(directory, state.front)) + queued + ready - state.polls

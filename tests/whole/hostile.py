@@ -23,7 +23,7 @@ import brotli  # type: ignore[import-untyped]
 import trustme
 import zstandard
 
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
 Answer = bytes | Say
@@ -43,11 +43,11 @@ class End(NamedTuple):
 PAGE = End("page")
 
 
-def failed(reason: Reason, detail: str = "") -> End:
+def failed(reason: OutcomeReason, detail: str = "") -> End:
     return End("failed", reason.value, detail)
 
 
-def refused(reason: Reason, detail: str = "") -> End:
+def refused(reason: OutcomeReason, detail: str = "") -> End:
     return End("refused", reason.value, detail)
 
 
@@ -119,7 +119,7 @@ def streamed(start: bytes, pieces: Callable[[], Iterator[bytes]]) -> Say:
 
 
 async def silence(writer: asyncio.StreamWriter) -> None:
-    while not writer.is_closing():  # noqa: ASYNC110  # a closed transport sets no event
+    while not writer.is_closing():  # a closed transport sets no event  # noqa: ASYNC110  # a closed transport sets no event
         await asyncio.sleep(0.1)
 
 

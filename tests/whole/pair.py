@@ -9,24 +9,24 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import Board, Charter
-from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
+from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.builder import Crew, build
-from fieldmouse.crawler.cluster import Joining
-from fieldmouse.crawler.retry_failed import Mercy
+from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.faults import Ill, Spell, SpellDns, SpellFetcher
+from fieldmouse.testing.faults import Fault, FaultKind, FaultyDns, FaultyFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.server import Arrival
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import CALM, outcomes
 
@@ -62,40 +62,40 @@ class Pair:
         }
         self.settings = Settings().override(asked)
         self.servers = [MemoryServer(clock) for _ in range(servers)]
-        self.webs: dict[str, SpellFetcher] = {}
+        self.webs: dict[str, FaultyFetcher] = {}
         self.nameless = ""  # a name that does not exist
-        self.crews: dict[str, tuple[Crew, asyncio.Future[Summary]]] = {}
+        self.crews: dict[str, tuple[CrawlParts, asyncio.Future[Summary]]] = {}
 
-    def board(self) -> Board:
-        boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(self.servers)}
-        return SpreadBoard(boards) if len(boards) > 1 else boards["server 0"]
+    def board(self) -> Coordinator:
+        boards = {f"server {number}": MemoryCoordinator(server) for number, server in enumerate(self.servers)}
+        return ShardedCoordinator(boards) if len(boards) > 1 else boards["server 0"]
 
     async def start(
         self,
         name: str,
-        ills: Sequence[Ill] = (),
+        ills: Sequence[FaultKind] = (),
         when: tuple[float, float] = ALWAYS,
-        mercy: Mercy | None = None,
+        mercy: RetryFailed | None = None,
     ) -> None:
         board, path = self.board(), self.path / name
-        await board.found(Charter(4711, render(self.settings), tuple(self.meadow.seeds)))
+        await board.create_crawl(CrawlSpec(4711, render(self.settings), tuple(self.meadow.seeds)))
         if (path / "crawl.json").exists():
             home = CrawlDir.open(path)
         else:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
-        spells = [Spell(virtual_time.EPOCH + when[0], virtual_time.EPOCH + when[1], ill) for ill in ills]
-        self.webs[name] = SpellFetcher(self.meadow, self.clock, spells, dead=self.dead)
+        spells = [Fault(virtual_time.EPOCH + when[0], virtual_time.EPOCH + when[1], ill) for ill in ills]
+        self.webs[name] = FaultyFetcher(self.meadow, self.clock, spells, dead=self.dead)
         crew = build(
             home,
             self.settings,
             clock=self.clock,
             fetcher=self.webs[name],
-            lane=InlineLane,
+            lane=InlineWorker,
             dns=self.names(spells),
-            joining=Joining(board, "fieldmouse", self.clock.now),
+            joining=JoinRequest(board, "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds]
-        task = asyncio.ensure_future(crew.agent.crawl(seeds, mercy=mercy))
+        task = asyncio.ensure_future(crew.crawler.crawl(seeds, mercy=mercy))
         self.crews[name] = crew, task
 
     async def kill(self, name: str) -> None:
@@ -105,10 +105,10 @@ class Pair:
         await asyncio.gather(task, return_exceptions=True)
         await crew.close()
 
-    def names(self, spells: Sequence[Spell]) -> SpellDns:
+    def names(self, spells: Sequence[Fault]) -> FaultyDns:
         nameless = self.nameless
 
-        class Denying(SpellDns):
+        class Denying(FaultyDns):
             def __init__(self, meadow: Meadow, clock: Clock):
                 super().__init__(meadow, clock, spells)
                 self._addresses = {name: at for name, at in self._addresses.items() if name != nameless}

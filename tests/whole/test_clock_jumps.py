@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.config.sections import Order
-from fieldmouse.formatting import duration
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.reader.explain import due_date, told_of_due
+from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.formatting import format_duration
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.explain import describe_next_poll, next_poll
 from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.checkpoint import read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
@@ -83,7 +83,7 @@ def test_waits_keep_their_length_after_a_clock_jump(
 # -- known pages, whose times are in the page table and the checkpoint
 
 AHEAD = 2 * HOUR
-ONCE = Order(once=True, hold=True, only=True)
+ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
 
 
 def site(number: int = 12) -> Versions:
@@ -95,7 +95,7 @@ def visit(
     path: Path,
     now: Versions,
     at: float,
-    order: Order | None = None,
+    order: RefreshOrder | None = None,
     *,
     after: float | None = None,
     **changes: object,
@@ -134,7 +134,7 @@ def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE)
-    for_a_minute = Order(hold=True, only=True)
+    for_a_minute = RefreshOrder(hold_waiting=True, refresh_only=True)
     summary = visit(path, now, 0.0, for_a_minute, refresh__budget="1/s", crawl__time="60s")
     assert summary is not None
     assert summary.refreshed is not None
@@ -183,7 +183,7 @@ def test_only_pages_found_after_the_clock_correction_are_new(tmp_path: Path) -> 
     now.pages["/"] = Shown("home once more", links=(*now.pages["/"].links, "/late"))
     now.pages["/late"] = Shown("found after it was set right")
     visit(path, now, 0.0, ONCE)
-    new = [c.url.removeprefix(HOST) for c in ReadingRoom(path).changes() if c.kind is ChangeKind.NEW]
+    new = [c.url.removeprefix(HOST) for c in CrawlReader(path).changes() if c.kind is ChangeKind.NEW]
     assert sorted(new) == ["/early", "/late"]
 
 
@@ -191,7 +191,7 @@ def test_explain_never_shows_a_poll_later_than_its_interval(tmp_path: Path) -> N
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE, refresh__budget="1/s")
-    due = due_date(CrawlDir.open(path), f"{HOST}/1", read_checkpoint(CrawlDir.open(path)))
+    due = next_poll(CrawlDir.open(path), f"{HOST}/1", read_checkpoint(CrawlDir.open(path)))
     assert due is not None
     assert due.every is not None
-    assert f"next in {duration(due.every)}" in told_of_due(due, virtual_time.EPOCH)
+    assert f"next in {format_duration(due.every)}" in describe_next_poll(due, virtual_time.EPOCH)

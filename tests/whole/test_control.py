@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmouse.cli.main import run as fieldmouse
-from fieldmouse.control.control_log import chapters
-from fieldmouse.control.page_trace import Fate, read_rows
-from fieldmouse.crawler.buffer import DROPS
+from fieldmouse.cli.main import run_command as fieldmouse
+from fieldmouse.control.control_log import control_periods
+from fieldmouse.control.page_trace import PageFate, read_trace_rows
+from fieldmouse.crawler.buffer import MAX_DROPS
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.server import Arrival
-from fieldmouse_lab.slow_indexer import SlowLane, slow_lane
+from fieldmouse_lab.slow_indexer import SlowIndexerLane, slow_lane_class
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
@@ -47,9 +47,9 @@ TIGHT = {
 """Room for few pages, and a short time limit for those that wait."""
 
 
-def lane(seed: int = 1, mean: float = 0.15) -> type[SlowLane]:
+def lane(seed: int = 1, mean: float = 0.15) -> type[SlowIndexerLane]:
     chance = np.random.default_rng(seed)
-    return slow_lane(lambda: float(chance.exponential(mean)))
+    return slow_lane_class(lambda: float(chance.exponential(mean)))
 
 
 def wanted(meadow: Meadow) -> list[str]:
@@ -75,13 +75,13 @@ def test_pages_dropped_for_room_or_age_are_fetched_again(tmp_path: Path) -> None
     summary, web = bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(), **TIGHT
     )
-    fates = Counter(read_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
-    assert min(fates[Fate.DROPPED], fates[Fate.OBSOLETE]) > 10, "the test is about these"
+    fates = Counter(read_trace_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
+    assert min(fates[PageFate.DROPPED], fates[PageFate.OBSOLETE]) > 10, "the test is about these"
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     check_quiet(web.arrivals, 0.3)
     # Every answered request reached the buffer, and each of its pages has one outcome.
-    arrived = fates[Fate.SERVED] + fates[Fate.DROPPED] + fates[Fate.OBSOLETE]
+    arrived = fates[PageFate.SERVED] + fates[PageFate.DROPPED] + fates[PageFate.OBSOLETE]
     assert arrived == len(web.arrivals)
 
 
@@ -106,8 +106,8 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
         kills += ended is None
         now += after + chance.choice([0.0, 5.0])
         arrivals += web.arrivals
-    rows = read_rows(tmp_path / "c" / "pages.trace")
-    dropped = int(np.isin(rows["fate"], (Fate.DROPPED, Fate.OBSOLETE)).sum())
+    rows = read_trace_rows(tmp_path / "c" / "pages.trace")
+    dropped = int(np.isin(rows["fate"], (PageFate.DROPPED, PageFate.OBSOLETE)).sum())
     assert kills == 8
     assert dropped > 10
     assert ended.exit == ended.lost == ended.waiting == 0
@@ -125,7 +125,7 @@ def test_a_page_that_cannot_wait_is_served_by_an_idle_shard(tmp_path: Path) -> N
         **{**TIGHT, "buffer__obsolete_after": "1e-9s"},
     )
     assert summary.exit == 0
-    assert Fate.OBSOLETE not in read_rows(tmp_path / "c" / "pages.trace")["fate"]
+    assert PageFate.OBSOLETE not in read_trace_rows(tmp_path / "c" / "pages.trace")["fate"]
     assert stored(tmp_path / "c") == wanted(meadow)
 
 
@@ -144,7 +144,7 @@ def test_a_page_is_dropped_only_a_limited_number_of_times(
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
-    assert max(asked.values()) == DROPS + 1, "the test is about these"
+    assert max(asked.values()) == MAX_DROPS + 1, "the test is about these"
     assert len([record for record in caplog.records if "was fetched and dropped" in record.message]) == 1
     check_quiet(web.arrivals, 0.3)
 
@@ -161,8 +161,8 @@ def test_with_fixed_concurrency_a_full_buffer_makes_workers_wait(tmp_path: Path)
     assert summary.exit == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
-    fates = Counter(read_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
-    assert fates[Fate.DROPPED] == fates[Fate.OBSOLETE] == 0
+    fates = Counter(read_trace_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
+    assert fates[PageFate.DROPPED] == fates[PageFate.OBSOLETE] == 0
     assert set(asked.values()) == {1}
 
 
@@ -199,7 +199,7 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
         )
 
     live(80, virtual_time.EPOCH)
-    told = chapters(path / "control.log")
+    told = control_periods(path / "control.log")
     assert [part.decision.robots for part in told[:2]] == [(4,), (1,)], "the largest number is tried first"
     assert [part.decision.predicted for part in told[:3]] == [None, None, None]
     learned = [part for part in told if part.decision.predicted is not None]
@@ -216,7 +216,7 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
     # Stopped before it could decide again, it still knows the learned rule in the next run.
     live(10, virtual_time.EPOCH + 1000.0)
     live(10, virtual_time.EPOCH + 2000.0)
-    after = [part.decision for part in chapters(path / "control.log")[len(told) :]]
+    after = [part.decision for part in control_periods(path / "control.log")[len(told) :]]
     assert len(after) == 2
     for decision in after:
         assert (decision.robots, decision.limits) == (told[-1].decision.robots, told[-1].decision.limits)

@@ -15,7 +15,7 @@ from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.url import host_of
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play
-from fieldmouse_lab.urn.sources import counts, empirical
+from fieldmouse_lab.urn.sources import empirical_source, host_url_counts
 from fieldmouse_lab.urn.strategies import strategy
 
 from .bottled import bottled_crawl, outcomes
@@ -34,12 +34,12 @@ def test_stored_and_waiting_urls_of_each_host_are_counted(tmp_path: Path) -> Non
             politeness__delay="1s",
         )
     stored = Counter(host_of(row.url) for row in outcomes(whole) if row.kind == "page")
-    assert counts(whole) == stored
-    found = counts(half)
+    assert host_url_counts(whole) == stored
+    found = host_url_counts(half)
     crawled = Counter(host_of(row.url) for row in outcomes(half) if row.kind == "page")
     assert sum(found.values()) > crawled.total() >= 40
     assert all(found[host] >= number for host, number in crawled.items())
-    source = empirical(list(counts(whole).values()))
+    source = empirical_source(list(host_url_counts(whole).values()))
     assert source.p.tolist() == sorted((n / stored.total() for n in stored.values()), reverse=True)
     assert play(Game(source, 5, 100, strategy("index")), 1).distinct_mean == 5.0
 
@@ -47,4 +47,4 @@ def test_stored_and_waiting_urls_of_each_host_are_counted(tmp_path: Path) -> Non
 def test_a_crawl_without_hosts_raises_an_error(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     with pytest.raises(FieldmouseError, match="has no hosts yet"):
-        counts(tmp_path / "c")
+        host_url_counts(tmp_path / "c")

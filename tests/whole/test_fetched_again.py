@@ -15,23 +15,23 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
 from fieldmouse.crawler.builder import build
-from fieldmouse.crawler.retry_failed import Mercy
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.crawler.retry_failed import RetryFailed
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.search.search import count, documents, search
-from fieldmouse.search.versions import TABLE
+from fieldmouse.search.search import count_searchable_pages, search_crawl, searchable_urls
+from fieldmouse.search.versions import VERSION_TABLE
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.storage.counters import CrawlCounters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import pages
-from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.storage.outcome_log import newest_pages
+from fieldmouse.storage.shard_state import shard_states
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, path_of
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 HOST = "http://example.org"
 PAGES = 30
@@ -44,7 +44,7 @@ class Site:
         self._clock, self._now = clock, now
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         await self._clock.sleep(0.01)
         path = path_of(link.url)
@@ -72,18 +72,18 @@ class Site:
         pass
 
 
-class PolledAgain(Mercy):
+class PolledAgain(RetryFailed):
     """Polls known links through the frontier, at a moment when the crawler would."""
 
     def __init__(self, paths: list[str]):
         super().__init__(lambda forgiven: None)
         self._paths = paths
 
-    def pardon(self, frontier: Frontier) -> None:
+    def clear_verdicts(self, frontier: Frontier) -> None:
         pass
 
-    def readmit(self, frontier: Frontier, outcomes: Log, tally: CrawlTally, now: float) -> None:
-        frontier.poll([Link(Url(HOST + path), was="page") for path in self._paths])
+    def requeue(self, frontier: Frontier, outcomes: Log, tally: CrawlCounters, now: float) -> None:
+        frontier.poll([Request(Url(HOST + path), was="page") for path in self._paths])
 
 
 def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> None:
@@ -106,14 +106,14 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
         crew = build(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
         try:
             seeds = [Url(f"{HOST}/0")] if again is None else []
-            await crew.agent.crawl(seeds, mercy=None if again is None else PolledAgain(again))
+            await crew.crawler.crawl(seeds, mercy=None if again is None else PolledAgain(again))
         finally:
             await crew.close()
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
-class SmallLane(InlineLane):
+class SmallLane(InlineWorker):
     """Generations of a few pages."""
 
     def __init__(self, directory, shard, config, *rest):  # type: ignore[no-untyped-def]
@@ -125,20 +125,22 @@ def indexed(path: Path) -> list[str]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return sorted(row.url for row in pages(home, length=sealed_outcomes(last)) if row.indexed)
+    return sorted(row.url for row in newest_pages(home, length=sealed_outcomes(last)) if row.indexed)
 
 
 def of_the_index(path: Path) -> Iterator[str]:
     return (
-        found.says for found in examine(CrawlDir.open(path)) if found.what == "index" and not found.healthy
+        found.says
+        for found in check_crawl(CrawlDir.open(path))
+        if found.what == "index" and not found.healthy
     )
 
 
 def agree(path: Path, now: dict[str, str]) -> None:
     truth = {HOST + at: what for at, what in now.items() if what not in ("gone", "noindex")}
-    assert sorted(documents(path)) == sorted(truth) == indexed(path)
-    assert count(path) == len(truth)
-    assert {hit.url: hit.title for hit in search(path, "mouse", 1000)} == truth
+    assert sorted(searchable_urls(path)) == sorted(truth) == indexed(path)
+    assert count_searchable_pages(path) == len(truth)
+    assert {hit.url: hit.title for hit in search_crawl(path, "mouse", 1000)} == truth
     assert list(of_the_index(path)) == []
 
 
@@ -165,7 +167,7 @@ def test_search_export_and_doctor_agree_after_a_refetch(visited: tuple[Path, dic
     agree(path, now)
     last = read_checkpoint(CrawlDir.open(path))
     assert last is not None
-    (state,) = sealed_shards(last)
+    (state,) = shard_states(last)
     assert state.generation >= 3  # or nothing was replaced across generations
     assert state.copies
 
@@ -213,12 +215,12 @@ def test_a_flipped_byte_in_the_version_table_is_detected_and_rebuilt_from_logs(
     """In the key of a page, or in the number of its current version."""
     path = tmp_path / "c"
     shutil.copytree(visited[0], path)
-    table = path / "index" / TABLE
+    table = path / "index" / VERSION_TABLE
     with lmdb.open(str(table), subdir=False, readonly=True, lock=False) as env, env.begin() as txn:
         entry = next(bytes(key) + bytes(value) for key, value in txn.cursor() if len(key) == 8)
     # Flip it everywhere: replaced pages of the table contain it as well, and do not count.
     for found in re.finditer(re.escape(entry), table.read_bytes()):
         flip(table, found.start() + place)
-    assert any(TABLE in says for says in of_the_index(path))
-    assert any(TABLE in told for told in repair(CrawlDir.open(path)))
+    assert any(VERSION_TABLE in says for says in of_the_index(path))
+    assert any(VERSION_TABLE in told for told in repair(CrawlDir.open(path)))
     agree(path, visited[1])

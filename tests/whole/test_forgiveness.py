@@ -16,22 +16,22 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.retry_failed import Forgiven
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.crawler.retry_failed import RetriedHosts
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.journal import Journal
 from fieldmouse.storage.log import Log
 from fieldmouse.storage.outcome_log import rows_of
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.faults import SpellDns, SpellFetcher
+from fieldmouse.testing.faults import FaultyDns, FaultyFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.stats import Summary
-from fieldmouse.url import Host, host_of, name_of
+from fieldmouse.url import Host, host_of, hostname_of
 from meadowland import running_meadow
 
 from .bottled import bottled_crawl, outcomes
@@ -49,7 +49,11 @@ OPTIONS = MeadowOptions(
     not_found=0.1,
     private=0.1,
 )
-WRONG = {Reason.NO_ADDRESS.value, Reason.NO_CONNECTION.value, Reason.BURIED.value}
+WRONG = {
+    OutcomeReason.NO_ADDRESS.value,
+    OutcomeReason.NO_CONNECTION.value,
+    OutcomeReason.HOST_ABANDONED.value,
+}
 
 
 def crawl(
@@ -58,19 +62,19 @@ def crawl(
     *,
     dead: list[Host],
     day: int = 0,
-    on_forgiven: Callable[[Forgiven], None] | None = None,
+    on_forgiven: Callable[[RetriedHosts], None] | None = None,
 ) -> Summary:
     """Half of the dead hosts refuse connections, the others have names that do not exist."""
-    refusing, nameless = dead[::2], {name_of(host) for host in dead[1::2]}
+    refusing, nameless = dead[::2], {hostname_of(host) for host in dead[1::2]}
 
-    class Denying(SpellDns):
+    class Denying(FaultyDns):
         def __init__(self, clock: Clock):
             super().__init__(meadow, clock)
             self._addresses = {n: a for n, a in self._addresses.items() if n not in nameless}
 
     summary, _ = bottled_crawl(
         path,
-        lambda clock: SpellFetcher(meadow, clock, dead=refusing),
+        lambda clock: FaultyFetcher(meadow, clock, dead=refusing),
         meadow.seeds,
         dns=Denying,
         epoch=virtual_time.EPOCH + day * 86400.0,
@@ -86,7 +90,7 @@ def check_books(path: Path) -> None:
     last = read_checkpoint(home)
     assert last is not None
     kinds = Counter(row.kind for row in outcomes(path))
-    tally = sealed_tally(last)
+    tally = sealed_counters(last)
     told = {"page": tally.pages, "moved": tally.moved, "failed": tally.failed, "refused": tally.refused}
     assert kinds == Counter({kind: count for kind, count in told.items() if count})
     assert Counter(row.reason for row in outcomes(path) if row.reason) == Counter(tally.reasons)
@@ -119,9 +123,9 @@ def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     shutil.copytree(before, path)
     wrong = [row.url for row in outcomes(path) if row.reason in WRONG]
     right = [row for row in outcomes(path) if row.reason not in WRONG]
-    told: list[Forgiven] = []
+    told: list[RetriedHosts] = []
     summary = crawl(path, meadow, dead=[], day=1, on_forgiven=told.append)
-    assert told == [Forgiven(hosts=len(dead), urls=len(wrong))]
+    assert told == [RetriedHosts(hosts=len(dead), urls=len(wrong))]
     assert summary.lost == summary.waiting == 0
     check_books(path)
     rows = outcomes(path)
@@ -137,8 +141,8 @@ def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     assert kinds[:2] == ["failed", "forgiven"]
     assert len(kinds) == 3
     crawl(path, meadow, dead=[], day=2, on_forgiven=told.append)
-    assert told[1:] == [Forgiven(0, 0)], "and there is nothing left to forgive"
-    assert all(finding.healthy for finding in examine(CrawlDir.open(path), deep=True))
+    assert told[1:] == [RetriedHosts(0, 0)], "and there is nothing left to forgive"
+    assert all(finding.healthy for finding in check_crawl(CrawlDir.open(path), deep=True))
 
 
 def test_dead_hosts_fail_again_and_can_be_retried_again(
@@ -148,25 +152,25 @@ def test_dead_hosts_fail_again_and_can_be_retried_again(
     path = tmp_path / "c"
     shutil.copytree(before, path)
     urls = {row.url for row in outcomes(path) if row.reason in WRONG}
-    told: list[Forgiven] = []
+    told: list[RetriedHosts] = []
     for day in (1, 2):
         summary = crawl(path, meadow, dead=dead, day=day, on_forgiven=told.append)
         assert summary.waiting == summary.lost == 0
         check_books(path)
         assert {row.url for row in outcomes(path) if row.reason in WRONG} == urls
-    assert told == [Forgiven(len(dead), len(urls))] * 2
+    assert told == [RetriedHosts(len(dead), len(urls))] * 2
 
 
 def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
-    path, told = tmp_path / "c", list[Forgiven]()
+    path, told = tmp_path / "c", list[RetriedHosts]()
     meadow = Meadow(msgspec.structs.replace(OPTIONS, hosts=4, pages=30, seeds=4))
 
     def live(day: int, *, allowed: bool) -> Summary:
         return bottled_crawl(
             path,
-            lambda clock: SpellFetcher(meadow, clock),
+            lambda clock: FaultyFetcher(meadow, clock),
             meadow.seeds,
-            dns=lambda clock: SpellDns(meadow, clock),
+            dns=lambda clock: FaultyDns(meadow, clock),
             epoch=virtual_time.EPOCH + day * 86400.0,
             politeness__delay="1s",
             network__allow_private=allowed,
@@ -175,10 +179,10 @@ def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
 
     assert live(0, allowed=False).refused == len(meadow.seeds)
     assert live(1, allowed=False).refused == len(meadow.seeds)
-    assert told == [Forgiven(0, 0)], "they are not allowed still"
+    assert told == [RetriedHosts(0, 0)], "they are not allowed still"
     check_books(path)
     summary = live(2, allowed=True)
-    assert told[1:] == [Forgiven(len(meadow.seeds), len(meadow.seeds))]
+    assert told[1:] == [RetriedHosts(len(meadow.seeds), len(meadow.seeds))]
     assert summary.lost == summary.waiting == 0
     check_books(path)
     stored = sorted(row.url for row in outcomes(path) if row.kind == "page")
@@ -203,7 +207,7 @@ def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
     path = tmp_path / "c"
     shutil.copytree(before, path)
     wrong = {row.url for row in outcomes(path) if row.reason in WRONG}
-    told: list[Forgiven] = []
+    told: list[RetriedHosts] = []
     owner = Journal if moment == "commit" else Log
     real, calls = getattr(owner, moment), 0
 
@@ -222,9 +226,9 @@ def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
     rows = outcomes(path)
     left = {row.url for row in rows if row.reason in WRONG}
     assert left in (wrong, set())
-    again: list[Forgiven] = []
+    again: list[RetriedHosts] = []
     summary = crawl(path, meadow, dead=[], day=2, on_forgiven=again.append)
-    assert again == [Forgiven(len(dead), len(wrong)) if left else Forgiven(0, 0)]
+    assert again == [RetriedHosts(len(dead), len(wrong)) if left else RetriedHosts(0, 0)]
     assert summary.lost == summary.waiting == 0
     check_books(path)
     stored = sorted(row.url for row in outcomes(path) if row.kind == "page")

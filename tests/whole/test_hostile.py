@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import parse
 
 from .crawling import exported, run, warcs
@@ -58,7 +58,7 @@ def odd_links(web: HostileWeb) -> dict[str, End | None]:
     """Odd hrefs of the seed page and the outcome of each; None: no outcome."""
     port = web.seed.rpartition(":")[2].rstrip("/")
     here = web.seed.removeprefix("http://")
-    gone = failed(Reason.CLIENT_ERROR, "404")
+    gone = failed(OutcomeReason.CLIENT_ERROR, "404")
     return {
         "javascript:alert(1)": None,
         "data:text/html,<a href=/x>x</a>": None,
@@ -71,8 +71,8 @@ def odd_links(web: HostileWeb) -> dict[str, End | None]:
         "/a\tb\nc": gone,
         "/\x01\x7f\u202e": gone,
         "/%00%ff%zz": gone,
-        "http://169.254.169.254/latest/meta-data/": refused(Reason.PRIVATE, "cloud metadata"),
-        "http://0/": refused(Reason.PRIVATE, "this network"),
+        "http://169.254.169.254/latest/meta-data/": refused(OutcomeReason.PRIVATE_ADDRESS, "cloud metadata"),
+        "http://0/": refused(OutcomeReason.PRIVATE_ADDRESS, "this network"),
         "http://elsewhere.example/": None,
     }
 
@@ -128,7 +128,9 @@ def test_failures_have_a_detail(aftermath: Aftermath) -> None:
 def test_countless_links_are_all_accounted_for(aftermath: Aftermath) -> None:
     urls = {row["url"] for row in aftermath.weeds}
     assert len(urls) == len(aftermath.weeds) > 50_000
-    assert {(row["kind"], row["reason"]) for row in aftermath.weeds} == {("refused", Reason.EXCLUDED.value)}
+    assert {(row["kind"], row["reason"]) for row in aftermath.weeds} == {
+        ("refused", OutcomeReason.ROBOTS_TXT_EXCLUDED.value)
+    }
     assert aftermath.summary["seen"] == len(aftermath.rows) + len(aftermath.weeds)
 
 
@@ -165,12 +167,20 @@ def test_private_hosts_get_no_request(tmp_path: Path) -> None:
         summary = run("crawl", tmp_path / "c", *words, "--delay", "0s", expect=1)
         assert not web.requests
     rows = exported(tmp_path / "c", "--all")
-    assert {(row["kind"], row["reason"]) for row in rows} == {("refused", Reason.PRIVATE.value)}
+    assert {(row["kind"], row["reason"]) for row in rows} == {
+        ("refused", OutcomeReason.PRIVATE_ADDRESS.value)
+    }
     assert summary["refused"] == len(rows) == 4  # three of the names spell 127.0.0.1
     assert all("loopback" in row["detail"] for row in rows)
 
 
-NAMED_ELSEWHERE = {Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE, Reason.UNSIGNED}
+NAMED_ELSEWHERE = {
+    OutcomeReason.NONE,
+    OutcomeReason.HOST_FULL,
+    OutcomeReason.CLIENT_ERROR,
+    OutcomeReason.BODY_TOO_LARGE,
+    OutcomeReason.NOT_SIGNED,
+}
 """Reasons that are no trick of a server: none, exclusions, plain errors, and plug-ins."""
 
 
@@ -184,7 +194,7 @@ def told() -> list[str]:
 
 def test_the_document_names_exactly_the_existing_reasons() -> None:
     names = {cell.strip('"') for cell in told() if cell.startswith('"')}
-    assert names == {reason.value for reason in Reason if reason not in NAMED_ELSEWHERE}
+    assert names == {reason.value for reason in OutcomeReason if reason not in NAMED_ELSEWHERE}
 
 
 def test_page_outcomes_match_the_document(aftermath: Aftermath) -> None:

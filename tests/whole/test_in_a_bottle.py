@@ -16,8 +16,8 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 
 from .bottled import bottled_crawl, outcomes
@@ -107,13 +107,13 @@ def test_every_allowed_url_is_requested_and_every_page_stored(
     for row in rows:
         match truth[row.url].status:
             case _ if not truth[row.url].allowed:
-                assert row.reason == Reason.EXCLUDED.value
+                assert row.reason == OutcomeReason.ROBOTS_TXT_EXCLUDED.value
             case 0:
-                assert row.reason == Reason.TIMEOUT.value
+                assert row.reason == OutcomeReason.TIMEOUT.value
             case 404:
-                assert row.reason == Reason.CLIENT_ERROR.value
+                assert row.reason == OutcomeReason.CLIENT_ERROR.value
             case 500:
-                assert row.reason == Reason.SERVER_ERROR.value
+                assert row.reason == OutcomeReason.SERVER_ERROR.value
     check_warcs(path)
 
 
@@ -210,7 +210,7 @@ class Stumbling(MeadowFetcher):
     """A fetcher with a bug."""
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         if link.url.endswith(("-3.html", "-7.html")):
             raise KeyError("our own mistake")
@@ -227,7 +227,7 @@ def test_our_own_bugs_cost_only_the_current_page(tmp_path: Path) -> None:
         network__allow_private=True,
     )
     rows = {row.url: row for row in outcomes(tmp_path / "c")}
-    crashed = {url for url, row in rows.items() if row.reason == Reason.CRASHED.value}
+    crashed = {url for url, row in rows.items() if row.reason == OutcomeReason.CRASHED.value}
     assert crashed == {url for url in rows if url.endswith(("-3.html", "-7.html"))} != set()
     assert {rows[url].detail for url in crashed} == {"KeyError: 'our own mistake'"}
     assert summary.exit == summary.lost == summary.waiting == 0
@@ -246,7 +246,7 @@ class Pointer:
         self.asked: list[tuple[str, str]] = []
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         self.asked.append((host, address))
         await self._clock.sleep(0.1)
@@ -303,7 +303,7 @@ def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> N
         "refused": len(FORBIDDEN),
     }
     refused = [row for row in rows if row.kind == "refused"]
-    assert {row.reason for row in refused} == {Reason.PRIVATE.value}
+    assert {row.reason for row in refused} == {OutcomeReason.PRIVATE_ADDRESS.value}
     assert Counter(row.detail for row in refused) == Counter(FORBIDDEN.values())
 
 

@@ -14,8 +14,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from fieldmouse.control.page_trace import Fate, read_rows
-from fieldmouse.search.search import documents
+from fieldmouse.control.page_trace import PageFate, read_trace_rows
+from fieldmouse.search.search import searchable_urls
 from meadowland import RunningMeadow, running_meadow
 
 from .crawling import check_warcs, children, end, exported, run, start
@@ -74,7 +74,7 @@ def test_resume_after_kills_fetches_exactly_the_same_pages(tmp_path: Path) -> No
         assert last["lost"] == last["waiting"] == 0
         assert last["pages"] == len(stored)
     check_warcs(home)
-    held = Counter(documents(home))
+    held = Counter(searchable_urls(home))
     assert held == Counter(stored)
     assert run("doctor", home)["healthy"]
 
@@ -90,6 +90,6 @@ def test_pages_dropped_by_a_full_buffer_survive_a_kill(tmp_path: Path) -> None:
         stored = [row["url"] for row in exported(home)]
         assert sorted(stored) == sorted(meadow.pages())
         assert last["lost"] == last["waiting"] == 0
-    rows = read_rows(home / "pages.trace")
-    assert (rows["fate"] == Fate.DROPPED).sum() > 10, "the test is about these"
+    rows = read_trace_rows(home / "pages.trace")
+    assert (rows["fate"] == PageFate.DROPPED).sum() > 10, "the test is about these"
     assert run("doctor", home)["healthy"]

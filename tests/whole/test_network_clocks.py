@@ -13,7 +13,7 @@ import msgspec
 from fieldmouse.clock import Clock
 from fieldmouse.config.toml_format import render
 from fieldmouse.crawler.builder import build
-from fieldmouse.crawler.cluster import Joining
+from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -22,7 +22,7 @@ from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .test_network_in_a_bottle import Band, charter, is_well, pages_alone, pages_of
 
@@ -75,11 +75,11 @@ class UnsureBand(Band):
             self.settings,
             clock=clock,
             fetcher=web,
-            lane=InlineLane,
-            joining=Joining(self.board(), "fieldmouse", self.clock.now),
+            lane=InlineWorker,
+            joining=JoinRequest(self.board(), "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
-        task = asyncio.ensure_future(crew.agent.crawl(seeds))
+        task = asyncio.ensure_future(crew.crawler.crawl(seeds))
         self.living[name] = (crew, task, web)
         return task
 
@@ -102,7 +102,7 @@ def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Pa
 
     async def life(clock: Clock) -> Band:
         band = UnsureBand(tmp_path, meadow, clock, board__policy="two-choices")
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         await clock.sleep(6.0)
@@ -115,7 +115,7 @@ def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Pa
                 assert summary.exit == 0
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
     slow = {site.authority for site in meadow.plan.sites if site.habits.crawl_delay}

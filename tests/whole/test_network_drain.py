@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.aio import call_off
+from fieldmouse.aio import cancel_and_wait
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import Board, Name, Pulse
-from fieldmouse.errors import BoardUnreachable, StillBusy
+from fieldmouse.cluster.coordinator import AgentId, Coordinator, HeartbeatReply
+from fieldmouse.errors import CoordinatorUnreachable, DrainTimeout
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.types.stats import Summary
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .test_network_in_a_bottle import Band, charter
 
@@ -25,20 +25,20 @@ BOUND = 110.0
 """Seconds: a process waits two minutes at most."""
 
 
-class OddBoard(MemoryBoard):
+class OddBoard(MemoryCoordinator):
     odd = False
 
 
 class DeafBoard(OddBoard):
     """A call cancelled at the moment of its result continues, as with `asyncio.wait_for` of Python 3.11."""
 
-    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+    async def heartbeat(self, name: AgentId, *words: Any, **more: Any) -> HeartbeatReply:
         if self.odd:
             try:
                 await asyncio.sleep(1e9)
             except asyncio.CancelledError:
                 type(self).odd = False
-        return await super().beat(name, *words, **more)
+        return await super().heartbeat(name, *words, **more)
 
 
 class StubbornBoard(OddBoard):
@@ -46,39 +46,41 @@ class StubbornBoard(OddBoard):
 
     times = 0
 
-    async def leave(self, name: Name) -> None:
+    async def leave(self, name: AgentId) -> None:
         try:
             await asyncio.sleep(1e9)
         except asyncio.CancelledError as called_off:
             type(self).times += 1
             if self.times > 3:
                 raise
-            raise BoardUnreachable("it does not answer", "wait") from called_off
+            raise CoordinatorUnreachable("it does not answer", "wait") from called_off
 
 
 class SilentBoard(OddBoard):
-    async def join(self, name: Name, lease: float) -> None:
-        raise BoardUnreachable("it does not answer", "wait")
+    async def join(self, name: AgentId, lease: float) -> None:
+        raise CoordinatorUnreachable("it does not answer", "wait")
 
 
-def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLane] = InlineLane) -> Summary:
+def drained(
+    path: Path, kind: type[OddBoard], after: float, lane: type[InlineWorker] = InlineWorker
+) -> Summary:
     """The end of an agent that is told to stop at that time."""
     meadow = Meadow(MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=10))
     kind.odd = False
 
     class OddBand(Band):
-        def board(self) -> Board:
+        def board(self) -> Coordinator:
             return kind(self.servers[0])
 
     async def life(clock: Clock) -> Summary:
         band = OddBand(path, meadow, clock, lane=lane)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         task = band.start("a", seeded=True)
         await clock.sleep(after)
         kind.odd = True
         await clock.sleep(6.0)
         crew = band.living["a"][0]
-        crew.agent.interrupt()
+        crew.crawler.interrupt()
         try:
             async with asyncio.timeout(BOUND):
                 return await asyncio.shield(task)
@@ -87,7 +89,7 @@ def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLan
             async with asyncio.timeout(BOUND):
                 await crew.close()
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)
 
 
 @pytest.mark.parametrize("kind", [DeafBoard, StubbornBoard])
@@ -101,12 +103,12 @@ def test_an_agent_waiting_to_join_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_an_agent_with_a_hanging_worker_leaves_its_pages_to_others(tmp_path: Path) -> None:
-    class StuckLane(InlineLane):
+    class StuckLane(InlineWorker):
         @property
         def outstanding(self) -> int:
             return 1
 
-    with pytest.raises(StillBusy):
+    with pytest.raises(DrainTimeout):
         drained(tmp_path, OddBoard, 3.0, StuckLane)
 
 
@@ -123,8 +125,8 @@ def test_a_task_that_ignores_cancellation_is_cancelled_again() -> None:
         for times, ends in ((0, True), (2, True), (7, False)):
             task = asyncio.create_task(deaf(times))
             await clock.sleep(1.0)
-            assert await call_off([task]) == task.done() == ends
-        assert await call_off([task])
-        assert await call_off([])
+            assert await cancel_and_wait([task]) == task.done() == ends
+        assert await cancel_and_wait([task])
+        assert await cancel_and_wait([])
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)

@@ -10,26 +10,26 @@ from typing import NoReturn
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import read_origin
-from fieldmouse.cluster.coordinator import Name
-from fieldmouse.crawler.retry_failed import Forgiven, Mercy
-from fieldmouse.doctor.repair.coordinator import open_agent, rebuild_with
-from fieldmouse.errors import BoardUnreachable
+from fieldmouse.cluster.client.identity import read_original_identity
+from fieldmouse.cluster.coordinator import AgentId
+from fieldmouse.crawler.retry_failed import RetriedHosts, RetryFailed
+from fieldmouse.doctor.repair.coordinator import open_agent, rebuild_crawl
+from fieldmouse.errors import CoordinatorUnreachable
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.faults import Ill
-from fieldmouse.testing.memory_coordinator import MemoryBuilder
+from fieldmouse.testing.faults import FaultKind
+from fieldmouse.testing.memory_coordinator import MemoryRebuilder
 
 from .pair import Pair, allowed
 from .test_network_troubles import board_books
 
 
-def mercy() -> Mercy:
-    return Mercy(lambda forgiven: None)
+def mercy() -> RetryFailed:
+    return RetryFailed(lambda forgiven: None)
 
 
 async def all_failed(pair: Pair) -> None:
     """One agent alone has given up all hosts."""
-    await pair.start("bad", [Ill.DNS_DENIES])
+    await pair.start("bad", [FaultKind.DNS_DENIES])
     await pair.ended()
 
 
@@ -54,7 +54,7 @@ async def rebuild(pair: Pair, clock: Clock) -> None:
     pair.servers[0].crawls.clear()
     await clock.sleep(100.0)
     members = [open_agent(pair.path / "bad", "fieldmouse")]
-    await rebuild_with(MemoryBuilder(pair.servers[0]), members, "fieldmouse", clock.now())
+    await rebuild_crawl(MemoryRebuilder(pair.servers[0]), members, "fieldmouse", clock.now())
 
 
 @pytest.mark.parametrize("after", [0.5, 2.0, 120.0])
@@ -62,14 +62,14 @@ def test_withdrawn_failures_survive_a_lost_and_rebuilt_coordinator(after: float,
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
-        await pair.start("bad", [Ill.DNS_SILENT], mercy=mercy())
+        await pair.start("bad", [FaultKind.DNS_SILENT], mercy=mercy())
         await clock.sleep(after)
         await pair.kill("bad")
         await rebuild(pair, clock)
         await pair.start("bad")
         return await complete(pair)
 
-    check(virtual_time.run(life))
+    check(virtual_time.run_in_virtual_time(life))
 
 
 @pytest.mark.parametrize("heir", ["bad", "good"])
@@ -77,17 +77,17 @@ def test_urls_of_a_forgotten_agent_are_fetched_again(heir: str, tmp_path: Path) 
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
-        await pair.start("bad", [Ill.DNS_SILENT], mercy=mercy())
+        await pair.start("bad", [FaultKind.DNS_SILENT], mercy=mercy())
         await clock.sleep(2.0)
         await pair.kill("bad")
-        who = read_origin(tmp_path / "bad")
+        who = read_original_identity(tmp_path / "bad")
         assert who is not None
-        await pair.board().forget(who.agent, again=True)
+        await pair.board().forget_agent(who.agent, again=True)
         await clock.sleep(20.0)
         await pair.start(heir)
         return await complete(pair)
 
-    check(virtual_time.run(life))
+    check(virtual_time.run_in_virtual_time(life))
 
 
 @pytest.mark.parametrize("later", [0.0, 3.0, 4000.0])
@@ -95,16 +95,16 @@ def test_a_forgotten_agent_returns_and_retries_its_failures(later: float, tmp_pa
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
-        who = read_origin(tmp_path / "bad")
+        who = read_original_identity(tmp_path / "bad")
         assert who is not None
-        await pair.board().forget(who.agent, again=True)
+        await pair.board().forget_agent(who.agent, again=True)
         if later:
             await pair.start("good")
             await clock.sleep(later)
         await pair.start("bad", mercy=mercy())
         return await complete(pair)
 
-    check(virtual_time.run(life))
+    check(virtual_time.run_in_virtual_time(life))
 
 
 @pytest.mark.parametrize("seconds", [5.0, 60.0])
@@ -115,36 +115,36 @@ def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp
         pair = Pair(tmp_path, clock)
 
         async def deaf(*words: object) -> NoReturn:
-            raise BoardUnreachable("it does not answer", "wait")
+            raise CoordinatorUnreachable("it does not answer", "wait")
 
-        await pair.start("bad", [Ill.DNS_DENIES])
+        await pair.start("bad", [FaultKind.DNS_DENIES])
         crew, _ = pair.crews["bad"]
-        network = crew.stages.network
+        network = crew.stages.cluster
         assert network is not None
-        network._board.book = deaf  # type: ignore[method-assign]
-        while not len(network._tellings) or crew.stages.booking.desk.tally.failed < 3:
+        network._board.ack = deaf  # type: ignore[method-assign]
+        while not len(network._tellings) or crew.stages.results.in_flight.tally.failed < 3:
             await clock.sleep(0.1)
         await clock.sleep(0.2)
         await pair.kill("bad")
         await clock.sleep(seconds)
         passer_by = pair.board()
-        await passer_by.join(Name("other", 1), 15.0)  # fences overdue agents
-        await passer_by.leave(Name("other", 1))
+        await passer_by.join(AgentId("other", 1), 15.0)  # fences overdue agents
+        await passer_by.leave(AgentId("other", 1))
         await pair.start("bad", mercy=mercy())
         return await complete(pair)
 
-    check(virtual_time.run(life))
+    check(virtual_time.run_in_virtual_time(life))
 
 
 def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Path) -> None:
-    told: list[Forgiven] = []
+    told: list[RetriedHosts] = []
 
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
         shutil.copytree(tmp_path / "bad", tmp_path / "copy")
-        await pair.start("bad", [Ill.DNS_SILENT], mercy=Mercy(told.append))
-        await pair.start("copy", [Ill.DNS_SILENT], mercy=Mercy(told.append))
+        await pair.start("bad", [FaultKind.DNS_SILENT], mercy=RetryFailed(told.append))
+        await pair.start("copy", [FaultKind.DNS_SILENT], mercy=RetryFailed(told.append))
         await clock.sleep(2.0)
         for name in ("bad", "copy"):
             await pair.kill(name)
@@ -152,6 +152,6 @@ def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Pa
         await pair.start("good")
         return await complete(pair)
 
-    pair = virtual_time.run(life)
+    pair = virtual_time.run_in_virtual_time(life)
     check(pair)
     assert sorted(forgiven.urls for forgiven in told) == [0, len(pair.meadow.seeds)]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import read_origin
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.cluster.client.identity import read_original_identity
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 
 from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
 
@@ -29,32 +29,32 @@ def test_outcomes_of_a_forgotten_agent_count_unless_others_were_first(ahead: flo
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
-        board = MemoryBoard(band.servers[0])
-        await board.found(charter(band.settings, meadow.seeds))
+        board = MemoryCoordinator(band.servers[0])
+        await board.create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("ab"):
             band.start(name, seeded=not number)
         await band.ended()
-        before, had = await board.books(), pages_of(tmp_path / "a")
+        before, had = await board.totals(), pages_of(tmp_path / "a")
         assert before.kinds["page"] == len(alone) == len(had) + len(pages_of(tmp_path / "b"))
-        who = read_origin(tmp_path / "a")
+        who = read_original_identity(tmp_path / "a")
         assert who is not None
-        again = await board.forget(who.agent, again=True)
+        again = await board.forget_agent(who.agent, again=True)
         assert again >= len(had) > 0
-        assert (await board.books()).kinds["page"] == len(alone) - len(had)
+        assert (await board.totals()).kinds["page"] == len(alone) - len(had)
         if ahead:
             band.start("c")
             await clock.sleep(ahead)
         band.start("a")
         for summary in (await band.ended()).values():
             assert (summary.exit, summary.lost) == (0, 0)
-        after = await board.books()
+        after = await board.totals()
         assert (after.seen, after.settled, after.kinds) == (before.seen, before.settled, before.kinds)
         # Its present pages may be requested once more, at most.
-        kept = await board.forget(who.agent, again=True)
+        kept = await board.forget_agent(who.agent, again=True)
         assert kept == again if not ahead else kept < again
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     names = "abc" if ahead else "ab"
     copies = {name: pages_of(tmp_path / name) for name in names}
     stored = Counter(url for urls in copies.values() for url in urls)
@@ -65,4 +65,4 @@ def test_outcomes_of_a_forgotten_agent_count_unless_others_were_first(ahead: flo
         assert twice == set(copies["a"])
     is_polite(band.arrivals)
     for name in names:
-        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+        assert not [finding for finding in check_crawl(CrawlDir.open(tmp_path / name)) if not finding.healthy]

@@ -20,14 +20,21 @@ from typing import Any
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import Board, Charter, Luggage, Name, Pulse, Told
-from fieldmouse.cluster.sharded.coordinator import SpreadBoard
+from fieldmouse.cluster.coordinator import (
+    AckBatch,
+    AgentId,
+    Coordinator,
+    CrawlSpec,
+    HeartbeatReply,
+    HostPayload,
+)
+from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.shared_settings import published
+from fieldmouse.config.shared_settings import render_published
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.builder import Crew, build
-from fieldmouse.crawler.cluster import Joining
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.explain import explain
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes
@@ -37,21 +44,21 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.server import Arrival
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import CALM, bottled_crawl
 
 DELAY = 1.0
 
 
-class DiscreetBoard(MemoryBoard):
+class DiscreetBoard(MemoryCoordinator):
     """Hides other agents, as one of a thousand agents hears nothing about most of them for a while."""
 
-    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
-        pulse = await super().beat(name, *words, **more)
+    async def heartbeat(self, name: AgentId, *words: Any, **more: Any) -> HeartbeatReply:
+        pulse = await super().heartbeat(name, *words, **more)
         own = [note for note in pulse.agents if note.agent == name.agent]
         return replace(pulse, agents=own, members=1000)
 
@@ -65,8 +72,8 @@ class Band:
         meadow: Meadow,
         clock: Clock,
         servers: int = 1,
-        kind: type[MemoryBoard] = MemoryBoard,
-        lane: type[InlineLane] = InlineLane,
+        kind: type[MemoryCoordinator] = MemoryCoordinator,
+        lane: type[InlineWorker] = InlineWorker,
         **changes: object,
     ) -> None:
         self.path, self.meadow, self.clock, self.kind, self.lane = path, meadow, clock, kind, lane
@@ -83,11 +90,11 @@ class Band:
         )
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.arrivals: list[Arrival] = []
-        self.living: dict[str, tuple[Crew, asyncio.Future[Summary], MeadowFetcher]] = {}
+        self.living: dict[str, tuple[CrawlParts, asyncio.Future[Summary], MeadowFetcher]] = {}
 
-    def board(self) -> Board:
+    def board(self) -> Coordinator:
         boards = {f"server {number}": self.kind(server) for number, server in enumerate(self.servers)}
-        return SpreadBoard(boards) if len(boards) > 1 else boards["server 0"]
+        return ShardedCoordinator(boards) if len(boards) > 1 else boards["server 0"]
 
     def start(self, name: str, *, seeded: bool = False) -> asyncio.Future[Summary]:
         path = self.path / name
@@ -102,10 +109,10 @@ class Band:
             clock=self.clock,
             fetcher=web,
             lane=self.lane,
-            joining=Joining(self.board(), "fieldmouse", self.clock.now),
+            joining=JoinRequest(self.board(), "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
-        task = asyncio.ensure_future(crew.agent.crawl(seeds))
+        task = asyncio.ensure_future(crew.crawler.crawl(seeds))
         self.living[name] = (crew, task, web)
         return task
 
@@ -127,22 +134,22 @@ class Band:
         return summaries
 
 
-def charter(settings: Settings, seeds: Sequence[str]) -> Charter:
-    return Charter(4711, published(settings), tuple(seeds))
+def charter(settings: Settings, seeds: Sequence[str]) -> CrawlSpec:
+    return CrawlSpec(4711, render_published(settings), tuple(seeds))
 
 
 def pages_of(path: Path) -> list[str]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return [str(row.url) for row in outcome_log.pages(home, length=sealed_outcomes(last))]
+    return [str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))]
 
 
 def is_well(band: Band, folder: Path) -> None:
     """No server was annoyed, and doctor finds nothing in any of the three."""
     is_polite(band.arrivals)
     for name in "abc":
-        assert not [finding for finding in examine(CrawlDir.open(folder / name)) if not finding.healthy]
+        assert not [finding for finding in check_crawl(CrawlDir.open(folder / name)) if not finding.healthy]
 
 
 def is_polite(arrivals: Sequence[Arrival]) -> None:
@@ -155,14 +162,14 @@ def is_polite(arrivals: Sequence[Arrival]) -> None:
             assert after.t - before.t >= DELAY - 1e-6, (before, after)
 
 
-@pytest.mark.parametrize("kind", [MemoryBoard, DiscreetBoard])
-def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryBoard], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [MemoryCoordinator, DiscreetBoard])
+def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryCoordinator], tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=3, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, kind=kind)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         for summary in (await band.ended()).values():
@@ -170,10 +177,10 @@ def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryBoard], tmp
             assert summary.lost == 0
             assert summary.whole is not None
             assert summary.whole.waiting == 0
-        assert await band.board().agents() == [], "who left is not there any more"
+        assert await band.board().list_agents() == [], "who left is not there any more"
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
     assert set(stored) == alone
     assert set(stored.values()) == {1}
@@ -190,22 +197,22 @@ def test_an_agent_joins_only_after_its_first_checkpoint(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=2, pages=6, seed=3, page_kb=1.0, links=4))
     joined: list[Checkpoint | None] = []
 
-    class WatchfulBoard(MemoryBoard):
-        async def join(self, name: Name, lease: float) -> None:
+    class WatchfulBoard(MemoryCoordinator):
+        async def join(self, name: AgentId, lease: float) -> None:
             joined.append(read_checkpoint(CrawlDir.open(tmp_path / "a")))
             await super().join(name, lease)
 
     class WatchedBand(Band):
-        def board(self) -> Board:
+        def board(self) -> Coordinator:
             return WatchfulBoard(self.servers[0])
 
     async def life(clock: Clock) -> None:
         band = WatchedBand(tmp_path, meadow, clock)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await band.ended()
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
     assert joined
     assert None not in joined
 
@@ -230,7 +237,7 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         for _ in range(10):
@@ -247,7 +254,7 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
         await band.ended()
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
 
@@ -258,11 +265,11 @@ def test_nothing_is_lost_when_one_of_two_servers_loses_its_data(tmp_path: Path) 
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, servers=2)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         await clock.sleep(10.0)
-        disk = band.servers[1].memory()
+        disk = band.servers[1].snapshot()
         await clock.sleep(1.0)
         band.servers[1].restart(disk)
         await clock.sleep(3.0)
@@ -278,7 +285,7 @@ def test_nothing_is_lost_when_one_of_two_servers_loses_its_data(tmp_path: Path) 
             assert len(server.crawls["fieldmouse"].hosts) > 2, "both have a part"
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
 
@@ -288,55 +295,55 @@ def test_a_new_server_gets_the_state_of_held_hosts(tmp_path: Path) -> None:
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock)
-        board = MemoryBoard(band.servers[0])
-        await board.found(charter(band.settings, meadow.seeds))
+        board = MemoryCoordinator(band.servers[0])
+        await board.create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(12.0)
-        held = [host for host, record in board.ledger().hosts.items() if record.holder]
+        held = [host for host, record in board.crawl_state().hosts.items() if record.holder]
         assert held
-        memory = band.servers[0].memory()
+        memory = band.servers[0].snapshot()
         for record in memory["fieldmouse"].hosts.values():
-            record.luggage = Luggage()  # that is what it was told last, and forgot
+            record.payload = HostPayload()  # that is what it was told last, and forgot
         band.servers[0].restart(memory)
         await clock.sleep(6.0)
-        told = [board.ledger().hosts[host] for host in held]
-        assert all(record.luggage.state for record in told if record.holder)
+        told = [board.crawl_state().hosts[host] for host in held]
+        assert all(record.payload.state for record in told if record.holder)
         assert any(record.holder for record in told)
         await band.kill("a")
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
 def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) -> None:
     """The last of it is sent by the leaving agent while the first of it is still in transit."""
 
-    class SlowBoard(MemoryBoard):
-        async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+    class SlowBoard(MemoryCoordinator):
+        async def book(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
             await self._server.clock.sleep(0.8)
-            return await super().book(name, told)
+            return await super().ack(name, told)
 
     class SlowBand(Band):
-        def board(self) -> Board:
+        def board(self) -> Coordinator:
             return SlowBoard(self.servers[0])
 
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=9, page_kb=1.0, links=10))
 
     async def life(clock: Clock) -> None:
         band = SlowBand(tmp_path, meadow, clock, storage__checkpoint="1s")
-        board = MemoryBoard(band.servers[0])
-        await board.found(charter(band.settings, meadow.seeds))
+        board = MemoryCoordinator(band.servers[0])
+        await board.create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(9.3)
-        (note,) = await board.agents()
-        await board.ask_to_drain(note.agent)
+        (note,) = await board.list_agents()
+        await board.request_drain(note.agent)
         (summary,) = (await band.ended()).values()
         assert summary.exit == 130
         assert summary.whole is not None
         assert summary.whole.again == 0
-        books = await board.books()
+        books = await board.totals()
         home = CrawlDir.open(tmp_path / "a")
         settled = [*outcome_log.rows(home, length=sealed_outcomes(read_checkpoint(home)))]
         assert books.settled == len(settled) > 0
-        assert await board.agents() == []
+        assert await board.list_agents() == []
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)

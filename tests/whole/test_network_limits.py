@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import read_origin
-from fieldmouse.cluster.coordinator import Name, Pulse
-from fieldmouse.errors import BoardUnreachable
+from fieldmouse.cluster.client.identity import read_original_identity
+from fieldmouse.cluster.coordinator import AgentId, HeartbeatReply
+from fieldmouse.errors import CoordinatorUnreachable
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.stats import Summary
 
@@ -47,13 +47,13 @@ def test_agents_together_fetch_exactly_the_page_limit(limit: int, servers: int, 
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, servers=servers, crawl__pages=limit)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for summary in (await crawled(band)).values():
-            assert (summary.exit, summary.stopped_by) == (3, StoppedBy.PAGES)
-        assert (await band.board().books()).kinds["page"] == limit
+            assert (summary.exit, summary.stopped_by) == (3, StoppedBy.PAGE_LIMIT)
+        assert (await band.board().totals()).kinds["page"] == limit
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert len(stored(tmp_path)) == limit
     is_well(band, tmp_path)
 
@@ -64,14 +64,14 @@ def test_a_crawl_stopped_by_a_limit_continues_with_a_higher_one(tmp_path: Path) 
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, limit in enumerate((30, 75, 0)):
             band.settings = band.settings.override({"crawl.pages": limit})
             await crawled(band, seeded=not number)
             assert len(stored(tmp_path)) == (limit or len(alone))
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert set(stored(tmp_path)) == alone
     is_well(band, tmp_path)
 
@@ -84,7 +84,7 @@ def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Pat
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, servers=1 + seed % 2, crawl__pages=limit)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate(NAMES):
             band.start(name, seeded=not number)
         async with asyncio.timeout(600.0):
@@ -97,12 +97,12 @@ def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Pat
                     band.start(name)
             await band.kill("c")
             await band.ended()
-        books = await band.board().books()
+        books = await band.board().totals()
         assert books.kinds["page"] == limit
         assert sum(books.kinds.values()) == books.settled
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     is_well(band, tmp_path)
 
 
@@ -114,24 +114,24 @@ def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_pa
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, crawl__pages=limit)
         board = band.board()
-        await board.found(charter(band.settings, meadow.seeds))
+        await board.create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("ab"):
             band.start(name, seeded=not number)
         await band.ended()
-        who = read_origin(tmp_path / "a")
+        who = read_original_identity(tmp_path / "a")
         assert who is not None
-        assert await board.forget(who.agent, again=True) > 5
+        assert await board.forget_agent(who.agent, again=True) > 5
         band.start("c")
         await clock.sleep(ahead)
         band.start("a")
         async with asyncio.timeout(600.0):
             await band.ended()
-        books = await board.books()
+        books = await board.totals()
         assert books.kinds["page"] == limit
         assert sum(books.kinds.values()) == books.settled
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     is_well(band, tmp_path)
 
 
@@ -140,28 +140,28 @@ def test_no_request_is_made_after_the_time_limit(silent: bool, tmp_path: Path) -
     """Also if no heartbeat was answered since; they come every five seconds."""
     meadow = a_meadow(7, pages=2000)
 
-    class MuteBoard(MemoryBoard):
+    class MuteBoard(MemoryCoordinator):
         mute = False
 
-        async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+        async def beat(self, name: AgentId, *words: Any, **more: Any) -> HeartbeatReply:
             if self.mute:
-                raise BoardUnreachable("it does not answer", "wait")
-            return await super().beat(name, *words, **more)
+                raise CoordinatorUnreachable("it does not answer", "wait")
+            return await super().heartbeat(name, *words, **more)
 
     async def life(clock: Clock) -> tuple[Band, float]:
         band = Band(tmp_path, meadow, clock, kind=MuteBoard, crawl__time="33s")
         began = clock.now()
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate(NAMES):
             band.start(name, seeded=not number)
         await clock.sleep(25.0)
         MuteBoard.mute = silent
         for summary in (await band.ended()).values():
-            assert (summary.exit, summary.stopped_by) == (3, StoppedBy.TIME)
-        assert MemoryBoard(band.servers[0]).ledger().over == "time"
+            assert (summary.exit, summary.stopped_by) == (3, StoppedBy.TIME_LIMIT)
+        assert MemoryCoordinator(band.servers[0]).crawl_state().stop_reason == "time"
         return band, began
 
-    band, began = virtual_time.run(life)
+    band, began = virtual_time.run_in_virtual_time(life)
     last = max(arrival.t for arrival in band.arrivals) - began
     assert 31.0 < last < 33.2, "a robot may be on its way when the time is over"
     is_well(band, tmp_path)
@@ -176,7 +176,7 @@ def test_a_late_agent_with_an_older_limit_stops_alone(limit: dict[str, object], 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
         without = band.settings
-        await band.board().found(charter(without, meadow.seeds))
+        await band.board().create_crawl(charter(without, meadow.seeds))
         band.settings = without.override(limit)
         band.start("a", seeded=True)
         (first,) = (await band.ended()).values()
@@ -201,6 +201,6 @@ def test_a_late_agent_with_an_older_limit_stops_alone(limit: dict[str, object], 
         assert (whole.pages, whole.waiting) == (len(alone), 0), "what it says of all is what is there"
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert set(stored(tmp_path)) == alone
     is_well(band, tmp_path)

@@ -10,18 +10,18 @@ from typing import ClassVar
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
-from fieldmouse.cluster.coordinator import Charter, Offer, Offered, SiteBounds
+from fieldmouse.cluster.coordinator import CrawlSpec, LinkOffer, OfferResult, SiteBounds
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.builder import Crew, build
-from fieldmouse.crawler.cluster import Joining
+from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.reader.several_crawls import ReadingRooms
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import CALM, outcomes
 from .changing import HOST, ChangingSite, Shown, Versions
@@ -45,14 +45,16 @@ SETTINGS = Settings().override(
 )
 
 
-class Placing(MemoryBoard):
+class Placing(MemoryCoordinator):
     """Hosts go to the agents that the test names."""
 
     places: ClassVar[dict[str, str]] = {}
 
-    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        placed = [replace(one, place=self.places.get(one.host, "")) for one in offers]
-        return await super().offer(placed, bounds, seeds=seeds)
+    async def offer_links(
+        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
+    ) -> OfferResult:
+        placed = [replace(one, agent=self.places.get(one.host, "")) for one in offers]
+        return await super().offer_links(placed, bounds, seeds=seeds)
 
 
 def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Path) -> None:
@@ -61,8 +63,8 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
 
     async def life(clock: Clock) -> list[str]:
         server = MemoryServer(clock)
-        await Placing(server).found(Charter(4711, render(SETTINGS), (f"{HOST}/",)))
-        crews: list[Crew] = []
+        await Placing(server).create_crawl(CrawlSpec(4711, render(SETTINGS), (f"{HOST}/",)))
+        crews: list[CrawlParts] = []
         lives: list[asyncio.Future[object]] = []
         for name in "ab":
             home = CrawlDir.create(
@@ -73,13 +75,13 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
                 SETTINGS,
                 clock=clock,
                 fetcher=ChangingSite(clock, now),
-                lane=InlineLane,
-                joining=Joining(Placing(server), "fieldmouse", clock.now),
+                lane=InlineWorker,
+                joining=JoinRequest(Placing(server), "fieldmouse", clock.now),
             )
-            lives.append(asyncio.ensure_future(crew.agent.crawl([])))
+            lives.append(asyncio.ensure_future(crew.crawler.crawl([])))
             crews.append(crew)
             await clock.sleep(5.0)  # until it has joined
-        crews[0].stages.frontier.discover([Link(Url(f"{HOST}/"), kind=Kind.SEED)])
+        crews[0].stages.frontier.discover([Request(Url(f"{HOST}/"), kind=RequestKind.SEED)])
         await clock.sleep(60.0)
         home = next(name for name in "ab" if f"{HOST}/1" in known(tmp_path / name))
         other = read_identity(tmp_path / ("b" if home == "a" else "a"))
@@ -90,13 +92,13 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
         now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which no agent fetches
         await clock.sleep(120.0)
         for crew in crews:
-            crew.agent.interrupt()
+            crew.crawler.interrupt()
         await asyncio.gather(*lives)
         for crew in crews:
             await crew.close()
         return [page.url for page in ReadingRooms([tmp_path / name for name in "ab"]).pages()]
 
-    stored = virtual_time.run(life)
+    stored = virtual_time.run_in_virtual_time(life)
     kept = {f"{HOST}/", *(f"{HOST}/{n}" for n in range(2, 6)), f"{OTHER}/there"}
     assert sorted(stored) == sorted(kept)
     (home,) = (name for name in "ab" if f"{HOST}/1" in known(tmp_path / name))

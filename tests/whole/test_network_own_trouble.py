@@ -15,14 +15,14 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
-from fieldmouse.cluster.client.membership import advert_of
-from fieldmouse.cluster.coordinator import Advert, AgentNote, Heartbeat, Name
-from fieldmouse.policy.outage import WHILE
+from fieldmouse.cluster.client.membership import status_of
+from fieldmouse.cluster.coordinator import AgentId, AgentStatus, Heartbeat, ListedAgent
+from fieldmouse.policy.outage import NOTE_SECONDS
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.faults import Ill
+from fieldmouse.testing.faults import FaultKind
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host, Url, host_of
 
 from .pair import Pair
@@ -38,17 +38,17 @@ NAMED = msgspec.structs.replace(LITERAL, named=True)
 class PlayedAgent:
     """Another agent in the cluster, on another machine."""
 
-    name = Name("played", 1)
+    name = AgentId("played", 1)
 
     def __init__(self, pair: Pair, *, resting: bool):
         self._pair, self._board = pair, pair.board()
         # Reports so high a load that no host is sent to it for its proximity.
-        advert = Advert(backlog=1e6, machine="elsewhere", resting=resting)
+        advert = AgentStatus(backlog=1e6, machine="elsewhere", resting=resting)
         self._advert = msgspec.msgpack.encode(advert)
 
-    async def beat(self) -> AgentNote | None:
+    async def beat(self) -> ListedAgent | None:
         """Send a heartbeat; returns the status of the other agent, if it is there yet."""
-        pulse = await self._board.beat(self.name, Heartbeat(self._advert, LEASE))
+        pulse = await self._board.heartbeat(self.name, Heartbeat(self._advert, LEASE))
         return next((note for note in pulse.agents if note.agent != self.name.agent), None)
 
     @classmethod
@@ -60,8 +60,8 @@ class PlayedAgent:
 
     async def take(self) -> dict[Host, HostState]:
         """All hosts granted to us, as they come."""
-        grants = await self._board.lease(self.name, 99, 99)
-        return {each.host: msgspec.msgpack.decode(each.luggage.state, type=HostState) for each in grants}
+        grants = await self._board.lease_hosts(self.name, 99, 99)
+        return {each.host: msgspec.msgpack.decode(each.payload.state, type=HostState) for each in grants}
 
     def held_by_the_other(self) -> int:
         hosts = self._pair.servers[0].crawls["fieldmouse"].hosts.values()
@@ -69,13 +69,13 @@ class PlayedAgent:
 
 
 FAILS = [
-    (Ill.NO_NETWORK, LITERAL, 0.0, 3.0, Reason.NO_CONNECTION),
-    (Ill.NO_NETWORK, LITERAL, 0.5, 4.0, Reason.NO_CONNECTION),
-    (Ill.NO_ROUTE, LITERAL, 0.0, 3.0, Reason.NO_CONNECTION),
-    (Ill.NO_DESCRIPTORS, LITERAL, 0.0, 3.0, Reason.NO_CONNECTION),
-    (Ill.NO_DESCRIPTORS, LITERAL, 0.5, 4.0, Reason.NO_CONNECTION),
-    (Ill.DNS_FAILS, NAMED, 0.0, 3.0, Reason.NO_ADDRESS),
-    (Ill.DNS_SILENT, NAMED, 0.0, 18.0, Reason.NO_ADDRESS),  # 15 s until a lookup is given up
+    (FaultKind.NO_NETWORK, LITERAL, 0.0, 3.0, OutcomeReason.NO_CONNECTION),
+    (FaultKind.NO_NETWORK, LITERAL, 0.5, 4.0, OutcomeReason.NO_CONNECTION),
+    (FaultKind.NO_ROUTE, LITERAL, 0.0, 3.0, OutcomeReason.NO_CONNECTION),
+    (FaultKind.NO_DESCRIPTORS, LITERAL, 0.0, 3.0, OutcomeReason.NO_CONNECTION),
+    (FaultKind.NO_DESCRIPTORS, LITERAL, 0.5, 4.0, OutcomeReason.NO_CONNECTION),
+    (FaultKind.DNS_FAILS, NAMED, 0.0, 3.0, OutcomeReason.NO_ADDRESS),
+    (FaultKind.DNS_SILENT, NAMED, 0.0, 18.0, OutcomeReason.NO_ADDRESS),  # 15 s until a lookup is given up
 ]
 """A failure, its start (robots.txt has been read after half a second), and the deadline for another to have
 the host."""
@@ -87,7 +87,7 @@ the host."""
     ids=[f"{ill.name}-{since:g}" for ill, _, since, *_ in FAILS],
 )
 def test_a_host_we_cannot_reach_goes_to_another_agent_at_once(
-    tmp_path: Path, ill: Ill, meadow: MeadowOptions, since: float, by: float, reason: Reason
+    tmp_path: Path, ill: FaultKind, meadow: MeadowOptions, since: float, by: float, reason: OutcomeReason
 ) -> None:
     """After one try and the first put-off of 2 s, with a note that says nothing about the host."""
 
@@ -103,14 +103,14 @@ def test_a_host_we_cannot_reach_goes_to_another_agent_at_once(
         await pair.kill("ill")
         return pair, given
 
-    pair, given = virtual_time.run(life)
+    pair, given = virtual_time.run_in_virtual_time(life)
     assert given.keys() == {host_of(Url(seed)) for seed in pair.meadow.seeds}
     identity = read_identity(tmp_path / "ill")
     assert identity is not None
     for state in given.values():
         (note,) = state.unreached
         assert (note.agent, note.machine) == (identity.agent, socket.gethostname())
-        assert (note.reason, note.counts, note.until) == (reason, False, pytest.approx(WHILE))
+        assert (note.reason, note.counts, note.until) == (reason, False, pytest.approx(NOTE_SECONDS))
         assert (state.failures, state.verdict) == (0, "")
 
 
@@ -124,7 +124,7 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
 
     async def life(clock: Clock) -> list[Seen]:
         pair = Pair(folder, clock, meadow=RESTFUL)
-        await pair.start("ill", [Ill.NO_NETWORK], (CUT, BACK))
+        await pair.start("ill", [FaultKind.NO_NETWORK], (CUT, BACK))
         played = await PlayedAgent.joined(pair, resting=both)
         seen: list[Seen] = []
         while clock.now() < virtual_time.EPOCH + 180.0:
@@ -132,12 +132,12 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
             note = await played.beat()
             assert note is not None
             seen.append(
-                (clock.now() - virtual_time.EPOCH, advert_of(note).resting, played.held_by_the_other())
+                (clock.now() - virtual_time.EPOCH, status_of(note).resting, played.held_by_the_other())
             )
         await pair.kill("ill")
         return seen
 
-    seen = virtual_time.run(life)
+    seen = virtual_time.run_in_virtual_time(life)
     assert max(held for at, _, held in seen if at < CUT) > 10
     return seen
 

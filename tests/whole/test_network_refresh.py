@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import BoardBooks
-from fieldmouse.doctor.check.examine import examine
-from fieldmouse.http.decoding import decode
+from fieldmouse.cluster.coordinator import CrawlTotals
+from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.http.decoding import decode_body
 from fieldmouse.reader.several_crawls import ReadingRooms
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.responder import Ask
+from fieldmouse.testing.meadow.responder import MeadowRequest
 from fieldmouse.testing.meadow.server import Arrival
-from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import host_of, path_of
@@ -71,7 +71,7 @@ def band_of(path: Path, meadow: Meadow, clock: Clock, servers: int = 1) -> Band:
 class Upkeep:
     """Results of such a crawl."""
 
-    def __init__(self, path: Path, meadow: Meadow, band: Band, books: BoardBooks) -> None:
+    def __init__(self, path: Path, meadow: Meadow, band: Band, books: CrawlTotals) -> None:
         self.path, self.meadow, self.band, self.books = path, meadow, band, books
         self.rows = {name: outcomes(path / name) for name in NAMES}
 
@@ -90,7 +90,7 @@ class Upkeep:
             assert home <= polled, "every known page was asked again, by who has it"
             assert {row.url for row in rows if row.polled and row.kind == "page"} <= home
         for name in NAMES:
-            assert not [f for f in examine(CrawlDir.open(self.path / name)) if not f.healthy]
+            assert not [f for f in check_crawl(CrawlDir.open(self.path / name)) if not f.healthy]
         self.check_copies(alone)
 
     def check_copies(self, alone: set[str]) -> None:
@@ -107,8 +107,10 @@ class Upkeep:
             assert site is not None
             # The revision is that of the request's arrival; the row has the time of the response.
             arrival = max(a.t for a in self.arrivals(page.url) if a.t <= asked[page.url])
-            answer = self.meadow.desk.answer(site, Ask(path_of(page.url), "", "", ""), arrival)
-            assert page.body == decode(answer.body, "").body, page.url
+            answer = self.meadow.responder.respond(
+                site, MeadowRequest(path_of(page.url), "", "", ""), arrival
+            )
+            assert page.body == decode_body(answer.body, "").body, page.url
 
     def arrivals(self, url: str) -> Sequence[Arrival]:
         host, path = host_of(url).partition("://")[2], path_of(url)
@@ -127,7 +129,7 @@ class Upkeep:
 
 
 async def founded(band: Band) -> None:
-    await band.board().found(charter(band.settings, band.meadow.seeds))
+    await band.board().create_crawl(charter(band.settings, band.meadow.seeds))
     for number, name in enumerate(NAMES):
         band.start(name, seeded=number == 0)
 
@@ -136,16 +138,16 @@ def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path
     meadow = garden(3)
     alone = pages_alone(tmp_path / "alone", meadow)
 
-    async def life(clock: Clock) -> tuple[Band, BoardBooks]:
+    async def life(clock: Clock) -> tuple[Band, CrawlTotals]:
         band = band_of(tmp_path, meadow, clock)
         await founded(band)
         summaries = (await band.ended()).values()
         for summary in summaries:
-            assert (summary.exit, summary.stopped_by, summary.lost) == (3, StoppedBy.TIME, 0)
+            assert (summary.exit, summary.stopped_by, summary.lost) == (3, StoppedBy.TIME_LIMIT, 0)
         assert sum(summary.changed for summary in summaries) > 10, "who has how many pages is up to dice"
-        return band, await band.board().books()
+        return band, await band.board().totals()
 
-    upkeep = Upkeep(tmp_path, meadow, *virtual_time.run(life))
+    upkeep = Upkeep(tmp_path, meadow, *virtual_time.run_in_virtual_time(life))
     upkeep.check(alone)
     homes = Counter(row.url for rows in upkeep.rows.values() for row in rows if not row.polled)
     assert set(homes.values()) == {1}
@@ -171,8 +173,10 @@ def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling
             told.append(await band.ended())
         return told
 
-    first, again, longer = virtual_time.run(life)
-    assert all(summary.stopped_by is StoppedBy.TIME for told in (first, again) for summary in told.values())
+    first, again, longer = virtual_time.run_in_virtual_time(life)
+    assert all(
+        summary.stopped_by is StoppedBy.TIME_LIMIT for told in (first, again) for summary in told.values()
+    )
     assert [first[name].pages for name in NAMES] == [again[name].pages for name in NAMES]
     whole = longer["a"].whole
     assert whole is not None
@@ -195,7 +199,7 @@ def test_pages_stay_fresh_despite_dead_agents_and_lost_server_data(servers: int,
     alone = pages_alone(tmp_path / "alone", meadow)
     dice = random.Random(servers)
 
-    async def life(clock: Clock) -> tuple[Band, BoardBooks, int]:
+    async def life(clock: Clock) -> tuple[Band, CrawlTotals, int]:
         band = band_of(tmp_path, meadow, clock, servers)
         await founded(band)
         kills = 0
@@ -203,7 +207,7 @@ def test_pages_stay_fresh_despite_dead_agents_and_lost_server_data(servers: int,
             await clock.sleep(dice.uniform(0.5, 20.0))
             if turn % 4 == 3:
                 server = dice.choice(band.servers)
-                memory = server.memory()
+                memory = server.snapshot()
                 await clock.sleep(1.0)
                 server.restart(memory)
                 continue
@@ -213,9 +217,9 @@ def test_pages_stay_fresh_despite_dead_agents_and_lost_server_data(servers: int,
             await clock.sleep(dice.choice([0.0, 1.0, 30.0]))
             band.start(name)
         await band.ended()
-        return band, await band.board().books(), kills
+        return band, await band.board().totals(), kills
 
-    band, books, kills = virtual_time.run(life)
+    band, books, kills = virtual_time.run_in_virtual_time(life)
     upkeep = Upkeep(tmp_path, meadow, band, books)
     upkeep.check(alone)
     # Polls lost in a kill are repeated; at most some seconds of them.
@@ -240,7 +244,7 @@ def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Pat
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock, board__policy="hash")
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(12.0)
         await band.kill("a")
@@ -251,12 +255,14 @@ def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Pat
         )
         band.start("a")
         await clock.sleep(60.0)
-        board = MemoryBoard(band.servers[0])
-        assert min(len(record.waiting) for record in board.ledger().hosts.values()) > 20, "all have work left"
+        board = MemoryCoordinator(band.servers[0])
+        assert min(len(record.waiting) for record in board.crawl_state().hosts.values()) > 20, (
+            "all have work left"
+        )
         for name in "ab":
             await band.kill(name)
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
     rows = outcomes(tmp_path / "a")
     known = {host_of(row.url) for row in rows if row.kind == "page" and not row.polled}
     assert len(known) == 6

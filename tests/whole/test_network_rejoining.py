@@ -12,33 +12,33 @@ from typing import Any
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import Board, Grant, Held, Name, Pulse
-from fieldmouse.errors import BoardError, BoardUnreachable, Fenced, Superseded
+from fieldmouse.cluster.coordinator import AgentId, Coordinator, HeartbeatReply, HostGrant, LeaseId
+from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorError, CoordinatorUnreachable
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.memory_coordinator import MemoryBoard
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 
 from .test_network_in_a_bottle import Band, charter, is_polite, is_well, pages_alone, pages_of
 
 CALLS = ("beat", "lease", "give_back", "book", "ask_addresses", "free_addresses")
 
 
-class LaggingBoard(MemoryBoard):
+class LaggingBoard(MemoryCoordinator):
     """Once, when armed, delays a message until its agent has come back from a fence."""
 
     armed = False
-    late: Name | None = None
+    late: AgentId | None = None
     refused = 0
 
-    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
-        pulse = await super().beat(name, *words, **more)
+    async def heartbeat(self, name: AgentId, *words: Any, **more: Any) -> HeartbeatReply:
+        pulse = await super().heartbeat(name, *words, **more)
         if self.late is not None and name != self.late:
             self.came_back.set()
         return pulse
 
-    async def lag(self, call: str, name: Name, *words: Any) -> Any:
-        act = getattr(MemoryBoard if call != "beat" else LaggingBoard, call)
+    async def lag(self, call: str, name: AgentId, *words: Any) -> Any:
+        act = getattr(MemoryCoordinator if call != "beat" else LaggingBoard, call)
         if not self.armed or self.late is not None:
             return await act(self, name, *words)
         self.late, self.came_back = name, asyncio.Event()
@@ -46,7 +46,7 @@ class LaggingBoard(MemoryBoard):
         await self.came_back.wait()
         try:
             return await act(self, name, *words)
-        except Superseded:
+        except AgentSuperseded:
             self.refused += 1
             raise
 
@@ -54,7 +54,7 @@ class LaggingBoard(MemoryBoard):
 def lagging(call: str) -> type[LaggingBoard]:
     """A coordinator whose calls of that name may lag."""
 
-    async def late(self: LaggingBoard, name: Name, *words: Any) -> Any:
+    async def late(self: LaggingBoard, name: AgentId, *words: Any) -> Any:
         return await self.lag(call, name, *words)
 
     return type("LaggingBoard", (LaggingBoard,), {call: late})
@@ -92,7 +92,7 @@ def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(8.0)
         if stopped:
@@ -104,7 +104,7 @@ def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path
         await band.kill("a")
         shutil.copytree(home, newest)
         bring_back(snapshot)
-        with pytest.raises(BoardError, match="is an old copy") as told:
+        with pytest.raises(CoordinatorError, match="is an old copy") as told:
             await band.start("a")
         assert "--again" in told.value.hint
         crew, _, _ = band.living.pop("a")
@@ -114,39 +114,42 @@ def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path
         (summary,) = (await band.ended()).values()
         assert summary.exit == 0
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
     assert set(pages_of(home)) == alone
 
 
-class SpottyBoard(MemoryBoard):
+class SpottyBoard(MemoryCoordinator):
     """Executes every call, and loses every third reply of some kind; perhaps the call is repeated."""
 
     asked = 0
     stutters = False
 
-    async def lose(self, grants: list[Grant], again: Callable[[], Awaitable[list[Grant]]]) -> list[Grant]:
+    async def lose(
+        self, grants: list[HostGrant], again: Callable[[], Awaitable[list[HostGrant]]]
+    ) -> list[HostGrant]:
         if grants:
             self.asked += 1
             if self.asked % 3 == 0:
                 if self.stutters:
                     self.echo = asyncio.ensure_future(self.heard_again(again))
-                raise BoardUnreachable("the answer was lost")
+                raise CoordinatorUnreachable("the answer was lost")
         return grants
 
-    async def heard_again(self, again: Callable[[], Awaitable[list[Grant]]]) -> None:
+    async def heard_again(self, again: Callable[[], Awaitable[list[HostGrant]]]) -> None:
         await self._server.clock.sleep(2.0)
-        with suppress(Fenced):
+        with suppress(AgentFenced):
             await again()
 
-    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         return await self.lose(
-            await super().lease(name, min(hosts, 2), urls, soon),
-            lambda: MemoryBoard.lease(self, name, 2, urls),
+            await super().lease_hosts(name, min(hosts, 2), urls, soon),
+            lambda: MemoryCoordinator.lease_hosts(self, name, 2, urls),
         )
 
-    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
         return await self.lose(
-            await super().more(name, held, urls), lambda: MemoryBoard.more(self, name, held, urls)
+            await super().lease_more_urls(name, held, urls),
+            lambda: MemoryCoordinator.lease_more_urls(self, name, held, urls),
         )
 
 
@@ -162,7 +165,7 @@ def test_hosts_granted_in_lost_replies_are_still_visited(kind: type[SpottyBoard]
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, kind=kind)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         async with asyncio.timeout(3600.0):
@@ -170,7 +173,7 @@ def test_hosts_granted_in_lost_replies_are_still_visited(kind: type[SpottyBoard]
                 assert summary.exit == 0
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
     is_well(band, tmp_path)
 
@@ -183,13 +186,13 @@ def test_a_reply_to_the_old_incarnation_does_not_end_a_rejoined_agent(call: str,
     boards: list[LaggingBoard] = []
 
     class LaggingBand(Band):
-        def board(self) -> Board:
+        def board(self) -> Coordinator:
             boards.append(kind(self.servers[0]))
             return boards[-1]
 
     async def life(clock: Clock) -> Band:
         band = LaggingBand(tmp_path, meadow, clock)
-        await MemoryBoard(band.servers[0]).found(charter(band.settings, meadow.seeds))
+        await MemoryCoordinator(band.servers[0]).create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(8.0)
         boards[0].armed = True
@@ -197,7 +200,7 @@ def test_a_reply_to_the_old_incarnation_does_not_end_a_rejoined_agent(call: str,
         assert (summary.exit, summary.lost) == (0, 0)
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     assert [board.refused for board in boards] == [1], "it was late, and a newer start was there"
     assert set(pages_of(tmp_path / "a")) == alone
     is_polite(band.arrivals)

@@ -12,7 +12,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .test_network_in_a_bottle import Band, charter, is_polite
 
@@ -20,7 +20,7 @@ WEB = {"seed": 3, "page_kb": 1.0, "links": 10, "gamma": 0.0, "places": 2, "near"
 """Hosts of one size, equally far from every agent."""
 
 
-class SlowLane(InlineLane):
+class SlowLane(InlineWorker):
     """One worker that needs a twentieth of a second for each page."""
 
     seconds = 0.05
@@ -30,8 +30,8 @@ class SlowLane(InlineLane):
         self._held: list[tuple[Any, ...]] = []
 
     @property
-    def room(self) -> bool:
-        return super().room and len(self._held) < 48
+    def has_room(self) -> bool:
+        return super().has_room and len(self._held) < 48
 
     @property
     def outstanding(self) -> int:
@@ -57,21 +57,21 @@ class QuickLane(SlowLane):
 
 
 async def stored_meanwhile(
-    band: Band, names: str, seconds: float, lanes: dict[str, type[InlineLane]] | None = None
+    band: Band, names: str, seconds: float, lanes: dict[str, type[InlineWorker]] | None = None
 ) -> dict[str, int]:
     """Pages that each agent stored, from 20 s until `seconds` after the last joined; all join 8 s apart."""
-    await band.board().found(charter(band.settings, band.meadow.seeds))
+    await band.board().create_crawl(charter(band.settings, band.meadow.seeds))
     for number, name in enumerate(names):
         if number:
             await band.clock.sleep(8.0)
         band.lane = (lanes or {}).get(name, band.lane)
         band.start(name, seeded=not number)
-    desks = {name: crew.stages.booking.desk for name, (crew, _, _) in band.living.items()}
+    desks = {name: crew.stages.results.in_flight for name, (crew, _, _) in band.living.items()}
     await band.clock.sleep(20.0)
     before = {name: desk.pages for name, desk in desks.items()}
     await band.clock.sleep(seconds - 20.0)
     after = {name: desk.pages - before[name] for name, desk in desks.items()}
-    behind = [crew.stages.meter.behind for crew, _, _ in band.living.values()]
+    behind = [crew.stages.backpressure.backlog_seconds for crew, _, _ in band.living.values()]
     assert max(behind) < 30.0, "as many seconds as the workers need for a full buffer"
     for name in names:
         await band.kill(name)
@@ -86,7 +86,7 @@ def test_agents_that_join_one_after_another_store_about_as_many_pages(tmp_path: 
     async def life(clock: Clock) -> dict[str, int]:
         return await stored_meanwhile(Band(tmp_path, meadow, clock), "abcd", 40.0)
 
-    stored = virtual_time.run(life)
+    stored = virtual_time.run_in_virtual_time(life)
     assert max(stored.values()) <= 2 * min(stored.values()), stored
 
 
@@ -97,18 +97,18 @@ def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: 
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock, board__policy=policy)
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(8.0)
-        assert band.living["a"][0].stages.frontier.front == 40, "all hosts are held"
+        assert band.living["a"][0].stages.frontier.online_hosts == 40, "all hosts are held"
         band.start("b")
         await clock.sleep(3 * band.settings.cluster.heartbeat)
-        held = band.living["b"][0].stages.frontier.front
+        held = band.living["b"][0].stages.frontier.online_hosts
         assert held >= 2, held  # of 40: the rules draw by lot
         for name in "ab":
             await band.kill(name)
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
 def test_a_second_agent_doubles_the_throughput_of_slow_indexers(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_second_agent_doubles_the_throughput_of_slow_indexers(tmp_path: Path) 
         band = Band(tmp_path / names, meadow, clock, lane=SlowLane)
         return await stored_meanwhile(band, names, 50.0)
 
-    (alone,) = virtual_time.run(lambda clock: life(clock, "a")).values()
-    together = virtual_time.run(lambda clock: life(clock, "ab"))
+    (alone,) = virtual_time.run_in_virtual_time(lambda clock: life(clock, "a")).values()
+    together = virtual_time.run_in_virtual_time(lambda clock: life(clock, "ab"))
     assert alone <= 30 / SlowLane.seconds + 1
     assert sum(together.values()) >= 1.7 * alone, (together, alone)
     assert max(together.values()) <= 2 * min(together.values()), together
@@ -134,6 +134,6 @@ def test_agents_share_hosts_by_worker_capacity(tmp_path: Path) -> None:
         band = Band(tmp_path, meadow, clock)
         return await stored_meanwhile(band, "ab", 70.0, {"a": SlowLane, "b": QuickLane})
 
-    stored = virtual_time.run(life)
+    stored = virtual_time.run_in_virtual_time(life)
     assert stored["b"] > 2 * stored["a"], stored
     assert sum(stored.values()) >= 0.75 * 50 * (20 + 80), stored

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.cli import main
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -28,12 +28,12 @@ MANNERS = {
     "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
 }
-ONCE = Order(once=True, hold=True, only=True)
+ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
 TOUCHED = ("lock", "shard-*.lock", "*.lmdb-lock", ".tantivy-*.lock")
 """Files that a run without changes may touch."""
 
 
-def crawl(path: Path, order: Order | None = None, **changes: object) -> Summary:
+def crawl(path: Path, order: RefreshOrder | None = None, **changes: object) -> Summary:
     return bottled_crawl(
         path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, order=order, **MANNERS, **changes
     )[0]
@@ -129,8 +129,8 @@ def test_doctor_and_resume_name_the_odd_file(
     (path / name).unlink(missing_ok=True)
     become(path / name)
     before = tree(path)
-    assert main.run(["doctor", str(path)]) in (0, 1)
-    assert main.run(["resume", str(path)]) == 1
+    assert main.run_command(["doctor", str(path)]) in (0, 1)
+    assert main.run_command(["resume", str(path)]) == 1
     told = capsys.readouterr().err
     assert "Traceback" not in told
     assert name in told

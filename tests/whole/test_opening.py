@@ -19,12 +19,12 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import build
-from fieldmouse.doctor.check.examine import examine
-from fieldmouse.errors import CrawlDirError, Damaged
+from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.errors import CrawlDirError, DamagedFile
 from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.frontier.url_location import Place, look
+from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.journal import framed
 from fieldmouse.testing import virtual_time
@@ -33,7 +33,7 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 from .crawling import count_waiting
@@ -114,7 +114,7 @@ def test_a_flipped_byte_in_the_journal_never_restarts_the_crawl(home: Path) -> N
         assert not report.clean
         assert read_checkpoint(crawldir) is not None, f"byte {at} flipped: the crawl would be begun anew"
         if report.newest != newest:
-            assert report.torn or report.overtaken
+            assert report.torn or report.newer_checkpoint_lost
     journal.write_bytes(raw)
 
 
@@ -156,7 +156,7 @@ def test_a_journal_that_lost_its_checkpoint_is_refused_without_changes(
     else:
         (home / "journal").write_bytes(left)
     before = tree(home)
-    with pytest.raises(Damaged, match="no checkpoint in it can be read") as refused:
+    with pytest.raises(DamagedFile, match="no checkpoint in it can be read") as refused:
         crawl(home)
     assert f"`fieldmouse doctor {home}`" in refused.value.hint
     assert tree(home) == before
@@ -172,7 +172,7 @@ def test_any_file_with_earlier_work_is_enough_to_refuse(home: Path, kept: str) -
         for path in set(home.glob(room)) - spared:
             path.unlink()
     (home / "journal").write_bytes(b"")
-    with pytest.raises(Damaged, match=re.escape(next(iter(spared)).name)):
+    with pytest.raises(DamagedFile, match=re.escape(next(iter(spared)).name)):
         read_checkpoint(CrawlDir.open(home))
 
 
@@ -238,13 +238,13 @@ def opened(path: Path) -> CrawlDirError | None:
         try:
             home = CrawlDir.open(path)
             settings = Settings().override({"crawl.seeds": list(MEADOW.seeds)})
-            crew = build(home, settings, clock=clock, fetcher=MeadowFetcher(MEADOW, clock), lane=InlineLane)
+            crew = build(home, settings, clock=clock, fetcher=MeadowFetcher(MEADOW, clock), lane=InlineWorker)
         except CrawlDirError as refused:
             return refused
         await crew.close()
         return None
 
-    return virtual_time.run(look)
+    return virtual_time.run_in_virtual_time(look)
 
 
 READ_LATER = {("links-0.log", "flipped"), ("ready-0.log", "flipped"), ("outcomes.log", "flipped")}
@@ -278,7 +278,7 @@ def test_data_after_the_checkpoint_is_cut_only_after_all_parts_opened(home: Path
     raw = hurt.read_bytes()
     hurt.write_bytes(b"x" + raw[1:])
     before = tree(home)
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedFile):
         crawl(home)
     assert tree(home) == before
     hurt.write_bytes(raw)
@@ -300,9 +300,9 @@ def test_a_crawl_with_another_identity_is_refused(home: Path, changes: dict[str,
     said = (home / "crawl.json").read_bytes()
     rewritten(home, **changes)
     before = tree(home)
-    with pytest.raises(Damaged, match=next(iter(changes))):
+    with pytest.raises(DamagedFile, match=next(iter(changes))):
         crawl(home)
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedFile):
         read_checkpoint(CrawlDir.open(home))
     assert tree(home) == before
     born = identity_in_journal(home)
@@ -333,9 +333,11 @@ def check_old(path: Path) -> None:
     assert state.sieve.runs
     assert count_waiting(home, state) == state.waiting == 50
     for row in outcomes(path):
-        assert look(home / "frontier", state, home.identity.key_seed, Url(row.url)).place is Place.DONE
+        assert (
+            locate_url(home / "frontier", state, home.identity.key_seed, Url(row.url)).place is UrlPlace.DONE
+        )
     stranger = Url("http://127.0.1.1/nobody/ever/linked/here")
-    assert look(home / "frontier", state, home.identity.key_seed, stranger).place is Place.UNKNOWN
+    assert locate_url(home / "frontier", state, home.identity.key_seed, stranger).place is UrlPlace.UNKNOWN
 
 
 def test_a_crawl_of_format_1_is_readable_without_upgrade(old: Path) -> None:
@@ -402,8 +404,8 @@ def test_a_crawl_of_format_2_is_readable_without_upgrade(middle_aged: Path) -> N
     assert last is not None
     state = sealed_frontier(last)
     assert count_waiting(home, state) == state.waiting == 48
-    assert sealed_tally(last).settled == len(outcomes(middle_aged)) == 15
-    assert [found.says for found in examine(home) if not found.healthy] == []
+    assert sealed_counters(last).settled == len(outcomes(middle_aged)) == 15
+    assert [found.says for found in check_crawl(home) if not found.healthy] == []
     assert opened(middle_aged) is None
     assert tree(middle_aged) == before
 
@@ -422,7 +424,7 @@ def test_a_crawl_of_format_2_is_upgraded_despite_kills(
         is_table = "parts" in msgspec.msgpack.decode(newest)
         formats.add(CrawlDir.open(path).identity.format)
         assert not is_table or formats == {3}, "a table stood in the journal, and the number did not say so"
-        assert all(found.healthy for found in examine(CrawlDir.open(path)))
+        assert all(found.healthy for found in check_crawl(CrawlDir.open(path)))
         if is_table:
             break
     assert syncs > 3

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.faults import Ill, Spell, SpellDns, SpellFetcher
+from fieldmouse.testing.faults import Fault, FaultKind, FaultyDns, FaultyFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.stats import Summary
-from fieldmouse.url import Host, host_of, name_of
+from fieldmouse.url import Host, host_of, hostname_of
 
 from .bottled import bottled_crawl, outcomes
 
@@ -30,34 +30,34 @@ FEW = MeadowOptions(hosts=3, pages=36, seed=8, page_kb=1.0, links=12, named=True
 ONE = MeadowOptions(hosts=1, pages=20, seed=8, page_kb=1.0, links=12, named=True, latency=0.2)
 
 
-def minute(ill: Ill, began: float = 10.0, lasted: float = 60.0) -> Spell:
-    return Spell(virtual_time.EPOCH + began, virtual_time.EPOCH + began + lasted, ill)
+def minute(ill: FaultKind, began: float = 10.0, lasted: float = 60.0) -> Fault:
+    return Fault(virtual_time.EPOCH + began, virtual_time.EPOCH + began + lasted, ill)
 
 
-def dns(ill: Ill) -> bool:
-    return ill in (Ill.DNS_FAILS, Ill.DNS_SILENT, Ill.DNS_DENIES)
+def dns(ill: FaultKind) -> bool:
+    return ill in (FaultKind.DNS_FAILS, FaultKind.DNS_SILENT, FaultKind.DNS_DENIES)
 
 
 def crawl(
     path: Path,
     meadow: Meadow,
-    spells: Sequence[Spell] = (),
+    spells: Sequence[Fault] = (),
     *,
     dead: Sequence[Host] = (),
     mute: Sequence[str] = (),
     seeds: Sequence[str] = (),
     **changes: object,
-) -> tuple[Summary, SpellFetcher]:
+) -> tuple[Summary, FaultyFetcher]:
     return bottled_crawl(
         path,
-        lambda clock: SpellFetcher(meadow, clock, spells, dead=dead),
+        lambda clock: FaultyFetcher(meadow, clock, spells, dead=dead),
         seeds or meadow.seeds,
-        dns=lambda clock: SpellDns(meadow, clock, spells, mute=mute),
+        dns=lambda clock: FaultyDns(meadow, clock, spells, mute=mute),
         **{"politeness__delay": f"{DELAY:g}s", "network__allow_private": True, **changes},
     )
 
 
-def check_complete(path: Path, meadow: Meadow, summary: Summary, web: SpellFetcher) -> None:
+def check_complete(path: Path, meadow: Meadow, summary: Summary, web: FaultyFetcher) -> None:
     rows = outcomes(path)
     stored = sorted(row.url for row in rows if row.kind == "page")
     assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
@@ -69,11 +69,17 @@ def check_complete(path: Path, meadow: Meadow, summary: Summary, web: SpellFetch
 
 NETWORK = {
     reason.value
-    for reason in (Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.TIMEOUT, Reason.CLOSED, Reason.BURIED)
-} | {Reason.EXCLUSION_UNREACHABLE.value}
+    for reason in (
+        OutcomeReason.NO_ADDRESS,
+        OutcomeReason.NO_CONNECTION,
+        OutcomeReason.TIMEOUT,
+        OutcomeReason.CONNECTION_CLOSED,
+        OutcomeReason.HOST_ABANDONED,
+    )
+} | {OutcomeReason.ROBOTS_TXT_UNREACHABLE.value}
 
 
-def check_polite(web: SpellFetcher) -> None:
+def check_polite(web: FaultyFetcher) -> None:
     assert not any(arrival.busy for arrival in web.arrivals)
     visits: dict[str, list[float]] = {}
     for arrival in web.arrivals:
@@ -83,13 +89,15 @@ def check_polite(web: SpellFetcher) -> None:
             assert min(b - a for a, b in itertools.pairwise(times)) >= DELAY - 1e-6, host
 
 
-OURS = [Ill.NO_NETWORK, Ill.NO_ROUTE, Ill.DNS_FAILS, Ill.DNS_SILENT]
+OURS = [FaultKind.NO_NETWORK, FaultKind.NO_ROUTE, FaultKind.DNS_FAILS, FaultKind.DNS_SILENT]
 
 
-@pytest.mark.parametrize("ill", [*OURS, Ill.REFUSED, Ill.SILENT, Ill.DNS_DENIES], ids=lambda ill: ill.name)
+@pytest.mark.parametrize(
+    "ill", [*OURS, FaultKind.REFUSED, FaultKind.SILENT, FaultKind.DNS_DENIES], ids=lambda ill: ill.name
+)
 @pytest.mark.parametrize("began", [0.0, 12.3], ids=["at once", "later"])
 def test_a_minute_without_network_costs_a_crawl_of_many_hosts_nothing(
-    tmp_path: Path, ill: Ill, began: float
+    tmp_path: Path, ill: FaultKind, began: float
 ) -> None:
     meadow = Meadow(MANY)
     # Slow enough for addresses, which are cached for a minute, to be looked up again.
@@ -102,7 +110,7 @@ def test_a_minute_without_network_costs_a_crawl_of_many_hosts_nothing(
     ("options", "lasted"), [(ONE, 60.0), (FEW, 900.0)], ids=["one host for a minute", "three for longer"]
 )
 def test_an_outage_is_recognised_in_a_crawl_of_few_hosts_too(
-    tmp_path: Path, options: MeadowOptions, ill: Ill, lasted: float, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, options: MeadowOptions, ill: FaultKind, lasted: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     meadow = Meadow(options)
     with caplog.at_level(logging.WARNING):
@@ -111,26 +119,28 @@ def test_an_outage_is_recognised_in_a_crawl_of_few_hosts_too(
     said = [record.getMessage() for record in caplog.records]
     assert sum("no network: waiting" in line for line in said) == 1
     assert sum("the network is back after" in line for line in said) == 1
-    assert len(web.tries) < 60, "the wire is not hammered while it is gone"
+    assert len(web.unsent) < 60, "the wire is not hammered while it is gone"
 
 
 def test_the_user_is_warned_once_and_fetching_pauses(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     meadow = Meadow(MANY)
-    spell = minute(Ill.NO_NETWORK, 12.0, 600.0)
+    spell = minute(FaultKind.NO_NETWORK, 12.0, 600.0)
     with caplog.at_level(logging.WARNING):
         summary, web = crawl(tmp_path / "c", meadow, [spell])
     check_complete(tmp_path / "c", meadow, summary, web)
     said = [record.getMessage() for record in caplog.records]
     assert [line.partition(";")[0] for line in said if "network" in line][:1] == ["no network: waiting"]
     assert sum("the network is back after" in line for line in said) == 1
-    late = [t for t, _ in web.tries if t > spell.began + 30.0]
+    late = [t for t, _ in web.unsent if t > spell.began + 30.0]
     assert len(late) < 3 * 570 / 30, "one round of three hosts now and then, and nobody else"
 
 
-@pytest.mark.parametrize("ill", [Ill.NO_NETWORK, Ill.REFUSED, Ill.DNS_FAILS], ids=lambda ill: ill.name)
-def test_a_time_limit_stops_a_waiting_crawl_and_resume_completes_it(tmp_path: Path, ill: Ill) -> None:
+@pytest.mark.parametrize(
+    "ill", [FaultKind.NO_NETWORK, FaultKind.REFUSED, FaultKind.DNS_FAILS], ids=lambda ill: ill.name
+)
+def test_a_time_limit_stops_a_waiting_crawl_and_resume_completes_it(tmp_path: Path, ill: FaultKind) -> None:
     meadow = Meadow(MANY)
     spell = minute(ill, 0.0 if dns(ill) else 5.0, 500.0)
     first, _ = crawl(tmp_path / "c", meadow, [spell], crawl__time="100s")
@@ -139,10 +149,10 @@ def test_a_time_limit_stops_a_waiting_crawl_and_resume_completes_it(tmp_path: Pa
     assert first.waiting > 0
     summary, web = bottled_crawl(
         tmp_path / "c",
-        lambda clock: SpellFetcher(meadow, clock, [spell]),
+        lambda clock: FaultyFetcher(meadow, clock, [spell]),
         meadow.seeds,
         epoch=virtual_time.EPOCH + 120.0,
-        dns=lambda clock: SpellDns(meadow, clock, [spell]),
+        dns=lambda clock: FaultyDns(meadow, clock, [spell]),
         politeness__delay=f"{DELAY:g}s",
         network__allow_private=True,
     )
@@ -184,12 +194,12 @@ def test_a_crawl_of_only_dead_hosts_ends(tmp_path: Path) -> None:
 
 def test_names_without_name_servers_are_abandoned_while_others_resolve(tmp_path: Path) -> None:
     meadow = Meadow(MANY)
-    mute = [name_of(host) for host in dead_of(meadow, 0.2)]
+    mute = [hostname_of(host) for host in dead_of(meadow, 0.2)]
     summary, web = crawl(tmp_path / "c", meadow, mute=mute)
     rows = outcomes(tmp_path / "c")
-    lost = [row for row in rows if name_of(host_of(row.url)) in mute]
+    lost = [row for row in rows if hostname_of(host_of(row.url)) in mute]
     assert lost
-    assert {row.reason for row in lost} == {Reason.NO_ADDRESS.value}
+    assert {row.reason for row in lost} == {OutcomeReason.NO_ADDRESS.value}
     assert not {row.reason for row in rows if row not in lost} & NETWORK
     assert summary.exit == summary.waiting == 0
     assert summary.seconds < 3600.0
@@ -201,7 +211,7 @@ def test_many_nonexistent_names_are_accepted_as_nonexistent(tmp_path: Path) -> N
     seeds = [*meadow.seeds, *(f"http://nobody-{n}.test/" for n in range(30))]
     summary, web = crawl(tmp_path / "c", meadow, seeds=seeds)
     rows = outcomes(tmp_path / "c")
-    assert sum(row.reason == Reason.NO_ADDRESS.value for row in rows) == 30
+    assert sum(row.reason == OutcomeReason.NO_ADDRESS.value for row in rows) == 30
     assert summary.exit == summary.waiting == 0
     check_polite(web)
 
@@ -211,7 +221,7 @@ def test_out_of_descriptors_a_crawl_continues_with_lower_concurrency_and_loses_n
 ) -> None:
     meadow = Meadow(MANY)
     with caplog.at_level(logging.WARNING):
-        summary, web = crawl(tmp_path / "c", meadow, [minute(Ill.NO_DESCRIPTORS)])
+        summary, web = crawl(tmp_path / "c", meadow, [minute(FaultKind.NO_DESCRIPTORS)])
     check_complete(tmp_path / "c", meadow, summary, web)
     said = [record.getMessage() for record in caplog.records]
     assert any("out of file descriptors" in line for line in said)

@@ -13,12 +13,12 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.builder import OpenPart, build
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.crawler.builder import OpenDurable, build
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import Finding
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, records
 from fieldmouse.testing import virtual_time
@@ -27,7 +27,7 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import outcomes
 from .powercut import power_cut
@@ -82,7 +82,7 @@ class Ledger:
         self.told.append("close")
 
 
-def crawl(path: Path, parts: Sequence[OpenPart], **changes: object) -> Summary:
+def crawl(path: Path, parts: Sequence[OpenDurable], **changes: object) -> Summary:
     settings = SETTINGS.override({name.replace("__", "."): value for name, value in changes.items()})
     resumed = (path / "crawl.json").exists()
     home = CrawlDir.open(path) if resumed else None
@@ -91,13 +91,13 @@ def crawl(path: Path, parts: Sequence[OpenPart], **changes: object) -> Summary:
 
     async def life(clock: Clock) -> Summary:
         fetcher = MeadowFetcher(MEADOW, clock)
-        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineLane, parts=parts)
+        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=parts)
         try:
-            return await asyncio.ensure_future(crew.agent.crawl(seeds))
+            return await asyncio.ensure_future(crew.crawler.crawl(seeds))
         finally:
             await crew.close()
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)
 
 
 def crawl_with_ledger(path: Path, **changes: object) -> Ledger:
@@ -123,7 +123,7 @@ def entry_of(path: Path) -> Entry:
 
 
 def findings(path: Path) -> dict[str, Finding]:
-    return {finding.what: finding for finding in examine(CrawlDir.open(path))}
+    return {finding.what: finding for finding in check_crawl(CrawlDir.open(path))}
 
 
 def test_a_part_is_sealed_with_the_crawl_and_restored(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_doctor_detects_cut_and_lost_files_of_an_unknown_part(tmp_path: Path) ->
         assert not found[Ledger.name].healthy
         assert found[Ledger.name].subject == "toy.log"
         assert all(finding.healthy for what, finding in found.items() if what != Ledger.name)
-        with pytest.raises(Damaged, match=r"toy\.log"):
+        with pytest.raises(DamagedFile, match=r"toy\.log"):
             crawl_with_ledger(path)
     file.write_bytes(whole + b"written after the last checkpoint")
     assert findings(path)[Ledger.name].healthy, "longer than noted is no damage"
@@ -193,7 +193,7 @@ def test_a_run_without_the_part_leaves_it_unchanged(tmp_path: Path) -> None:
     crawl(path, [], crawl__pages=8)
     assert (path / "toy.log").read_bytes() == written
     last = read_checkpoint(CrawlDir.open(path))
-    assert sealed_tally(last).pages == 8
+    assert sealed_counters(last).pages == 8
     assert entry_of(path).seals == there.entry.seals
     assert crawl_with_ledger(path).opened_at == there.entry.seals
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.plugins.page import FoundLink, PageText, ParsedPage, RawPage
+from fieldmouse.reader.crawl_reader import CrawlReader
 
 from .crawling import exported, run
 from .test_sign import Site, sites
@@ -70,7 +70,7 @@ def test_the_plugins_of_the_guides_work_together(crawled: tuple[Path, Site, Site
     assert [hit["url"] for hit in run("search", home, "field vole")] == [own.origin + "/t.csv"]
     rows = [(row["url"].removeprefix(own.origin), row["heading"]) for row in exported(home, "--items")]
     assert rows == [("/", "All voles"), ("/", "Short")]
-    assert [item["heading"] for item in ReadingRoom(home).items()] == ["All voles", "Short"]
+    assert [item["heading"] for item in CrawlReader(home).items()] == ["All voles", "Short"]
 
 
 def test_the_commands_of_the_rows_guide_write_rows(crawled: tuple[Path, Site, Site]) -> None:
@@ -92,7 +92,7 @@ def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
         "<a class=tag href=/t/mice>mice</a><a class=tag href=/t/voles>voles</a></article><a href=../up>up</a>"
     )
     url, fields = "http://q.example/a/b", (("vary", "a"), ("vary", "b"))
-    answer = Answer(url=url, status=200, mime="text/html", body=html.encode(), fields=fields)
+    answer = RawPage(url=url, status=200, mime="text/html", body=html.encode(), fields=fields)
     read = PageText(links=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"])
     link = FoundLink(url, via="", depth=0, found_as="page")
     page = ParsedPage(answer, read, link, at=0.0, base=url, tree=lambda: LexborHTMLParser(html))

@@ -16,22 +16,22 @@ from fieldmouse.api.planning import plan_to_resume
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import build
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.outcome import Failed, OutcomeRow, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import CALM, bottled_crawl
 from .bottled import outcomes as rows_of_crawl
@@ -46,14 +46,14 @@ class Aged(MeadowFetcher):
     fate: dict[str, int]
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         answer = await super().fetch(link, host, address, body_limit=body_limit)
         fate = self.fate.get(link.url, SAME)
         if isinstance(answer, Failed) or fate == SAME:
             return answer
         if fate == SILENT:
-            return Failed(link, Reason.CLIENT_ERROR, answer.ended_at, "nobody there")
+            return Failed(link, OutcomeReason.CLIENT_ERROR, answer.ended_at, "nobody there")
         if fate == GONE:
             head = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
             return msgspec.structs.replace(answer, status=404, head=head, body=b"gone", headers=())
@@ -63,7 +63,7 @@ class Aged(MeadowFetcher):
         return msgspec.structs.replace(answer, status=200, head=head, body=body, headers=headers)
 
 
-def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Link], limit: int) -> Summary:
+def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Request], limit: int) -> Summary:
     settings = Settings().override(
         {
             "crawl.seeds": list(meadow.seeds),
@@ -78,18 +78,20 @@ def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Link], 
         web = Aged(meadow, clock)
         web.fate = fate
         home = CrawlDir.open(path)
-        crew = build(home, settings, clock=clock, fetcher=web, lane=InlineLane)
+        crew = build(home, settings, clock=clock, fetcher=web, lane=InlineWorker)
         try:
-            crew.agent._frontier.poll(links)
-            return await asyncio.wait_for(crew.agent.crawl([]), 1e6)
+            crew.crawler._frontier.poll(links)
+            return await asyncio.wait_for(crew.crawler.crawl([]), 1e6)
         finally:
             await crew.close()
 
-    return virtual_time.run(life, epoch=virtual_time.EPOCH + 86_400.0)
+    return virtual_time.run_in_virtual_time(life, epoch=virtual_time.EPOCH + 86_400.0)
 
 
-def known(row: OutcomeRow) -> Link:
-    return Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, was=row.kind, digest=row.digest)
+def known(row: OutcomeRow) -> Request:
+    return Request(
+        row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at, was=row.kind, digest=row.digest
+    )
 
 
 @pytest.fixture(scope="module")
@@ -126,26 +128,26 @@ def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Mea
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    listed = {str(row.url) for row in outcome_log.pages(home, length=sealed_outcomes(last))}
+    listed = {str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))}
     assert listed == {url for url, what in fate.items() if what != GONE}
-    assert sealed_tally(last).pages == len(listed)
+    assert sealed_counters(last).pages == len(listed)
     assert sealed_frontier(last).polls == 0
-    findings = {finding.what: finding for finding in examine(home)}
+    findings = {finding.what: finding for finding in check_crawl(home)}
     for what in ("outcomes", "frontier", "accounts"):
         assert findings[what].healthy, findings[what].says
-    assert plan_to_resume(path, {}, {}).lifted == ("pages",), "what is gone leaves no room"
+    assert plan_to_resume(path, {}, {}).lifted_limits == ("pages",), "what is gone leaves no room"
     check_rest_is_fetched(path, meadow, fate, after)
 
 
 def check_rest_is_fetched(path: Path, meadow: Meadow, fate: dict[str, int], before: Summary) -> None:
     """Without the limit both continue: returned pages are pages again, the rest is discovered."""
-    back = [Link(Url(url), was="failed") for url, what in fate.items() if what == GONE]
+    back = [Request(Url(url), was="failed") for url, what in fate.items() if what == GONE]
     after = polled(path, meadow, {}, back, 0)
     assert after.waiting == after.lost == 0
     assert after.polls == before.polls + len(back)
     assert after.changed == before.changed + len(back)
     assert after.pages > before.pages + len(back)
     home = CrawlDir.open(path)
-    findings = {finding.what: finding for finding in examine(home)}
+    findings = {finding.what: finding for finding in check_crawl(home)}
     assert findings["accounts"].healthy, findings["accounts"].says
     assert findings["outcomes"].healthy, findings["outcomes"].says

@@ -18,19 +18,19 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client import outbox
-from fieldmouse.cluster.coordinator import Charter
-from fieldmouse.cluster.rebuild import BoardBuilder
-from fieldmouse.cluster.sharded.rebuild import SpreadBuilder
-from fieldmouse.doctor.repair.coordinator import ArchivedCrawl, RebuiltBoard, open_agent, rebuild_with
-from fieldmouse.errors import BoardLost
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.cluster.coordinator import CrawlSpec
+from fieldmouse.cluster.rebuild import CrawlRebuilder
+from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
+from fieldmouse.doctor.repair.coordinator import ArchivedCrawl, RebuiltCrawl, open_agent, rebuild_crawl
+from fieldmouse.errors import CoordinatorDataLost
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryBuilder
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryRebuilder
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url, host_of, key_of
@@ -52,16 +52,16 @@ VARIED = {
 }
 
 
-class ShortLived(MemoryBuilder):
+class ShortLived(MemoryRebuilder):
     """Killed after a number of calls."""
 
     left = 0
 
-    def ledger(self) -> Any:
+    def crawl_state(self) -> Any:
         if not self.left:
             raise KeyboardInterrupt
         self.left -= 1
-        return super().ledger()
+        return super().crawl_state()
 
 
 async def lose_all(band: Band) -> None:
@@ -69,16 +69,16 @@ async def lose_all(band: Band) -> None:
     band.servers[0].crawls.clear()
     for name in list(band.living):
         crew, task, web = band.living.pop(name)
-        with pytest.raises(BoardLost, match="has lost the crawl `fieldmouse`") as told:
+        with pytest.raises(CoordinatorDataLost, match="has lost the crawl `fieldmouse`") as told:
             await asyncio.wait_for(task, 60)
         assert "cluster rebuild" in told.value.hint
         await crew.close()
         band.arrivals += web.arrivals
 
 
-async def rebuild(band: Band, builder: BoardBuilder) -> RebuiltBoard:
+async def rebuild(band: Band, builder: CrawlRebuilder) -> RebuiltCrawl:
     members = [open_agent(band.path / name, "fieldmouse") for name in NAMES]
-    return await rebuild_with(builder, members, "fieldmouse", band.clock.now())
+    return await rebuild_crawl(builder, members, "fieldmouse", band.clock.now())
 
 
 def rows_of(path: Path) -> list[OutcomeRow]:
@@ -94,7 +94,7 @@ def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:
         rows = rows_of(path / name)
         hosts = {host_of(row.url) for row in rows if row.kind is OutcomeKind.PAGE}
         found |= {Url(row.target) for row in rows if row.target}
-        found |= {Url(link) for page in ReadingRoom(path / name).pages() for link in page.links}
+        found |= {Url(link) for page in CrawlReader(path / name).pages() for link in page.links}
         # An agent with a page of a host has read its robots.txt before.
         found |= {url for url, row in known.items() if row.found_as == "sitemap" and host_of(url) in hosts}
     return found & known.keys()
@@ -115,7 +115,7 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
         band = Band(tmp_path, meadow, clock)
         begun_at = clock.now()
         founded = charter(band.settings, meadow.seeds)
-        await MemoryBoard(band.servers[0]).found(founded)
+        await MemoryCoordinator(band.servers[0]).create_crawl(founded)
         for number, name in enumerate(NAMES):
             band.start(name, seeded=number == 0)
         await clock.sleep(dice.uniform(8.0, 30.0))
@@ -128,19 +128,19 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
         short.left = dice.randrange(1, 8)
         with pytest.raises(KeyboardInterrupt):
             await rebuild(band, short)
-        assert await MemoryBoard(band.servers[0]).charter() is None
-        told = await rebuild(band, MemoryBuilder(band.servers[0]))
+        assert await MemoryCoordinator(band.servers[0]).crawl_spec() is None
+        told = await rebuild(band, MemoryRebuilder(band.servers[0]))
         assert told.seen == told.booked + told.waiting
         assert told.booked >= len(before)
         assert told.unreadable == 0
-        seen = MemoryBoard(band.servers[0]).ledger().seen
+        seen = MemoryCoordinator(band.servers[0]).crawl_state().seen
         missing = {url for url in led_to(tmp_path, known) if key_of(url, founded.key_seed) not in seen}
         assert not missing, "a page that is stored leads there"
-        made = await MemoryBoard(band.servers[0]).charter()
+        made = await MemoryCoordinator(band.servers[0]).crawl_spec()
         assert made is not None
         assert (made.key_seed, made.seeds) == (founded.key_seed, founded.seeds)
         assert made.settings == founded.settings
-        age, lasted = (await MemoryBoard(band.servers[0]).books()).age, clock.now() - begun_at
+        age, lasted = (await MemoryCoordinator(band.servers[0]).totals()).age, clock.now() - begun_at
         assert lasted - 5.0 < age <= lasted, "--time counts from the beginning"
 
         for name in NAMES:
@@ -151,7 +151,7 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
             assert summary.whole.again == 0, "nobody was late"
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     stored = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
     assert set(stored) == alone
     assert set(stored.values()) == {1}
@@ -177,7 +177,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
 
     async def is_told(band: Band, name: str) -> None:
         crew, task, web = band.living.pop(name)
-        with pytest.raises(BoardLost, match="old copy of its data") as told:
+        with pytest.raises(CoordinatorDataLost, match="old copy of its data") as told:
             await asyncio.wait_for(task, 60)
         assert "cluster rebuild" in told.value.hint
         await crew.close()
@@ -185,31 +185,33 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock, servers=servers, board__heartbeat="1s")
-        await band.board().found(charter(band.settings, meadow.seeds))
+        await band.board().create_crawl(charter(band.settings, meadow.seeds))
         for number, name in enumerate(NAMES):
             band.start(name, seeded=number == 0)
         await clock.sleep(6.0)
-        old = band.servers[-1].memory()
+        old = band.servers[-1].snapshot()
         await clock.sleep(9.0)
         (drained,) = [
-            note.agent for note in await band.board().agents() if str(tmp_path / "c") in str(note.advert)
+            note.agent for note in await band.board().list_agents() if str(tmp_path / "c") in str(note.status)
         ]
-        await band.board().ask_to_drain(drained)
+        await band.board().request_drain(drained)
         crew, task, web = band.living.pop("c")
         assert (await task).exit == 130
         await crew.close()
         band.arrivals += web.arrivals
         await clock.sleep(2.0)
-        assert (await band.board().books()).waiting > 30, "it is in the middle"
+        assert (await band.board().totals()).waiting > 30, "it is in the middle"
         band.servers[-1].restart(old)
         for name in "ab":
             await is_told(band, name)
         band.start("c")
         await is_told(band, "c")
 
-        boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(band.servers)}
-        builders = {f"server {number}": MemoryBuilder(server) for number, server in enumerate(band.servers)}
-        told = await rebuild(band, SpreadBuilder(builders, boards) if servers > 1 else builders["server 0"])
+        boards = {f"server {number}": MemoryCoordinator(server) for number, server in enumerate(band.servers)}
+        builders = {f"server {number}": MemoryRebuilder(server) for number, server in enumerate(band.servers)}
+        told = await rebuild(
+            band, ShardedRebuilder(builders, boards) if servers > 1 else builders["server 0"]
+        )
         assert told.unreadable == 0
         for name in NAMES:
             band.start(name)
@@ -217,7 +219,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
             assert summary.exit == 0
         return band
 
-    band = virtual_time.run(life)
+    band = virtual_time.run_in_virtual_time(life)
     stored = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
     assert set(stored) == alone
     is_polite(band.arrivals)
@@ -231,19 +233,19 @@ def test_agents_do_not_join_another_crawl_of_the_same_name(tmp_path: Path) -> No
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock)
-        await MemoryBoard(band.servers[0]).found(charter(band.settings, meadow.seeds))
+        await MemoryCoordinator(band.servers[0]).create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(10.0)
         band.servers[0].crawls.clear()
-        await MemoryBoard(band.servers[0]).found(Charter(1, "", ()))
+        await MemoryCoordinator(band.servers[0]).create_crawl(CrawlSpec(1, "", ()))
         crew, task, _ = band.living.pop("a")
-        with pytest.raises(BoardLost, match="another crawl of that name"):
+        with pytest.raises(CoordinatorDataLost, match="another crawl of that name"):
             await asyncio.wait_for(task, 60)
         await crew.close()
-        books = await MemoryBoard(band.servers[0]).books()
+        books = await MemoryCoordinator(band.servers[0]).totals()
         assert books.seen == 0
 
-    virtual_time.run(life)
+    virtual_time.run_in_virtual_time(life)
 
 
 @pytest.mark.parametrize("seed", [41, 42])
@@ -256,7 +258,7 @@ def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(
     crawl = ArchivedCrawl(home, read_checkpoint(home))
     by_links = {link.url for links in crawl.links() for link in links}
     by_robots_txt = {
-        link.url for host, _, rules in crawl.robots_txts() for link in crawl.sitemaps(host, rules, 0.0)
+        link.url for host, _, rules in crawl.robots_txt_files() for link in crawl.sitemaps(host, rules, 0.0)
     }
     rows = rows_of(tmp_path / "alone")
     assert {*meadow.seeds} | by_links | by_robots_txt == {row.url for row in rows}

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.config.sections import Order
-from fieldmouse.doctor.check.examine import examine
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.search.search import documents
+from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import pages
+from fieldmouse.storage.outcome_log import newest_pages
 from fieldmouse.testing import virtual_time
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.stats import Summary
 
 from .bottled import bottled_crawl
 from .bottled import outcomes as rows_of
 from .changing import HOST, ChangingSite, Shown, Versions
 
-ONCE = Order(once=True, hold=True, only=True)
+ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
 DAY = 86_400.0
 
 
@@ -29,7 +29,7 @@ def site(number: int = 12) -> Versions:
 
 
 def crawl(
-    path: Path, now: Versions, day: float = 0.0, order: Order | None = None, **changes: object
+    path: Path, now: Versions, day: float = 0.0, order: RefreshOrder | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",
@@ -50,14 +50,14 @@ def crawl(
 
 
 def found(path: Path) -> list[str]:
-    return sorted(url.removeprefix(HOST) for url in documents(path))
+    return sorted(url.removeprefix(HOST) for url in searchable_urls(path))
 
 
 def exported(path: Path) -> dict[str, OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return {row.url.removeprefix(HOST): row for row in pages(home, length=sealed_outcomes(last))}
+    return {row.url.removeprefix(HOST): row for row in newest_pages(home, length=sealed_outcomes(last))}
 
 
 def newest(path: Path, at: str) -> OutcomeRow:
@@ -65,7 +65,7 @@ def newest(path: Path, at: str) -> OutcomeRow:
 
 
 def check_health(path: Path) -> None:
-    for finding in examine(CrawlDir.open(path), deep=True):
+    for finding in check_crawl(CrawlDir.open(path), deep=True):
         assert finding.healthy, finding.says
 
 
@@ -85,8 +85,8 @@ def test_a_round_polls_every_page_once_and_fetches_new_urls(tmp_path: Path) -> N
     assert (after.pages, after.waiting, after.lost) == (14, 0, 0)
     assert [now.times(at) for at in (*map("/{}".format, range(1, 12)), "/", "/new", "/newer")] == [1] * 14
     assert found(path) == sorted(now.pages)
-    assert newest(path, "/3").news is News.CHANGED
-    assert newest(path, "/4").news is News.SAME
+    assert newest(path, "/3").news is ContentChange.CHANGED
+    assert newest(path, "/4").news is ContentChange.SAME
     check_health(path)
 
 
@@ -100,7 +100,7 @@ def test_urls_waiting_before_a_refresh_stay_unless_requested(tmp_path: Path) -> 
     assert (after.exit, after.pages, after.waiting, after.lost) == (0, 11, 20, 0)
     assert "/new" in found(path)
     check_health(path)
-    all_of_it = crawl(path, now, 2, Order(once=True, only=True))
+    all_of_it = crawl(path, now, 2, RefreshOrder(once=True, refresh_only=True))
     assert (all_of_it.exit, all_of_it.pages, all_of_it.waiting) == (0, 31, 0)
     assert found(path) == sorted(now.pages)
     check_health(path)
@@ -116,7 +116,7 @@ def test_gone_pages_leave_search_and_may_return(tmp_path: Path) -> None:
     assert after.refreshed.gone == 2
     assert (after.pages, after.failed, after.pages_per_second) == (10, 2, 0.0)
     assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - {"/1", "/2"})
-    assert newest(path, "/1").news is News.GONE
+    assert newest(path, "/1").news is ContentChange.GONE
     check_health(path)
     still = crawl(path, now, 1.5, ONCE)
     assert still.refreshed is not None
@@ -139,7 +139,7 @@ def test_network_failures_do_not_change_the_stored_copy(tmp_path: Path) -> None:
     assert found(path) == sorted(before)
     for at in ("/1", "/2", "/3", "/4"):
         assert exported(path)[at] == before[at]
-        assert (newest(path, at).kind, newest(path, at).news) == ("failed", News.NONE)
+        assert (newest(path, at).kind, newest(path, at).news) == ("failed", ContentChange.NONE)
     check_health(path)
 
 
@@ -177,7 +177,7 @@ def test_newly_allowed_pages_are_reported_unless_unchanged(tmp_path: Path) -> No
     back = crawl(path, now, 3, ONCE)
     assert back.refreshed is not None
     assert (back.refreshed.changed, back.refreshed.unchanged, back.refreshed.gone) == (2, 10, 1)
-    told = {change.url.removeprefix(HOST): change.kind.value for change in ReadingRoom(path).changes()}
+    told = {change.url.removeprefix(HOST): change.kind.value for change in CrawlReader(path).changes()}
     assert told == {"/secret": "new", "/5": "new", "/6": "gone"}
     assert found(path) == sorted(set(now.pages) - {"/6"})
     check_health(path)
@@ -213,7 +213,7 @@ def test_a_permanently_moved_page_leaves_search_once_its_target_is_stored(tmp_pa
     after = crawl(path, now, 1, ONCE)
     moved = {"/1", "/3", "/5"}
     assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - moved - {"/over"})
-    assert {row.url.removeprefix(HOST) for row in rows_of(path) if row.news is News.MOVED} == moved
+    assert {row.url.removeprefix(HOST) for row in rows_of(path) if row.news is ContentChange.MOVED} == moved
     assert newest(path, "/3").target == f"{HOST}/there"
     assert (after.moved, after.exit) == (4, 0)
     check_health(path)
@@ -271,7 +271,7 @@ def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path)
             path,
             now,
             1 + run,
-            Order(hold=True, only=True),
+            RefreshOrder(hold_waiting=True, refresh_only=True),
             refresh__budget="360/h",
             crawl__time="20m",
             storage__checkpoint="1m",

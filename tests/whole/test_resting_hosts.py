@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import Order
-from fieldmouse.doctor.check.examine import examine
+from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Link
-from fieldmouse.types.stats import Refreshed, Summary
+from fieldmouse.types.request import Request
+from fieldmouse.types.stats import RefreshSummary, Summary
 from fieldmouse.url import Host
 
 from .bottled import bottled_crawl
 from .bottled import outcomes as rows_of
 from .changing import ChangingSite, Shown, Versions
 
-ONCE = Order(once=True, hold=True, only=True)
+ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
 HOUR = 3600.0
 WELL, ILL = "http://well.example", "http://ill.example"
 BUSY = Shown(status=503)
@@ -35,7 +35,7 @@ class TwoSites:
         self._sites = {host: ChangingSite(clock, site) for host, site in sites.items()}
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         return await self._sites[host].fetch(link, host, address, body_limit=body_limit)
 
@@ -49,7 +49,7 @@ def sites(pages: int = 12) -> dict[str, Versions]:
 
 
 def visit(
-    path: Path, web: dict[str, Versions], at: float, order: Order | None = None, **changes: object
+    path: Path, web: dict[str, Versions], at: float, order: RefreshOrder | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",
@@ -72,14 +72,14 @@ def visit(
         times = [t for t, _, _ in site.asked]
         assert all(later - sooner >= 1.0 - 1e-6 for sooner, later in itertools.pairwise(times))
     assert summary.lost == 0
-    for finding in examine(CrawlDir.open(path), deep=True):
+    for finding in check_crawl(CrawlDir.open(path), deep=True):
         assert finding.healthy, finding.says
     return summary
 
 
 def refreshed(
     path: Path, web: dict[str, Versions], at: float, **changes: object
-) -> tuple[Summary, Refreshed]:
+) -> tuple[Summary, RefreshSummary]:
     """One round; all polls are in its summary."""
     summary = visit(path, web, at, ONCE, **changes)
     told = summary.refreshed

@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 
 from doctor.sickbed import DAMAGES, is_healthy, troubles
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import Charter
+from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.builder import Crew, build
-from fieldmouse.crawler.cluster import Joining
-from fieldmouse.errors import Damaged
+from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.errors import DamagedFile
 from fieldmouse.http.dns import DnsAnswer
 from fieldmouse.policy.scope import ScopeState
 from fieldmouse.reader.explain import explain
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
@@ -46,7 +46,7 @@ class ScriptedWeb:
         self.asked: list[str] = []
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         self.asked.append(link.url)
         await self._clock.sleep(self._slow.get(host, 0.01))
@@ -77,7 +77,7 @@ class AnyName:
 
     async def ask(self, name: str, kind: str) -> DnsAnswer:
         if kind != "A":
-            return DnsAnswer(trouble="the name has no address")
+            return DnsAnswer(error="the name has no address")
         return DnsAnswer((self._known.setdefault(name, f"10.0.0.{len(self._known) + 1}"),), 3600.0)
 
     async def close(self) -> None:
@@ -233,7 +233,7 @@ def test_doctor_detects_damage_in_the_log_of_held_links(tmp_path: Path, damage: 
     assert is_healthy(path)
     DAMAGES[damage](path / "held.log")
     assert "`held.log` is damaged" in " ".join(finding.says for finding in troubles(path))
-    with pytest.raises(Damaged, match=r"held\.log"):
+    with pytest.raises(DamagedFile, match=r"held\.log"):
         bottled_crawl(path, web(CROSS), seeds, **asked)
 
 
@@ -278,34 +278,34 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: P
 
     async def together(clock: Clock) -> None:
         server = MemoryServer(clock)
-        await MemoryBoard(server).found(Charter(4711, render(asked), (SEED,)))
+        await MemoryCoordinator(server).create_crawl(CrawlSpec(4711, render(asked), (SEED,)))
         crews, lives = [], []
 
-        def start(name: str) -> Crew:
+        def start(name: str) -> CrawlParts:
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
             return build(
                 home,
                 asked,
                 clock=clock,
                 fetcher=ScriptedWeb(clock, pages),
-                lane=InlineLane,
+                lane=InlineWorker,
                 dns=AnyName(clock),
-                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+                joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
             )
 
         crews.append(start("a"))
-        lives.append(asyncio.ensure_future(crews[0].agent.crawl([Url(SEED)])))
+        lives.append(asyncio.ensure_future(crews[0].crawler.crawl([Url(SEED)])))
         await clock.sleep(15.0)
         # The agent that followed the redirect leaves: another agent gets the rest of the host.
         crews.append(start("b"))
-        lives.append(asyncio.ensure_future(crews[1].agent.crawl([])))
+        lives.append(asyncio.ensure_future(crews[1].crawler.crawl([])))
         await clock.sleep(5.0)
-        crews[0].agent.interrupt()
+        crews[0].crawler.interrupt()
         await asyncio.gather(*lives)
         for crew in crews:
             await crew.close()
 
-    virtual_time.run(together)
+    virtual_time.run_in_virtual_time(together)
     for name in "ab":
         for url in stored(tmp_path / name):
             read[url] = read.get(url, 0) + 1
@@ -336,7 +336,7 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Pat
 
     async def together(clock: Clock) -> None:
         server = MemoryServer(clock)
-        await MemoryBoard(server).found(Charter(4711, render(asked), (first, second)))
+        await MemoryCoordinator(server).create_crawl(CrawlSpec(4711, render(asked), (first, second)))
         crews, lives = [], []
         for name, seeds in (("a", [first]), ("b", [second])):
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
@@ -346,17 +346,17 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Pat
                     asked,
                     clock=clock,
                     fetcher=ScriptedWeb(clock, pages),
-                    lane=InlineLane,
+                    lane=InlineWorker,
                     dns=AnyName(clock),
-                    joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+                    joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
                 )
             )
-            lives.append(asyncio.ensure_future(crews[-1].agent.crawl([Url(seed) for seed in seeds])))
+            lives.append(asyncio.ensure_future(crews[-1].crawler.crawl([Url(seed) for seed in seeds])))
             await clock.sleep(0.5)
         await asyncio.gather(*lives)
         for crew in crews:
             await crew.close()
 
-    virtual_time.run(together)
+    virtual_time.run_in_virtual_time(together)
     read = {url for name in "ab" for url in stored(tmp_path / name)}
     assert read == {WWW, second, *(f"{second}{n}" for n in range(len(late) + 1)), *late}

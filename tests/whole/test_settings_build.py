@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.api.planning import check
+from fieldmouse.api.planning import check_settings
 from fieldmouse.config import toml_format
 from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.toml_format import abouts, render
+from fieldmouse.config.toml_format import keys_of, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.workers.inline_worker import InlineLane
+from fieldmouse.workers.inline_worker import InlineWorker
 
 from .bottled import bottled_kill
 
@@ -80,15 +80,15 @@ def accepted(name: str) -> Iterator[tuple[object, Settings]]:
     "name",
     [
         f"{section}.{key}"
-        for section, table in toml_format.sections(Settings).items()
-        for key in abouts(table)
+        for section, table in toml_format.sections_of(Settings).items()
+        for key in keys_of(table)
     ],
 )
 def test_every_accepted_setting_can_be_crawled_with(name: str, tmp_path: Path) -> None:
     for number, (value, asked) in enumerate(accepted(name)):
         assert parse(render(asked)) == asked, value
         try:
-            check(asked, tmp_path)
+            check_settings(asked, tmp_path)
         except UsageError:
             continue  # said before anything is made
         home = tmp_path / str(number)
@@ -102,7 +102,7 @@ def open_with_wire(home: CrawlDir, asked: Settings) -> None:
     """Open every stage for a real network, and put all of it away."""
 
     async def opened() -> None:
-        crew = build(home, asked, lambda reading: None, lane=InlineLane)
+        crew = build(home, asked, lambda reading: None, lane=InlineWorker)
         await crew.close()
 
     asyncio.run(opened())

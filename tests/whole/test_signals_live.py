@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.policy.change import Trust
-from fieldmouse.refresh.apply_outcomes import Flag
-from fieldmouse.refresh.page_table import read_ledger
+from fieldmouse.refresh.apply_outcomes import PageFlag
+from fieldmouse.refresh.page_table import read_page_table
 from fieldmouse.storage.checkpoint import read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -52,17 +52,17 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
         web,
         meadow.seeds,
         epoch=virtual_time.EPOCH + HOUR,
-        order=Order(hold=True, only=True),
+        order=RefreshOrder(hold_waiting=True, refresh_only=True),
         **asked,
         crawl__time="2h",
         refresh__budget="100/h",
         storage__checkpoint="10m",
     )
     home = CrawlDir.open(path)
-    ledger = read_ledger(home, read_checkpoint(home))
-    sitemaps = np.flatnonzero(ledger.column("flags") & Flag.SIGNAL)
+    ledger = read_page_table(home, read_checkpoint(home))
+    sitemaps = np.flatnonzero(ledger.column("flags") & PageFlag.SIGNAL)
     assert len(sitemaps)
-    pages = np.flatnonzero(ledger.column("flags") & Flag.SIGNAL == 0)
+    pages = np.flatnonzero(ledger.column("flags") & PageFlag.SIGNAL == 0)
     assert ledger.take("polls", sitemaps).max() > 2 * ledger.take("polls", pages).mean()
-    assert ledger.trust()[0] > 0.8 > 2 * Trust().weight()
+    assert ledger.hint_weights()[0] > 0.8 > 2 * Trust().weight()
     ledger.close()

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.search.search import documents
+from fieldmouse.search.search import searchable_urls
 from meadowland import RunningMeadow, running_meadow
 
 from .crawling import check_warcs, children, command, exported, run, start
@@ -80,7 +80,7 @@ def has_everything(meadow: RunningMeadow, home: Path) -> None:
     assert last["failed"] == sum(
         1 for status, allowed in meadow.truth().values() if allowed and status >= 400
     )
-    assert Counter(documents(home)) == Counter(row["url"] for row in rows)
+    assert Counter(searchable_urls(home)) == Counter(row["url"] for row in rows)
     check_warcs(home)
     assert run("doctor", home)["healthy"]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.worker import Report, Robot
+from fieldmouse.fetch.worker import FetchWorker, VisitReport
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.request import Errand, Link
+from fieldmouse.types.request import HostVisit, Request
 from fieldmouse.url import Host
 
 from .bottled import bottled_crawl
@@ -29,20 +29,20 @@ def test_a_new_host_takes_three_visits(tmp_path: Path, monkeypatch: pytest.Monke
 
     class Watched(MeadowFetcher):
         async def fetch(
-            self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+            self, link: Request, host: Host, address: str, *, body_limit: int | None = None
         ) -> Response | Failed:
             told.append(("asked for", link.url))
             return await super().fetch(link, host, address, body_limit=body_limit)
 
-    run = Robot.run
+    run = FetchWorker.visit
 
-    async def watched(robot: Robot, errand: Errand) -> Report:
+    async def watched(robot: FetchWorker, errand: HostVisit) -> VisitReport:
         told.append(("errand to", errand.address))
         report = await run(robot, errand)
         told.append(("unused", str(len(report[1]))))
         return report
 
-    monkeypatch.setattr(Robot, "run", watched)
+    monkeypatch.setattr(FetchWorker, "run", watched)
     meadow = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=1))
     (seed, *_), address = meadow.seeds, meadow.plan.sites[0].address
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.url import Url, host_of, name_of, site_of
+from fieldmouse.url import Url, host_of, hostname_of, site_of
 
 from .crawling import exported, run
 from .hostile import page
@@ -103,8 +103,8 @@ def test_the_crawl_ends_with_exact_totals(result: Result) -> None:
 
 def test_a_site_stays_within_its_limits_of_hosts_and_urls(result: Result) -> None:
     hosts = {host_of(url) for url in result.urls}
-    sites = Counter(site_of(name_of(host)) for host in hosts)
-    urls = Counter(site_of(name_of(host_of(url))) for url in result.urls)
+    sites = Counter(site_of(hostname_of(host)) for host in hosts)
+    urls = Counter(site_of(hostname_of(host_of(url))) for url in result.urls)
     assert sites["bad.example"] == 40
     assert urls["bad.example"] == 130
     assert result.summary["hosts"] == len(hosts)

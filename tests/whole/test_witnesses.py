@@ -16,8 +16,8 @@ from fieldmouse.clock import Clock
 from fieldmouse.fetch import outage
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 
 from .bottled import bottled_crawl, outcomes
@@ -34,7 +34,7 @@ class Village:
         self.asked: list[tuple[float, Host, str, int | None]] = []
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         began, path = self._clock.now(), path_of(link.url)
         self.asked.append((began - virtual_time.EPOCH, host, path, body_limit))
@@ -42,7 +42,7 @@ class Village:
         await self._clock.sleep(0.001 if isinstance(said, int) else 0.1)
         now = self._clock.now()
         if isinstance(said, int):
-            return Failed(link, Reason.NO_CONNECTION, now, "gone", errno=said)
+            return Failed(link, OutcomeReason.NO_CONNECTION, now, "gone", errno=said)
         status, headers, body = said
         lines = [f"HTTP/1.1 {status} So", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         head = "\r\n".join(lines).encode()
@@ -110,7 +110,7 @@ def test_unroutable_hosts_cost_others_neither_requests_nor_time(tmp_path: Path) 
     village = crawl(tmp_path / "c", says, good)
     rows = outcomes(tmp_path / "c")
     assert sum(row.kind == "page" for row in rows) == 4 * 101
-    assert sum(row.reason == Reason.NO_CONNECTION.value for row in rows) == len(far)
+    assert sum(row.reason == OutcomeReason.NO_CONNECTION.value for row in rows) == len(far)
     seconds = max(at for at, *_ in village.asked)
     for host in good:
         witnessed = village.times(host, "/robots.txt")
@@ -159,8 +159,8 @@ def test_many_names_at_one_dead_address_are_no_outage(tmp_path: Path, back: floa
     else:
         assert 0 < pages < 4 * len(NAMES)
         assert {row.reason for row in rows if row.kind != "page"} <= {
-            Reason.NO_CONNECTION.value,
-            Reason.BURIED.value,
+            OutcomeReason.NO_CONNECTION.value,
+            OutcomeReason.HOST_ABANDONED.value,
         }
 
 

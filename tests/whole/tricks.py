@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 from .hostile import (
     PAGE,
@@ -49,19 +49,27 @@ def too_much() -> list[Trick]:
         alone(
             "10 GB in 10 MB of gzip",
             streamed(http(length=False, Content_Encoding="gzip"), lambda: gzip_bomb(10_240)),
-            failed(Reason.BOMB),
+            failed(OutcomeReason.DECOMPRESSION_BOMB),
         ),
-        alone("1 GB of brotli", http(brotli_bomb(1024), Content_Encoding="br"), failed(Reason.BOMB)),
-        alone("1 GB of zstd", http(zstd_bomb(1024), Content_Encoding="zstd"), failed(Reason.BOMB)),
+        alone(
+            "1 GB of brotli",
+            http(brotli_bomb(1024), Content_Encoding="br"),
+            failed(OutcomeReason.DECOMPRESSION_BOMB),
+        ),
+        alone(
+            "1 GB of zstd",
+            http(zstd_bomb(1024), Content_Encoding="zstd"),
+            failed(OutcomeReason.DECOMPRESSION_BOMB),
+        ),
         alone(
             "10 MB of headers",
             b"HTTP/1.1 200 OK\r\n" + b"X-Filler: abcdefghij\r\n" * 480_000 + b"\r\n",
-            failed(Reason.HEADERS_TOO_LARGE),
+            failed(OutcomeReason.HEADERS_TOO_LARGE),
         ),
         alone(
             "interim answers without end",
             endless(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100),
-            failed(Reason.HEADERS_TOO_LARGE),
+            failed(OutcomeReason.HEADERS_TOO_LARGE),
         ),
         Trick(
             "a robots.txt of 100 MB",
@@ -76,7 +84,7 @@ def too_much() -> list[Trick]:
                     ),
                 )
             },
-            {"/x": refused(Reason.EXCLUDED)},
+            {"/x": refused(OutcomeReason.ROBOTS_TXT_EXCLUDED)},
         ),
         Trick(
             "25,000 wildcard rules in robots.txt",
@@ -86,7 +94,7 @@ def too_much() -> list[Trick]:
                     Content_Type="text/plain",
                 )
             },
-            {"/x": refused(Reason.EXCLUDED, "rules too many or too long to look through")},
+            {"/x": refused(OutcomeReason.ROBOTS_TXT_EXCLUDED, "rules too many or too long to look through")},
         ),
         Trick(
             "a million links",
@@ -106,28 +114,28 @@ def too_slow() -> list[Trick]:
     """Slow servers."""
     start = http(length=False)
     return [
-        alone("a slow drip", endless(start, b"x", every=0.05), failed(Reason.TOO_SLOW, "bytes/s")),
+        alone("a slow drip", endless(start, b"x", every=0.05), failed(OutcomeReason.TOO_SLOW, "bytes/s")),
         alone(
             "a slow drip of headers",
             endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", every=0.02),
-            failed(Reason.TIMEOUT, "not complete"),
+            failed(OutcomeReason.TIMEOUT, "not complete"),
         ),
-        alone("a page that never comes", silence, failed(Reason.TIMEOUT, "no answer")),
+        alone("a page that never comes", silence, failed(OutcomeReason.TIMEOUT, "no answer")),
         alone(
             "half a page",
             streamed_then_silent(http(b"12345", length=False)),
-            failed(Reason.TIMEOUT, "silent"),
+            failed(OutcomeReason.TIMEOUT, "silent"),
         ),
         Trick(
             "a host that never answers",
             {"/robots.txt": silence, "/x": silence},
-            {"/x": refused(Reason.EXCLUSION_UNREACHABLE, "took too long: no answer")},
+            {"/x": refused(OutcomeReason.ROBOTS_TXT_UNREACHABLE, "took too long: no answer")},
             good=False,
         ),
         alone(
             "come back in a year",
             http(status="429 Too Many Requests", Retry_After=str(YEAR)),
-            failed(Reason.BUSY, "429"),
+            failed(OutcomeReason.RETRY_LATER, "429"),
         ),
     ]
 
@@ -143,30 +151,30 @@ def streamed_then_silent(words: bytes) -> object:
 def round_and_round() -> list[Trick]:
     """Redirects and similar loops."""
     steps = {f"/{n}": http(status="302 Found", Location=f"/{n + 1}") for n in range(CHAIN + 5)}
-    chain = {f"/{n}": MOVED for n in range(CHAIN)} | {f"/{CHAIN}": failed(Reason.TOO_MANY_REDIRECTS)}
+    chain = {f"/{n}": MOVED for n in range(CHAIN)} | {f"/{CHAIN}": failed(OutcomeReason.TOO_MANY_REDIRECTS)}
     return [
         Trick(
             "a circle of redirects",
             {f"/{a}": http(status="301 Moved Permanently", Location=f"/{b}") for a, b in ("ab", "bc", "ca")},
-            {"/a": MOVED, "/b": MOVED, "/c": failed(Reason.BAD_REDIRECT, "in a circle")},
+            {"/a": MOVED, "/b": MOVED, "/c": failed(OutcomeReason.BAD_REDIRECT, "in a circle")},
             linked=("/a",),
         ),
         Trick("ever new redirects", steps, chain, linked=("/0",)),
         alone(
             "a redirect to itself",
             http(status="302 Found", Location="/x"),
-            failed(Reason.BAD_REDIRECT, "in a circle"),
+            failed(OutcomeReason.BAD_REDIRECT, "in a circle"),
         ),
-        alone("a redirect without a place", http(status="302 Found"), failed(Reason.BAD_REDIRECT)),
+        alone("a redirect without a place", http(status="302 Found"), failed(OutcomeReason.BAD_REDIRECT)),
         alone(
             "a redirect to nonsense",
             http(status="302 Found", Location="http://[[:::/\x01\xff"),
-            failed(Reason.BAD_REDIRECT, "[[:::"),
+            failed(OutcomeReason.BAD_REDIRECT, "[[:::"),
         ),
         alone(
             "a redirect to a script",
             http(status="302 Found", Location="javascript:alert(1)"),
-            failed(Reason.BAD_REDIRECT, "javascript"),
+            failed(OutcomeReason.BAD_REDIRECT, "javascript"),
         ),
         alone("a redirect to a very long URL", http(status="302 Found", Location="/" + "l" * 20_000), MOVED),
         alone(
@@ -178,36 +186,42 @@ def round_and_round() -> list[Trick]:
 def bad_words() -> list[Trick]:
     """Invalid or nearly invalid HTTP."""
     return [
-        alone("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n\r\n", failed(Reason.BAD_HTTP)),
-        alone("an empty answer", reset, failed(Reason.CLOSED)),
+        alone("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n\r\n", failed(OutcomeReason.BAD_HTTP)),
+        alone("an empty answer", reset, failed(OutcomeReason.CONNECTION_CLOSED)),
         alone(
             "a length too long",
             streamed(http(b"", length=False, Content_Length="500"), lambda: iter([b"only this"])),
-            failed(Reason.CLOSED, "9 of 500 bytes"),
+            failed(OutcomeReason.CONNECTION_CLOSED, "9 of 500 bytes"),
         ),
         alone("a length too short", http(b"", length=False, Content_Length="3") + b"<p>a page</p>", PAGE),
         alone(
             "a length below nothing",
             http(b"", length=False, Content_Length="-5") + b"hello",
-            failed(Reason.BAD_HTTP),
+            failed(OutcomeReason.BAD_HTTP),
         ),
         alone(
             "two lengths",
             http(b"hello", length=False, Content_Length="5\r\nContent-Length: 6"),
-            failed(Reason.BAD_HTTP),
+            failed(OutcomeReason.BAD_HTTP),
         ),
         alone(
-            "a length that is none", http(b"", length=False, Content_Length="many"), failed(Reason.BAD_HTTP)
+            "a length that is none",
+            http(b"", length=False, Content_Length="many"),
+            failed(OutcomeReason.BAD_HTTP),
         ),
-        alone("status 999", http(status="999 Denied"), failed(Reason.SERVER_ERROR, "999")),
+        alone("status 999", http(status="999 Denied"), failed(OutcomeReason.SERVER_ERROR, "999")),
         alone("no content", b"HTTP/1.1 204 No Content\r\n\r\n", PAGE),
-        alone("a 304 nobody asked for", b"HTTP/1.1 304 Not Modified\r\n\r\n", failed(Reason.BAD_HTTP, "304")),
+        alone(
+            "a 304 nobody asked for",
+            b"HTTP/1.1 304 Not Modified\r\n\r\n",
+            failed(OutcomeReason.BAD_HTTP, "304"),
+        ),
         alone("NUL in a header", http(page(), X_Nul="a\0b"), PAGE),
         alone("NUL in the type", http(page(), Content_Type="text/\0html; charset=\0"), PAGE),
         alone(
             "a host that speaks no TLS",
             b"",
-            failed(Reason.TLS, "wrong version number"),
+            failed(OutcomeReason.TLS, "wrong version number"),
             scheme="https",
             greeting=http(b"plain words only", status="400 Bad Request"),
             good=False,
@@ -215,12 +229,14 @@ def bad_words() -> list[Trick]:
         alone(
             "a certificate of nobody",
             http(page()),
-            failed(Reason.TLS, "certificate"),
+            failed(OutcomeReason.TLS, "certificate"),
             scheme="https",
             tls=self_signed(),
             good=False,
         ),
-        alone("a closed port", b"", failed(Reason.NO_CONNECTION, "refused"), listens=False, good=False),
+        alone(
+            "a closed port", b"", failed(OutcomeReason.NO_CONNECTION, "refused"), listens=False, good=False
+        ),
     ]
 
 
@@ -242,7 +258,9 @@ def bad_pages() -> list[Trick]:
             End("page", "", "content encoding is broken"),
         ),
         alone(
-            "many codings", http(b"x", Content_Encoding="gzip, " * 40 + "gzip"), failed(Reason.BAD_ENCODING)
+            "many codings",
+            http(b"x", Content_Encoding="gzip, " * 40 + "gzip"),
+            failed(OutcomeReason.BAD_ENCODING),
         ),
         alone("a charset that is none", http(page("hallå"), Content_Type="text/html; charset=moon-8"), PAGE),
         alone("the wrong charset", http(page("hallå"), Content_Type="text/html; charset=utf-16"), PAGE),
@@ -250,7 +268,7 @@ def bad_pages() -> list[Trick]:
         Trick(
             "NUL in the body",
             {"/x": http(b"<title>\0nul\0</title>\0<a href='/\0'>x</a>" + b"\0" * 5000)},
-            {"/x": PAGE, "/%EF%BF%BD": failed(Reason.CLIENT_ERROR)},
+            {"/x": PAGE, "/%EF%BF%BD": failed(OutcomeReason.CLIENT_ERROR)},
             linked=("/x",),
         ),
         alone("100,000 nested elements", http(b"<div>" * 100_000), End("page", "", "nested too deeply")),
@@ -342,7 +360,7 @@ def sitemaps() -> list[Trick]:
             {
                 **dict.fromkeys(("/x", "/feed", "/item"), PAGE),
                 **{
-                    path: refused(Reason.EXCLUDED, "Disallow: /forbidden")
+                    path: refused(OutcomeReason.ROBOTS_TXT_EXCLUDED, "Disallow: /forbidden")
                     for path in ("/forbidden", "/forbidden/item")
                 },
             },

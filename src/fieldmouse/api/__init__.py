@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from fieldmouse.api.crawling import Crawl, crawl
-from fieldmouse.api.planning import Plan, plan, plan_anew, plan_to_resume
+from fieldmouse.api.planning import Plan, plan, plan_new, plan_to_resume
 from fieldmouse.api.refreshing import plan_to_refresh, refresh
 from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
 
 
-__all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_refresh", "plan_to_resume"]
+__all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_new", "plan_to_refresh", "plan_to_resume"]
 __all__ += ["refresh", "run"]
 
 
 @overload
-def open(directory: str | os.PathLike[str]) -> ReadingRoom: ...  # type: ignore[overload-overlap]
+def open(directory: str | os.PathLike[str]) -> CrawlReader: ...  # type: ignore[overload-overlap]
 
 
 @overload
@@ -42,16 +42,16 @@ def open(directory: Iterable[str | os.PathLike[str]]) -> ReadingRooms: ...
 
 def open(
     directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> ReadingRoom | ReadingRooms:
+) -> CrawlReader | ReadingRooms:
     """Open the crawl in `directory` for reading, also while it runs. Takes no lock and writes nothing.
 
     A list of directories is read as one crawl: of a page stored in several of them, the newest copy
     counts.
     """
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
 
     # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
     if isinstance(directory, str | os.PathLike):
-        return ReadingRoom(Path(directory).absolute())
+        return CrawlReader(Path(directory).absolute())
     return ReadingRooms(Path(path).absolute() for path in directory)

@@ -8,18 +8,23 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.cluster.client.connect import charter_of, crawls_of, open_board, open_builder
-from fieldmouse.cluster.client.membership import advert_of
-from fieldmouse.cluster.coordinator import AgentNote, Board, BoardBooks
-from fieldmouse.errors import BoardError, UsageError
-from fieldmouse.formatting import listed
+from fieldmouse.cluster.client.connect import (
+    list_crawls_on,
+    open_coordinator,
+    open_rebuilder,
+    read_crawl_spec,
+)
+from fieldmouse.cluster.client.membership import status_of
+from fieldmouse.cluster.coordinator import Coordinator, CrawlTotals, ListedAgent
+from fieldmouse.errors import CoordinatorError, UsageError
+from fieldmouse.formatting import join_names
 
 T = TypeVar("T")
 
 _NO_CRAWLS = "it has none yet: begin one with `fieldmouse agent`"
 
 
-class AgentStanding(msgspec.Struct, frozen=True):
+class AgentSummary(msgspec.Struct, frozen=True):
     agent: str
     state: str  # alive, draining, gone (lease expired) or left
     hosts: int  # held
@@ -33,7 +38,7 @@ class AgentStanding(msgspec.Struct, frozen=True):
     polls: int = 0  # of its known pages
 
 
-class ClusterStanding(msgspec.Struct, frozen=True):
+class ClusterStatus(msgspec.Struct, frozen=True):
     """State of a crawl on its coordinator: `seen = booked + waiting`."""
 
     crawl: str
@@ -44,21 +49,21 @@ class ClusterStanding(msgspec.Struct, frozen=True):
     pages: int
     seconds: float  # since its start
     done: bool
-    agents: list[AgentStanding]
+    agents: list[AgentSummary]
     stranded: int = 0  # hosts with waiting URLs that cannot be leased to any agent: a fault
     stranded_hosts: list[str] = []  # examples
     repaired: int = 0  # hosts that were stranded and no longer are
     quarantined: int = 0  # unreadable values on the coordinator that were set aside
 
 
-def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
+def cluster_status(boards: Sequence[str], crawl: str) -> ClusterStatus:
     """Status of the crawl of that name."""
 
-    async def look(board: Board) -> ClusterStanding:
-        books, notes = await board.books(), await board.agents()
-        left = [_agent(note, left=True) for note in await board.departed()]
-        stranded = await board.stranded()
-        return ClusterStanding(
+    async def look(board: Coordinator) -> ClusterStatus:
+        books, notes = await board.totals(), await board.list_agents()
+        left = [_agent(note, left=True) for note in await board.list_departed_agents()]
+        stranded = await board.stranded_hosts()
+        return ClusterStatus(
             crawl=crawl,
             seen=books.seen,
             booked=books.settled,
@@ -66,9 +71,9 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
             hosts=books.hosts,
             pages=books.kinds.get("page", 0),
             seconds=round(books.age, 1),
-            done=books.begun and not books.waiting,
+            done=books.started and not books.waiting,
             agents=[*map(_agent, notes), *left],
-            stranded=stranded.hosts,
+            stranded=stranded.count,
             stranded_hosts=[str(host) for host in stranded.examples],
             repaired=stranded.repaired,
             quarantined=books.quarantined,
@@ -77,25 +82,25 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
     return _with_board(boards, crawl, look)
 
 
-def crawls(boards: Sequence[str]) -> list[str]:
+def list_crawls(boards: Sequence[str]) -> list[str]:
     """Names of the crawls on a coordinator."""
-    return asyncio.run(crawls_of(boards))
+    return asyncio.run(list_crawls_on(boards))
 
 
-def remove(boards: Sequence[str], crawl: str) -> BoardBooks:
+def remove_crawl(boards: Sequence[str], crawl: str) -> CrawlTotals:
     """Remove a crawl without live agents from its coordinator, and return its totals."""
 
-    async def act(board: Board) -> BoardBooks:
-        awake = [note.agent for note in await board.agents() if note.alive]
+    async def act(board: Coordinator) -> CrawlTotals:
+        awake = [note.agent for note in await board.list_agents() if note.alive]
         if awake:
             raise UsageError(
-                f"{listed(awake)} {'crawls' if len(awake) == 1 else 'crawl'} in `{crawl}`",
+                f"{join_names(awake)} {'crawls' if len(awake) == 1 else 'crawl'} in `{crawl}`",
                 "stop the agents first, with Ctrl-C or `fieldmouse cluster drain AGENT`; those that were"
                 " killed count for as long as their lease",
             )
-        books, builder = await board.books(), open_builder(boards, crawl)
+        books, builder = await board.totals(), open_rebuilder(boards, crawl)
         try:
-            await builder.remove()
+            await builder.remove_crawl()
         finally:
             await builder.close()
         return books
@@ -103,34 +108,34 @@ def remove(boards: Sequence[str], crawl: str) -> BoardBooks:
     return _with_board(boards, crawl, act)
 
 
-def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
+def drain_agent(boards: Sequence[str], crawl: str, agent: str) -> None:
     """Ask an agent to finish its work and leave."""
 
-    async def act(board: Board) -> None:
-        if agent in {note.agent for note in await board.agents() if not note.alive}:
+    async def act(board: Coordinator) -> None:
+        if agent in {note.agent for note in await board.list_agents() if not note.alive}:
             raise UsageError(
                 f"`{agent}` is gone: its lease has expired",
                 f"others took its hosts; to remove it from the list, `fieldmouse cluster forget {agent}`",
             )
-        if not await board.ask_to_drain(agent):
-            if agent in {note.agent for note in await board.departed()}:
+        if not await board.request_drain(agent):
+            if agent in {note.agent for note in await board.list_departed_agents()}:
                 raise UsageError(f"`{agent}` has left this crawl", "there is nothing to drain")
             raise _unknown(agent)
 
     _with_board(boards, crawl, act)
 
 
-def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
+def forget_agent(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
     """Revoke everything an agent holds; with `again`, all URLs it ever acknowledged are fetched again.
 
     Returns the number of these URLs, and whether the agent was alive: a live agent joins again by
     itself, unless it was killed since.
     """
 
-    async def act(board: Board) -> tuple[int, bool]:
-        notes = [*await board.agents(), *await board.departed()]
+    async def act(board: Coordinator) -> tuple[int, bool]:
+        notes = [*await board.list_agents(), *await board.list_departed_agents()]
         here = {note.agent: note.alive for note in notes}
-        urls = await board.forget(agent, again=again)
+        urls = await board.forget_agent(agent, again=again)
         if agent not in here and not urls:
             raise _unknown(agent)
         return urls, here.get(agent, False)
@@ -142,23 +147,25 @@ def _unknown(agent: str) -> UsageError:
     return UsageError(f"there is no agent `{agent}` in this crawl", "`fieldmouse cluster status` lists them")
 
 
-def _agent(note: AgentNote, *, left: bool = False) -> AgentStanding:
-    advert = advert_of(note)
+def _agent(note: ListedAgent, *, left: bool = False) -> AgentSummary:
+    advert = status_of(note)
     state = "left" if left else "gone" if not note.alive else "draining" if note.draining else "alive"
     robots = advert.robots if note.alive else 0
-    load = robots, round(advert.backlog, 3), round(advert.price, 3), round(note.seen_ago, 1)
+    load = robots, round(advert.backlog, 3), round(advert.price, 3), round(note.heartbeat_age, 1)
     place = advert.machine, advert.directory, advert.polls
-    return AgentStanding(note.agent, state, note.hosts, advert.pages, *load, *place)
+    return AgentSummary(note.agent, state, note.host_count, advert.pages, *load, *place)
 
 
-def _with_board(boards: Sequence[str], crawl: str, act: Callable[[Board], Awaitable[T]]) -> T:
+def _with_board(boards: Sequence[str], crawl: str, act: Callable[[Coordinator], Awaitable[T]]) -> T:
     async def ask() -> T:
-        board = open_board(boards, crawl)
+        board = open_coordinator(boards, crawl)
         try:
-            if await charter_of(board, crawl) is None:
-                names = listed(await crawls_of(boards))
+            if await read_crawl_spec(board, crawl) is None:
+                names = join_names(await list_crawls_on(boards))
                 hint = f"it has {names}: name one with --crawl"
-                raise BoardError(f"the coordinator knows no crawl `{crawl}`", hint if names else _NO_CRAWLS)
+                raise CoordinatorError(
+                    f"the coordinator knows no crawl `{crawl}`", hint if names else _NO_CRAWLS
+                )
             return await act(board)
         finally:
             await board.close()

@@ -19,19 +19,19 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.api import planning
-from fieldmouse.api.planning import Plan, check
-from fieldmouse.cluster.client.connect import charter_of, crawls_of, open_board
+from fieldmouse.api.planning import Plan, check_settings
+from fieldmouse.cluster.client.connect import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.client.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
-from fieldmouse.cluster.client.identity import is_agent, read_origin
-from fieldmouse.cluster.coordinator import Board, Charter
-from fieldmouse.cluster.decoding import MOST_CHARTER
-from fieldmouse.cluster.errors import REMEDY
+from fieldmouse.cluster.client.identity import is_agent_directory, read_original_identity
+from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
+from fieldmouse.cluster.decoding import MOST_SPEC
+from fieldmouse.cluster.errors import RESTORE_HINT
 from fieldmouse.config import settings_file, spellings
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.shared_settings import Decider, decider, parse_published, published
-from fieldmouse.config.toml_format import written
-from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
-from fieldmouse.formatting import listed
+from fieldmouse.config.shared_settings import Authority, authority_over, parse_published, render_published
+from fieldmouse.config.toml_format import shown_value
+from fieldmouse.errors import CoordinatorDataLost, CoordinatorUnreachable, UsageError, shell_quoted
+from fieldmouse.formatting import join_names
 from fieldmouse.storage.directory import CrawlDir
 
 COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
@@ -42,7 +42,7 @@ _NEW_PATIENCE = 5.0
 """Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart."""
 
 
-def plan_to_join(
+def plan_agent(
     directory: Path,
     boards: Sequence[str],
     crawl: str,
@@ -58,33 +58,37 @@ def plan_to_join(
     without limit; a new one gives up soon, because the URL may be wrong. `on_waiting` receives a message
     about each wait.
     """
-    seeds_given = planning.seeds_of(seeds)
+    seeds_given = planning.parse_seeds(seeds)
     known = (directory / "crawl.json").exists()
-    if known and not is_agent(directory):
+    if known and not is_agent_directory(directory):
         raise UsageError(
             f"the crawl in `{directory}` is not an agent of a cluster",
-            f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
+            f"continue it with `fieldmouse resume {shell_quoted(directory)}`, or name another directory",
         )
     ready = directory / "fieldmouse.toml"
     if config is None and not known and ready.is_file():
         config = ready
     base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
     changes = spellings.renamed(changes)
-    own = planning.applied(base, words, changes)
-    seeds_given = planning.seeds_of([*own.crawl.seeds, *seeds_given])
+    own = planning.apply_keywords(base, words, changes)
+    seeds_given = planning.parse_seeds([*own.crawl.seeds, *seeds_given])
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
     charter = asyncio.run(_charter(boards, crawl, founding, returning, on_waiting))
     common = parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
-    given = {planning.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
+    given = {planning.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {
+        *changes
+    }
     _check_seeds(seeds_given, charter)
     for section, key in _keys():
         _check_agreed(common, own, section, key, given, crawl, on_waiting)
     settings = _merged(common, own, given)
-    check(settings, directory)
-    wanted = tuple(planning.seeds_of(charter.seeds))
+    check_settings(settings, directory)
+    wanted = tuple(planning.parse_seeds(charter.seeds))
     seed = charter.key_seed
-    plan = Plan(directory, settings, wanted, new=not known, boards=tuple(boards), crawl=crawl, key_seed=seed)
+    plan = Plan(
+        directory, settings, wanted, new=not known, coordinators=tuple(boards), crawl=crawl, key_seed=seed
+    )
     if known:
         home = CrawlDir.open(directory)
         if home.identity.key_seed != seed:
@@ -93,7 +97,7 @@ def plan_to_join(
                 "name another directory, or the crawl it belongs to with --crawl",
             )
         return plan
-    CrawlDir.check_vacant(directory)
+    CrawlDir.check_can_create(directory)
     return plan
 
 
@@ -101,69 +105,71 @@ def _kept(directory: Path) -> Settings:
     """Settings of this machine from earlier runs, including edits of the agent's `fieldmouse.toml`."""
     kept, file = Settings(), settings_file.load(directory / "fieldmouse.toml")
     for section, key in _keys():
-        if decider(section, key) not in (Decider.CRAWL, Decider.RUN):
+        if authority_over(section, key) not in (Authority.CRAWL, Authority.RUN):
             kept = _with(kept, section, key, _value(file, section, key))
     return kept
 
 
 async def _charter(
     boards: Sequence[str], crawl: str, own: Settings, returning: Path | None, on_waiting: _Report
-) -> Charter:
+) -> CrawlSpec:
     """The specification of the crawl from the coordinator; if it has none and seeds are given, a new one."""
-    board = open_board(boards, crawl)
+    board = open_coordinator(boards, crawl)
     try:
-        charter = await answered(board, crawl, None if returning else _NEW_PATIENCE, on_waiting)
+        charter = await fetch_crawl_spec(board, crawl, None if returning else _NEW_PATIENCE, on_waiting)
         if charter is None and returning:
-            joined = read_origin(returning)
+            joined = read_original_identity(returning)
             if joined is not None and joined.crawl not in ("", crawl):
                 raise UsageError(
                     f"the agent in `{returning}` belongs to the crawl `{joined.crawl}`, not to `{crawl}`",
                     f"name it with `--crawl {joined.crawl}`, or name another directory",
                 )
-            raise BoardLost(
+            raise CoordinatorDataLost(
                 f"the coordinator knows no crawl `{crawl}`, though this directory has been an agent of it",
-                REMEDY,
+                RESTORE_HINT,
             )
         if charter is None and own.crawl.seeds:
             made_by = f"fieldmouse/{__version__}"
-            ours = Charter(secrets.randbits(63), published(own), own.crawl.seeds, made_by)
-            if len(msgspec.json.encode(ours)) > MOST_CHARTER:
+            ours = CrawlSpec(secrets.randbits(63), render_published(own), own.crawl.seeds, made_by)
+            if len(msgspec.json.encode(ours)) > MOST_SPEC:
                 raise UsageError(
-                    f"the seeds of this crawl take more than {MOST_CHARTER >> 20} MiB",
+                    f"the seeds of this crawl take more than {MOST_SPEC >> 20} MiB",
                     "begin with some of them, on a page that links to the others",
                 )
-            charter = await founded(board, ours, crawl, on_waiting)
+            charter = await create_crawl(board, ours, crawl, on_waiting)
         if charter is None:
-            there = listed(await crawls_of(boards))
+            there = join_names(await list_crawls_on(boards))
             others = f", which has {there}" if there else ""
             on_waiting(f"waiting for a crawl `{crawl}` to appear on the coordinator{others}")
         while charter is None:
             await asyncio.sleep(_LOOK_EVERY)
-            charter = await answered(board, crawl, None, on_waiting)
+            charter = await fetch_crawl_spec(board, crawl, None, on_waiting)
         return charter
     finally:
         await board.close()
 
 
-async def founded(board: Board, ours: Charter, crawl: str, on_waiting: _Report) -> Charter:
+async def create_crawl(board: Coordinator, ours: CrawlSpec, crawl: str, on_waiting: _Report) -> CrawlSpec:
     """Create the crawl and return the specification that counts, also if a reply was lost on the way."""
     while True:
         try:
-            return await board.found(ours)
-        except BoardUnreachable:
-            charter = await answered(board, crawl, _NEW_PATIENCE, on_waiting)
+            return await board.create_crawl(ours)
+        except CoordinatorUnreachable:
+            charter = await fetch_crawl_spec(board, crawl, _NEW_PATIENCE, on_waiting)
             if charter is not None:
                 return charter
 
 
-async def answered(board: Board, crawl: str, patience: float | None, on_waiting: _Report) -> Charter | None:
+async def fetch_crawl_spec(
+    board: Coordinator, crawl: str, patience: float | None, on_waiting: _Report
+) -> CrawlSpec | None:
     """The specification of the crawl once the coordinator answers; `patience` in seconds, or None."""
     now = asyncio.get_running_loop().time
     since, reported = now(), False
     while True:
         try:
-            return await charter_of(board, crawl)
-        except BoardUnreachable as trouble:
+            return await read_crawl_spec(board, crawl)
+        except CoordinatorUnreachable as trouble:
             if patience is not None and now() - since >= patience:
                 raise
             if not reported:
@@ -187,7 +193,7 @@ def _with(settings: Settings, section: str, key: str, value: object) -> Settings
     return msgspec.structs.replace(settings, **{section: table})
 
 
-def _check_seeds(seeds: Sequence[str], charter: Charter) -> None:
+def _check_seeds(seeds: Sequence[str], charter: CrawlSpec) -> None:
     unknown = [seed for seed in seeds if seed not in charter.seeds]
     if unknown:
         began = f", which began with {charter.seeds[0]}" if charter.seeds else ""
@@ -207,32 +213,32 @@ def _check_agreed(
     ours, theirs = _value(own, section, key), _value(common, section, key)
     default, name = _value(_DEFAULTS, section, key), f"{section}.{key}"
     is_given = name in given or ours != default
-    match decider(section, key):
-        case Decider.MACHINE | Decider.RUN:
+    match authority_over(section, key):
+        case Authority.MACHINE | Authority.RUN:
             return
-        case Decider.PERMIT if theirs not in (default, ours):
+        case Authority.PERMIT if theirs not in (default, ours):
             raise _not_allowed(common, section, key, crawl)
-        case Decider.PERMIT:
+        case Authority.PERMIT:
             return
-        case Decider.AGREE if theirs != default and not (is_given or _is_our_product(section, key, theirs)):
+        case Authority.AGREE if theirs != default and not (is_given or _is_our_product(section, key, theirs)):
             raise _not_allowed(common, section, key, crawl)
-        case Decider.CODE if ":" in theirs and not is_given:
+        case Authority.CODE if ":" in theirs and not is_given:
             raise _not_allowed(common, section, key, crawl)
-        case Decider.AT_MOST if theirs > ours:
+        case Authority.AT_MOST if theirs > ours:
             raise _not_allowed(common, section, key, crawl)
-        case Decider.AT_MOST if name not in given:
+        case Authority.AT_MOST if name not in given:
             return
-        case Decider.LONGER:
+        case Authority.LONGER:
             if name in given and _longer(ours, theirs) != ours:
                 on_waiting(
-                    f"`{name}` is {written(common, section, key)} in this crawl, which is kept:"
-                    f" {written(own, section, key)} would be shorter"
+                    f"`{name}` is {shown_value(common, section, key)} in this crawl, which is kept:"
+                    f" {shown_value(own, section, key)} would be shorter"
                 )
             return
     if name != "crawl.seeds" and is_given and ours != theirs:
         raise UsageError(
-            f"`{name}` is {written(own, section, key)} here,"
-            f" and {written(common, section, key)} in the crawl that is joined",
+            f"`{name}` is {shown_value(own, section, key)} here,"
+            f" and {shown_value(common, section, key)} in the crawl that is joined",
             "leave it out to join the crawl as it is, or begin another with --crawl NAME",
         )
 
@@ -243,9 +249,9 @@ def _is_our_product(section: str, key: str, value: object) -> bool:
 
 
 def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageError:
-    value = written(common, section, key)
+    value = shown_value(common, section, key)
     word = value[1:-1] if value.startswith('"') else value  # text is typed without quotes
-    setting = f"--set {typed(f'{section}.{key}={word}')}"
+    setting = f"--set {shell_quoted(f'{section}.{key}={word}')}"
     if (section, key) == ("network", "allow_private"):
         setting = f"--allow-private` (or `{setting}"
     return UsageError(
@@ -265,14 +271,14 @@ def _merged(common: Settings, own: Settings, given: set[str]) -> Settings:
     for section, key in _keys():
         ours, theirs = _value(own, section, key), _value(common, section, key)
         is_given = f"{section}.{key}" in given
-        match decider(section, key):
-            case Decider.MACHINE:
+        match authority_over(section, key):
+            case Authority.MACHINE:
                 merged = _with(merged, section, key, ours)
-            case Decider.RUN if is_given:
+            case Authority.RUN if is_given:
                 merged = _with(merged, section, key, ours)
-            case Decider.LONGER if is_given or ours != _value(_DEFAULTS, section, key):
+            case Authority.LONGER if is_given or ours != _value(_DEFAULTS, section, key):
                 merged = _with(merged, section, key, _longer(ours, theirs))
     # "same" means the delay of the crawl
-    if merged.politeness.per_address < common.politeness.per_address:
-        merged = _with(merged, "politeness", "address_delay", common.politeness.per_address)
-    return merged.checked()
+    if merged.politeness.effective_address_delay < common.politeness.effective_address_delay:
+        merged = _with(merged, "politeness", "address_delay", common.politeness.effective_address_delay)
+    return merged.validated()

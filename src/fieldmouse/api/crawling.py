@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from fieldmouse.api import planning
-from fieldmouse.api.page_stream import Background, Hatch
+from fieldmouse.api.page_stream import BackgroundRun, PageStream
 from fieldmouse.api.planning import Plan, plan
 from fieldmouse.config.spellings import old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from fieldmouse.reader.page import StoredPage
 
 
-Code = str | Callable[..., object]
+UserCode = str | Callable[..., object]
 """User code: `package.module:name`, or the function or class itself."""
 
 
-class Asked(TypedDict, total=False):
+class CrawlOptions(TypedDict, total=False):
     """The keywords of `Crawl`."""
 
     seeds: Iterable[str]
@@ -33,17 +33,17 @@ class Asked(TypedDict, total=False):
     scope: str | None
     follow_seed_redirects: bool | None
     allow_private: bool | None
-    policy: Code | None
+    policy: UserCode | None
     contact: str | None
     resolve: Iterable[str] | None
     time: float | str | None
     depth: int | str | None
     concurrency: int | None
     control: str | None
-    extract: Code | None
-    admit: Code | None
-    readers: Mapping[str, Code] | None
-    sign: Code | None
+    extract: UserCode | None
+    admit: UserCode | None
+    readers: Mapping[str, UserCode] | None
+    sign: UserCode | None
     settings: Mapping[str, object] | None
 
 
@@ -75,17 +75,17 @@ class Crawl:
         scope: str | None = None,
         follow_seed_redirects: bool | None = None,
         allow_private: bool | None = None,
-        policy: Code | None = None,
+        policy: UserCode | None = None,
         contact: str | None = None,
         resolve: Iterable[str] | None = None,
         time: float | str | None = None,
         depth: int | str | None = None,
         concurrency: int | None = None,
         control: str | None = None,
-        extract: Code | None = None,
-        admit: Code | None = None,
-        readers: Mapping[str, Code] | None = None,
-        sign: Code | None = None,
+        extract: UserCode | None = None,
+        admit: UserCode | None = None,
+        readers: Mapping[str, UserCode] | None = None,
+        sign: UserCode | None = None,
         settings: Mapping[str, object] | None = None,
     ):
         """A new crawl in `directory`, or the existing one.
@@ -117,7 +117,7 @@ class Crawl:
 
         Invalid arguments raise `FieldmouseError` here, before anything is created on disk.
         """
-        given = planning.directory_of(directory)
+        given = planning.crawl_directory(directory)
         self._words: dict[str, object] = {"pages": pages, "time": time, "depth": depth, "contact": contact}
         self._words |= {"delay": delay, "scope": scope, "follow_seed_redirects": follow_seed_redirects}
         self._words |= {"policy": policy, "concurrency": concurrency, "control": control, "sign": sign}
@@ -128,7 +128,7 @@ class Crawl:
         plan(given, self._words, self._changes, self._seeds)
         # The program may call `os.chdir` while it crawls; the crawl stays in its directory.
         self._path = given.absolute()
-        self._run: Background | None = None
+        self._run: BackgroundRun | None = None
 
     @property
     def path(self) -> Path:
@@ -147,9 +147,9 @@ class Crawl:
     # -- pages
 
     def __iter__(self) -> Iterator[StoredPage]:
-        from fieldmouse.api.page_iterator import Pages
+        from fieldmouse.api.page_iterator import SyncPages
 
-        pages = Pages(self._planned())
+        pages = SyncPages(self._planned())
         self._run = pages.run
         return pages
 
@@ -175,9 +175,9 @@ class Crawl:
 
     def run(self) -> Summary:
         """Crawl to the end or a limit without iterating the pages; they stay undelivered."""
-        hatch = Hatch()
-        hatch.leave()
-        run = self._run = Background(self._planned(), hatch)
+        hatch = PageStream()
+        hatch.abandon()
+        run = self._run = BackgroundRun(self._planned(), hatch)
         try:
             run.wait()
         except BaseException:
@@ -198,7 +198,7 @@ class Crawl:
         """`close` without blocking the event loop."""
         if self._run is not None:
             self._run.stop()
-            await self._run.wait_in_loop()
+            await self._run.wait_async()
 
     def __enter__(self) -> Crawl:
         return self
@@ -223,7 +223,7 @@ class Crawl:
             return "not begun" if not (self._path / "crawl.json").exists() else "not resumed"
         if self._run.running:
             return "stopping" if self._run.stopping else "crawling"
-        mistake = self._run.mistake
+        mistake = self._run.exception
         return str(self._run.summary) if mistake is None else f"ended badly: {mistake}"
 
     def __repr__(self) -> str:
@@ -239,7 +239,7 @@ def _reusable(values: Any) -> Any:
     return tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
-def crawl(directory: str | os.PathLike[str], **asked: Unpack[Asked]) -> Summary:
+def crawl(directory: str | os.PathLike[str], **asked: Unpack[CrawlOptions]) -> Summary:
     """Crawl to the end or a limit, without yielding pages, and return the summary.
 
     Takes the arguments of `Crawl`. Ctrl-C stops the crawl in an orderly way. `fieldmouse.open` reads the

@@ -12,40 +12,40 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.api.page_stream import Background, Hatch, calling
+from fieldmouse.api.page_stream import BackgroundRun, PageStream, call_in_loop
 from fieldmouse.api.planning import Plan
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 
 log = logging.getLogger(__name__)
 
 
-class Delivering:
+class PageIterator:
     """A run whose pages are consumed: the common part of both iterators."""
 
     def __init__(self, plan: Plan):
         self._directory = plan.directory
-        self._hatch = Hatch()
+        self._hatch = PageStream()
         self._seen = 0  # checkpoints
         self._batch: Iterator[tuple[StoredPage | None, int]] = iter(())
         self._in_hand = -1  # end offset of the page that the loop has now
-        self.run = Background(plan, self._hatch)
+        self.run = BackgroundRun(plan, self._hatch)
 
     def _take(self) -> StoredPage | None:
         """The next page; None if there is none at present."""
-        if self._in_hand >= 0 and not self._hatch.left:
-            self._hatch.delivered(self._in_hand)
+        if self._in_hand >= 0 and not self._hatch.is_abandoned:
+            self._hatch.advance(self._in_hand)
             self._in_hand = -1
-        while self.run.mistake is None and not self._hatch.left:
+        while self.run.exception is None and not self._hatch.is_abandoned:
             item = next(self._batch, None)
             if item is not None:
                 page, reach = item
                 if page is not None:
                     self._in_hand = reach
                     return page
-                self._hatch.delivered(reach)
+                self._hatch.advance(reach)
                 continue
-            self._hatch.starve(self._seen)
+            self._hatch.mark_drained(self._seen)
             if self._hatch.checkpoints == self._seen:
                 return None
             self._seen = self._hatch.checkpoints
@@ -53,13 +53,13 @@ class Delivering:
         return None
 
     def _is_over(self) -> bool:
-        unwanted = self.run.mistake is not None or self._hatch.left
-        return self._hatch.over and (unwanted or self._hatch.checkpoints == self._seen)
+        unwanted = self.run.exception is not None or self._hatch.is_abandoned
+        return self._hatch.is_ended and (unwanted or self._hatch.checkpoints == self._seen)
 
     def _raise_failure(self) -> None:
         """Raise the exception that ended the crawl, if any."""
-        if self.run.mistake is not None:
-            raise self.run.mistake
+        if self.run.exception is not None:
+            raise self.run.exception
 
     def __del__(self) -> None:
         # The usual end: a loop that is left drops its iterator.
@@ -67,20 +67,20 @@ class Delivering:
             self.run.stop()
 
 
-def _pages_now(directory: Path, hatch: Hatch) -> Iterator[tuple[StoredPage | None, int]]:
+def _pages_now(directory: Path, hatch: PageStream) -> Iterator[tuple[StoredPage | None, int]]:
     """All pages up to the present checkpoint, then None with its offset, so that other rows are read once.
 
     Not a method: the iterator must not keep an abandoned loop alive.
     """
-    end = hatch.end
-    yield from ReadingRoom(directory).pages_from(hatch.reach)
+    end = hatch.log_length
+    yield from CrawlReader(directory).pages_from(hatch.position)
     yield None, end
 
 
-class Pages(Delivering):
+class SyncPages(PageIterator):
     """Iterator for `for`. Leaving the loop in any way stops the crawl before anything else happens."""
 
-    def __iter__(self) -> Pages:
+    def __iter__(self) -> SyncPages:
         return self
 
     def __next__(self) -> StoredPage:
@@ -104,18 +104,18 @@ class Pages(Delivering):
         if sys.is_finalizing() or not self.run.running:
             return
         self.close()
-        if self.run.mistake is not None:
+        if self.run.exception is not None:
             # Exceptions in `__del__` are lost, and the caller may never ask for the summary.
-            log.error("the crawl in `%s` ended badly: %s", self._directory, self.run.mistake)
+            log.error("the crawl in `%s` ended badly: %s", self._directory, self.run.exception)
 
 
-class AsyncPages(Delivering):
+class AsyncPages(PageIterator):
     """Iterator for `async for`. Leaving the loop asks the crawl to stop; `async with` also waits for that."""
 
     def __init__(self, plan: Plan):
         super().__init__(plan)
         self._news = asyncio.Event()
-        self._hatch.listen(calling(asyncio.get_running_loop(), self._news.set))
+        self._hatch.add_listener(call_in_loop(asyncio.get_running_loop(), self._news.set))
 
     def __aiter__(self) -> AsyncPages:
         return self
@@ -127,6 +127,6 @@ class AsyncPages(Delivering):
                 raise StopAsyncIteration
             self._news.clear()
             # Check again after clearing: the event may have been set just before.
-            if not self._hatch.is_news(self._seen):
+            if not self._hatch.has_news(self._seen):
                 await self._news.wait()
         return page

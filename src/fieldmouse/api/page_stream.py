@@ -1,12 +1,13 @@
 """Crawl in a background thread, and delivery of its pages to the loop that consumes them.
 
-The crawl has a private event loop, so the caller may have a running one, be a thread itself, or block for an
-hour. The thread is a daemon: a program that exits without stopping its crawl ends it like a kill, which loses
-nothing.
+The crawl has a private event loop, so the caller may have a running one, be a thread itself, or block for
+an hour. The thread is a daemon: a program that exits without stopping its crawl ends it like a kill,
+which loses nothing.
 
-The crawl announces each checkpoint, and the loop reads the new pages from the outcome log. Pages are never passed
-in memory, so nothing can be lost and there is no queue to bound. The loop reports one number, its position in
-the log. If the loop is far behind, the crawl starts no fetches until it catches up.
+The crawl announces each checkpoint, and the loop reads the new pages from the outcome log. Pages are
+never passed in memory, so nothing can be lost and there is no queue to bound. The loop reports one
+number, its position in the log. If the loop is far behind, the crawl starts no fetches until it catches
+up.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.stats import Summary
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.run import Life
+    from fieldmouse.crawler.run import CrawlRun
 
 
-SLACK = 64 << 10
+MAX_LAG = 64 << 10
 """Bytes of outcomes, about two hundred rows, that a loop may be behind the second-newest checkpoint."""
 
-PART = "delivery"
+DELIVERY_PART = "delivery"
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class DeliveryState(msgspec.Struct, frozen=True):
     """Checkpoint state: all pages before `reach`, in bytes of the outcome log, were delivered."""
 
     reach: int = 0
 
 
-class Hatch:
+class PageStream:
     """Link between a crawl and the loop that consumes its pages. All methods are thread-safe."""
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class Hatch:
     # -- for the loop
 
     @property
-    def reach(self) -> int:
+    def position(self) -> int:
         return self._reach
 
     @property
@@ -67,47 +68,47 @@ class Hatch:
         return self._checkpoints
 
     @property
-    def end(self) -> int:
+    def log_length(self) -> int:
         """Length of the outcome log at the last checkpoint."""
         return self._ends[1]
 
     @property
-    def over(self) -> bool:
+    def is_ended(self) -> bool:
         """Whether the crawl has ended."""
         return self._over
 
     @property
-    def left(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether the loop was left."""
         return self._left
 
-    def delivered(self, reach: int) -> None:
+    def advance(self, reach: int) -> None:
         """Advance the position to `reach`: the page that ends there was delivered, or there is no page before
         it."""
         self._reach = max(self._reach, reach)
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` in the crawl's thread at each checkpoint and at the end."""
         self._listeners.append(listener)
 
-    def starve(self, seen: int) -> None:
+    def mark_drained(self, seen: int) -> None:
         """Note that the loop has taken all pages up to checkpoint number `seen`."""
         with self._moved:
             self._hungry = seen == self._checkpoints
 
-    def is_news(self, seen: int) -> bool:
+    def has_news(self, seen: int) -> bool:
         return self._over or self._checkpoints != seen
 
     def wait(self, seen: int) -> None:
         """Wait for a checkpoint after number `seen`, or for the end."""
         with self._moved:
-            self._moved.wait_for(lambda: self.is_news(seen))
+            self._moved.wait_for(lambda: self.has_news(seen))
 
     def wait_for_end(self) -> None:
         with self._moved:
             self._moved.wait_for(lambda: self._over)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Stop taking pages; the page in hand stays undelivered."""
         with self._moved:
             self._left = True
@@ -116,20 +117,20 @@ class Hatch:
 
     def is_behind(self) -> bool:
         """Whether the crawl should wait for the loop."""
-        return not self._hungry and not self._left and self._reach < self._ends[0] - SLACK
+        return not self._hungry and not self._left and self._reach < self._ends[0] - MAX_LAG
 
-    def is_content(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the loop has taken all pages, or was left."""
         return self._left or self._hungry
 
-    def is_eager(self) -> bool:
+    def waits_for_checkpoint(self) -> bool:
         """Always False: an earlier checkpoint does not make the loop faster."""
         return False
 
-    def opened(self, reach: int) -> None:
+    def start_at(self, reach: int) -> None:
         self._reach = reach
 
-    def sealed(self, end: int) -> None:
+    def checkpointed(self, end: int) -> None:
         """Announce a checkpoint; `end` is the length of the outcome log."""
         with self._moved:
             self._ends = (self._ends[1], end) if self._checkpoints else (end, end)
@@ -148,35 +149,37 @@ class Hatch:
             listener()
 
 
-class Delivery:
+class DeliveryCursor:
     """Checkpoint part that stores the position of the loop."""
 
-    name = PART
+    name = DELIVERY_PART
 
-    def __init__(self, home: CrawlDir, last: Checkpoint | None, hatch: Hatch):
-        known = last is not None and PART in last.parts
-        self._state = last.state(PART, Delivered) if last is not None and known else Delivered()
+    def __init__(self, home: CrawlDir, last: Checkpoint | None, hatch: PageStream):
+        known = last is not None and DELIVERY_PART in last.parts
+        self._state = (
+            last.state(DELIVERY_PART, DeliveryState) if last is not None and known else DeliveryState()
+        )
         self._hatch, self._outcomes = hatch, home / "outcomes.log"
         self._end = 0
 
     def begin(self) -> None:
-        self._hatch.opened(self._state.reach)
+        self._hatch.start_at(self._state.reach)
 
-    def seal(self) -> Sealed[Delivered]:
+    def seal(self) -> Sealed[DeliveryState]:
         self._end = self._outcomes.stat().st_size  # the outcome log was sealed before
-        return Sealed(Delivered(self._hatch.reach))
+        return Sealed(DeliveryState(self._hatch.position))
 
     def committed(self) -> None:
-        self._hatch.sealed(self._end)
+        self._hatch.checkpointed(self._end)
 
     def close(self) -> None:
         """Nothing to close: this part has no files."""
 
 
-class Background:
+class BackgroundRun:
     """One run, started by the constructor. `hatch` delivers its pages."""
 
-    def __init__(self, plan: Plan, hatch: Hatch):
+    def __init__(self, plan: Plan, hatch: PageStream):
         self._plan, self._hatch = plan, hatch
         self._stopping = threading.RLock()  # reentrant: garbage collection may drop a page loop at any point
         self._asked = False
@@ -190,7 +193,7 @@ class Background:
     @property
     def running(self) -> bool:
         """Whether the run can be stopped; False in a fork of the process that started it."""
-        return not self._hatch.over and self._process == os.getpid()
+        return not self._hatch.is_ended and self._process == os.getpid()
 
     @property
     def stopping(self) -> bool:
@@ -198,7 +201,7 @@ class Background:
         return self._asked and self.running
 
     @property
-    def mistake(self) -> BaseException | None:
+    def exception(self) -> BaseException | None:
         """The exception that ended the run, if any."""
         return self._mistake
 
@@ -221,10 +224,10 @@ class Background:
             self._hatch.wait_for_end()
             self._thread.join()
 
-    async def wait_in_loop(self) -> None:
+    async def wait_async(self) -> None:
         """The same, without blocking the running event loop."""
         over = asyncio.Event()
-        self._hatch.listen(calling(asyncio.get_running_loop(), over.set))
+        self._hatch.add_listener(call_in_loop(asyncio.get_running_loop(), over.set))
         while self.running:
             over.clear()
             if self.running:
@@ -234,20 +237,20 @@ class Background:
         """Request an orderly end, and return at once. May be called more than once."""
         if not self.running:
             return
-        self._hatch.leave()
+        self._hatch.abandon()
         with self._stopping:
             self._asked = True
             self._interrupt()
 
-    def _opened(self, life: Life) -> None:
+    def _opened(self, life: CrawlRun) -> None:
         with self._stopping:
-            self._interrupt = calling(asyncio.get_running_loop(), life.interrupt)
+            self._interrupt = call_in_loop(asyncio.get_running_loop(), life.interrupt)
             if self._asked:
                 life.interrupt()
 
     def _crawl(self) -> None:
         try:
-            delivery = partial(Delivery, hatch=self._hatch)
+            delivery = partial(DeliveryCursor, hatch=self._hatch)
             self._summary = run(
                 self._plan, runner=_in_new_loop, on_open=self._opened, audience=self._hatch, parts=[delivery]
             )
@@ -259,7 +262,7 @@ class Background:
             self._hatch.close()
 
 
-def calling(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:
+def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:
     """A function that calls `what` in the loop from another thread; no-op once the loop is closed."""
 
     def call() -> None:

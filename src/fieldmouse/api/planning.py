@@ -1,9 +1,10 @@
 """Plan of a crawl, new or resumed, with all checks that are possible before anything is created.
 
-Keywords of the library and options of the command are two spellings of one setting, so both are converted here,
-by the reader of `fieldmouse.toml`, and raise the same errors. None means not given; 0 and False are values. Making a
-plan creates nothing on disk; `open` does, and may be called once per run. Seeds are added to an existing
-`fieldmouse.toml` without changing the rest, because people edit the file and write comments.
+Keywords of the library and options of the command are two spellings of one setting, so both are converted
+here, by the reader of `fieldmouse.toml`, and raise the same errors. None means not given; 0 and False are
+values. Making a plan creates nothing on disk; `open` does, and may be called once per run. Seeds are
+added to an existing `fieldmouse.toml` without changing the rest, because people edit the file and write
+comments.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmouse import url
-from fieldmouse.cluster.client.identity import NAMELESS
+from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
 from fieldmouse.config import settings_file, spellings
-from fieldmouse.config.sections import POLLING, Order
+from fieldmouse.config.sections import LIVE_POLICIES, RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.values import SEEDS
-from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing, typed
-from fieldmouse.import_string import name_of
+from fieldmouse.errors import CrawlExists, DamagedFile, UsageError, shell_quoted, storage_errors
+from fieldmouse.import_string import import_name_of
 from fieldmouse.plugins.registry import PluginNames
-from fieldmouse.policy.distribution.registry import strategy
+from fieldmouse.policy.distribution.registry import find_policy_class
 from fieldmouse.storage.checkpoint import read_checkpoint
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import (
     AGENT_FILE,
     OWNER_ONLY,
     CrawlDir,
-    is_open_to_others,
+    settings_readable_by_others,
     write_settings,
 )
 from fieldmouse.types.reason import StoppedBy
 from fieldmouse.url import Url
 
-SETTING_OF = {
+KEYWORD_SETTINGS = {
     "pages": "crawl.pages",
     "time": "crawl.time",
     "depth": "crawl.max_depth",
@@ -58,19 +59,19 @@ SETTING_OF = {
 }
 """The setting of each keyword."""
 
-CODE = ("policy", "extract", "admit", "sign")
+CODE_KEYWORDS = ("policy", "extract", "admit", "sign")
 """Keywords that take user code: its name, or the object itself if it can be imported by name."""
 
 _IN_SECONDS = ("delay", "time")
 _LISTS = ("resolve",)
 
 
-def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
+def apply_keywords(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
     """`base` with the keywords applied, then `changes`, which use the names of `fieldmouse.toml`."""
     dotted: dict[str, object] = {}
     for word, value in words.items():
         if value is not None:
-            dotted[SETTING_OF[word]] = _in_toml(word, value)
+            dotted[KEYWORD_SETTINGS[word]] = _in_toml(word, value)
     if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
         raise UsageError(
             f"`settings` is {changes!r}, and no table of settings",
@@ -81,10 +82,10 @@ def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, o
 
 def _in_toml(word: str, value: object) -> object:
     """The value in TOML form: seconds with a unit, code by its name, any iterable as a list."""
-    if word in CODE:
-        return name_of(value, word)
+    if word in CODE_KEYWORDS:
+        return import_name_of(value, word)
     if word == "readers" and isinstance(value, Mapping):
-        return {mime: name_of(code, "reader") for mime, code in value.items()}
+        return {mime: import_name_of(code, "reader") for mime, code in value.items()}
     if word in _IN_SECONDS and isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:f}s" if isinstance(value, float) else f"{value}s"
     if word in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
@@ -92,28 +93,28 @@ def _in_toml(word: str, value: object) -> object:
     return value
 
 
-def directory_of(given: str | os.PathLike[str]) -> Path:
+def crawl_directory(given: str | os.PathLike[str]) -> Path:
     """The directory of a crawl. Raises `UsageError` for a URL, which was meant as a seed."""
     text = os.fspath(given)
     seed = url.parse(text) if text.lower().startswith(("http://", "https://")) else None
     if seed is not None:
-        site = url.site_of(url.name_of(url.host_of(seed)))
+        site = url.site_of(url.hostname_of(url.host_of(seed)))
         name = site.partition(".")[0] if site[:1].isalpha() and site != url.LOOPBACK else "atlas"
         raise UsageError(
             f"`{text}` is a URL, and the first argument is the directory of the crawl",
-            f"`fieldmouse crawl {typed(name)} --seed {typed(seed)}`,"
+            f"`fieldmouse crawl {shell_quoted(name)} --seed {shell_quoted(seed)}`,"
             f' or `fieldmouse.Crawl("{name}", seeds=["{seed}"])` in Python',
         )
     return Path(given)
 
 
-def seeds_of(given: Iterable[str]) -> list[Url]:
+def parse_seeds(given: Iterable[str]) -> list[Url]:
     """The seed URLs, normalised, each once."""
     seeds: dict[Url, None] = {}
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):
             raise UsageError(f"`{text}` is no URL we can crawl", "a seed begins with http:// or https://")
-        seeds[url.seed(text)] = None
+        seeds[url.parse_seed(text)] = None
     return list(seeds)
 
 
@@ -122,7 +123,7 @@ _KEY = re.compile(r"^[ \t]*seeds[ \t]*=[ \t]*", re.MULTILINE)
 _NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
-def with_seeds(text: str, added: Sequence[str]) -> str:
+def add_seeds(text: str, added: Sequence[str]) -> str:
     """The text of a settings file with more seeds in it.
 
     >>> print(with_seeds('[crawl]\\nseeds = ["http://a/"] # mine\\n', ["http://b/"]), end="")
@@ -171,21 +172,21 @@ class Plan:
     settings: Settings
     seeds: tuple[Url, ...]  # all seeds; those seen before are not visited again
     new: bool  # the directory does not exist yet
-    added: tuple[Url, ...] = ()  # seeds that are new to the crawl
-    order: Order | None = None  # poll known pages, whatever the settings say
-    lifted: tuple[str, ...] = ()  # limits that were reached and no longer hold: pages, time
-    boards: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
+    new_seeds: tuple[Url, ...] = ()  # seeds that are new to the crawl
+    refresh_order: RefreshOrder | None = None  # poll known pages, whatever the settings say
+    lifted_limits: tuple[str, ...] = ()  # limits that were reached and no longer hold: pages, time
+    coordinators: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
     crawl: str = ""  # name of the crawl on the coordinator
     key_seed: int | None = None  # secret shared by its agents
 
     def open(self) -> CrawlDir:
         """The crawl directory, created if it is new, and locked; the caller unlocks it."""
         if self.new:
-            with storing(self.directory):
+            with storage_errors(self.directory):
                 home = self._create()
         else:
             home = CrawlDir.open(self.directory)
-        with storing(self.directory):
+        with storage_errors(self.directory):
             home.lock()
             try:
                 self._update_settings(home)
@@ -197,7 +198,7 @@ class Plan:
     def _create(self) -> CrawlDir:
         shards = self.settings.index.shards or len(os.sched_getaffinity(0))
         text = settings_file.render(self.settings).encode()
-        agent, private = NAMELESS if self.boards else b"", bool(self.settings.secrets)
+        agent, private = UNJOINED_IDENTITY if self.coordinators else b"", bool(self.settings.secrets)
         return CrawlDir.create(
             self.directory, shards=shards, settings=text, key_seed=self.key_seed, agent=agent, private=private
         )
@@ -205,10 +206,10 @@ class Plan:
     def _update_settings(self, home: CrawlDir) -> None:
         """Add new seeds to the settings file, and make it private if it holds secrets."""
         home.check_files()
-        if self.added:  # before the first visit: a resume after a kill must know their scope
-            text = with_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.added)
+        if self.new_seeds:  # before the first visit: a resume after a kill must know their scope
+            text = add_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.new_seeds)
             write_settings(home.path, text.encode(), private=bool(settings_file.parse(text).secrets))
-        elif is_open_to_others(home.path) and settings_file.load(home / "fieldmouse.toml").secrets:
+        elif settings_readable_by_others(home.path) and settings_file.load(home / "fieldmouse.toml").secrets:
             with suppress(PermissionError):  # a file of another user; doctor reports it
                 (home / "fieldmouse.toml").chmod(OWNER_ONLY)
 
@@ -217,11 +218,11 @@ def plan(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
 ) -> Plan:
     """Plan to resume the crawl in `directory` if there is one, otherwise a new crawl."""
-    make = plan_to_resume if (directory / "crawl.json").exists() else plan_anew
+    make = plan_to_resume if (directory / "crawl.json").exists() else plan_new
     return make(directory, words, changes, seeds)
 
 
-def plan_anew(
+def plan_new(
     directory: Path,
     words: Mapping[str, object],
     changes: Mapping[str, object],
@@ -235,17 +236,17 @@ def plan_anew(
     if config is None and ready.is_file():
         config = ready
     base = settings_file.load(config) if config is not None else Settings()
-    settings = applied(base, words, changes)
-    wanted = tuple(seeds_of([*settings.crawl.seeds, *_seed_list(seeds)]))
+    settings = apply_keywords(base, words, changes)
+    wanted = tuple(parse_seeds([*settings.crawl.seeds, *_seed_list(seeds)]))
     if not wanted:
         raise UsageError(
             "no seed is given",
-            f"name a URL: `fieldmouse crawl {typed(directory)} --seed https://...`,"
+            f"name a URL: `fieldmouse crawl {shell_quoted(directory)} --seed https://...`,"
             " or `seeds=[...]` in Python",
         )
     settings = settings.override({"crawl.seeds": wanted})
-    check(settings, directory)
-    CrawlDir.check_vacant(directory)
+    check_settings(settings, directory)
+    CrawlDir.check_can_create(directory)
     return Plan(directory, settings, wanted, new=True)
 
 
@@ -262,12 +263,12 @@ def plan_to_resume(
     if (directory / AGENT_FILE).exists():
         raise UsageError(
             f"the crawl in `{directory}` is an agent of a cluster",
-            f"continue it with `fieldmouse agent {typed(directory)} --coordinator URL`",
+            f"continue it with `fieldmouse agent {shell_quoted(directory)} --coordinator URL`",
         )
     kept = settings_file.load(home / "fieldmouse.toml")
-    old_seeds = seeds_of(kept.crawl.seeds)
+    old_seeds = parse_seeds(kept.crawl.seeds)
     if not old_seeds:
-        raise Damaged(home / "fieldmouse.toml", "it names no seeds, and every crawl has some")
+        raise DamagedFile(home / "fieldmouse.toml", "it names no seeds, and every crawl has some")
     last, lifted = read_checkpoint(home), []
 
     def is_given(limit: str) -> bool:
@@ -275,40 +276,40 @@ def plan_to_resume(
 
     if last is not None:
         waiting = bool(sealed_frontier(last).waiting)
-        if 0 < kept.crawl.pages <= sealed_tally(last).discovered_pages:
+        if 0 < kept.crawl.pages <= sealed_counters(last).discovered_pages:
             kept = kept.override({"crawl.pages": 0})
             lifted += ["pages"] if waiting and not is_given("pages") else []
-        if kept.crawl.time and last.stopped_by is StoppedBy.TIME:
+        if kept.crawl.time and last.stopped_by is StoppedBy.TIME_LIMIT:
             kept = kept.override({"crawl.time": "0s"})
             lifted += ["time"] if waiting and not is_given("time") else []
-    settings = applied(kept, words, changes)
-    wanted = tuple(seeds_of([*old_seeds, *settings.crawl.seeds, *_seed_list(seeds)]))
+    settings = apply_keywords(kept, words, changes)
+    wanted = tuple(parse_seeds([*old_seeds, *settings.crawl.seeds, *_seed_list(seeds)]))
     settings = settings.override({"crawl.seeds": wanted})
-    check(settings, directory)
+    check_settings(settings, directory)
     added = tuple(seed for seed in wanted if seed not in set(old_seeds))
-    return Plan(directory, settings, wanted, new=False, added=added, lifted=tuple(lifted))
+    return Plan(directory, settings, wanted, new=False, new_seeds=added, lifted_limits=tuple(lifted))
 
 
-def check(settings: Settings, directory: Path) -> None:
+def check_settings(settings: Settings, directory: Path) -> None:
     """Check that the things named in the settings exist and are of the right kind."""
-    strategy(settings.frontier.policy)
-    if settings.refresh.policy not in POLLING:
+    find_policy_class(settings.frontier.policy)
+    if settings.refresh.policy not in LIVE_POLICIES:
         from fieldmouse.policy.polling import registry  # slow to import, and rarely needed
 
-        registry.policy(settings.refresh.policy)
-    PluginNames.of(settings.plugins).check()
+        registry.create_policy(settings.refresh.policy)
+    PluginNames.from_settings(settings.plugins).check_loadable()
     if settings.network.ca_file:
-        from fieldmouse.http.tls import trust
+        from fieldmouse.http.tls import create_tls_context
 
-        trust(ca_file=Path(settings.network.ca_file))
+        create_tls_context(ca_file=Path(settings.network.ca_file))
     if settings.network.source:
         from fieldmouse.http.source_address import SourceAddress
 
-        SourceAddress(settings.network.source).check()
+        SourceAddress(settings.network.source).check_is_local()
     if settings.notify.channels:
         from fieldmouse.notify import setup
 
-        setup.check(directory, settings)
+        setup.check_channels(directory, settings)
 
 
 def _seed_list(seeds: Iterable[str]) -> list[str]:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fieldmouse.api.page_stream import Background, Hatch
+from fieldmouse.api.page_stream import BackgroundRun, PageStream
 from fieldmouse.api.planning import Plan, plan_to_resume
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.spellings import old_arguments
-from fieldmouse.errors import UsageError, typed
+from fieldmouse.errors import UsageError, shell_quoted
 from fieldmouse.storage.checkpoint import read_checkpoint
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.stats import Summary
 
@@ -32,15 +32,15 @@ def plan_to_refresh(
             "say --once or --for, or neither to refresh until it is stopped",
         )
     home = CrawlDir.open(directory)
-    tally = sealed_tally(read_checkpoint(home))
+    tally = sealed_counters(read_checkpoint(home))
     if not tally.pages and not tally.polled.polls:
         raise UsageError(
             f"the crawl in `{directory}` has no page yet, so there is nothing to refresh",
-            f"`fieldmouse resume {typed(directory)}` goes on with it",
+            f"`fieldmouse resume {shell_quoted(directory)}` goes on with it",
         )
     words = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
     plan = plan_to_resume(directory, words, changes)
-    return replace(plan, order=Order(once, hold=not rest, only=True))
+    return replace(plan, refresh_order=RefreshOrder(once, hold_waiting=not rest, refresh_only=True))
 
 
 @old_arguments
@@ -75,10 +75,10 @@ def refresh(
     words |= {"allow_private": allow_private, "resolve": resolve}
     given = {"refresh.budget": budget, "refresh.policy": policy}
     changes = {name: value for name, value in given.items() if value is not None} | dict(settings or {})
-    hatch = Hatch()
-    hatch.leave()
+    hatch = PageStream()
+    hatch.abandon()
     plan = plan_to_refresh(Path(directory).absolute(), words, changes, once=once, rest=rest)
-    run = Background(plan, hatch)
+    run = BackgroundRun(plan, hatch)
     try:
         run.wait()
     except BaseException:

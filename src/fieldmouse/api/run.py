@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fieldmouse.api.planning import Plan
-from fieldmouse.errors import StoppedAtOnce, StorageError
-from fieldmouse.types.stats import Reading, Summary
+from fieldmouse.errors import StoppedImmediately, StorageError
+from fieldmouse.types.stats import LiveStats, Summary
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.builder import OpenPart
-    from fieldmouse.crawler.cluster import Joining
-    from fieldmouse.crawler.crawler import Audience
-    from fieldmouse.crawler.retry_failed import Mercy
-    from fieldmouse.crawler.run import Life
+    from fieldmouse.crawler.builder import OpenDurable
+    from fieldmouse.crawler.cluster import JoinRequest
+    from fieldmouse.crawler.crawler import PageConsumer
+    from fieldmouse.crawler.retry_failed import RetryFailed
+    from fieldmouse.crawler.run import CrawlRun
 
 
 class LoopRunner(Protocol):
@@ -29,26 +29,28 @@ def run(
     plan: Plan,
     *,
     runner: LoopRunner = asyncio.run,
-    on_reading: Callable[[Reading], None] | None = None,
-    on_open: Callable[[Life], None] = lambda life: None,
-    mercy: Mercy | None = None,
-    parts: Sequence[OpenPart] = (),
-    audience: Audience | None = None,
+    on_reading: Callable[[LiveStats], None] | None = None,
+    on_open: Callable[[CrawlRun], None] = lambda life: None,
+    mercy: RetryFailed | None = None,
+    parts: Sequence[OpenDurable] = (),
+    audience: PageConsumer | None = None,
 ) -> Summary:
     """Crawl as planned until done, stopped by a limit, or interrupted.
 
     `on_open` is called in the loop when everything is open. Signal handlers and other state of the process
     are left to the caller.
     """
-    from fieldmouse.crawler.run import Life  # imports the whole crawler
+    from fieldmouse.crawler.run import CrawlRun  # imports the whole crawler
 
     home = plan.open()
     try:
         listeners = [on_reading] if on_reading else []
-        make = partial(Life, home, plan.settings, plan.seeds, order=plan.order, joining=_joining(plan))
+        make = partial(
+            CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_joining(plan)
+        )
         life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
         summary = runner(life.run())
-    except StoppedAtOnce:
+    except StoppedImmediately:
         # Threads may still write: keep the lock until the process ends.
         raise
     except BaseException as mistake:
@@ -60,10 +62,10 @@ def run(
     return summary
 
 
-def _joining(plan: Plan) -> Joining | None:
-    if not plan.boards:
+def _joining(plan: Plan) -> JoinRequest | None:
+    if not plan.coordinators:
         return None
-    from fieldmouse.cluster.client.connect import open_board
-    from fieldmouse.crawler.cluster import Joining
+    from fieldmouse.cluster.client.connect import open_coordinator
+    from fieldmouse.crawler.cluster import JoinRequest
 
-    return Joining(open_board(plan.boards, plan.crawl), plan.crawl)
+    return JoinRequest(open_coordinator(plan.coordinators, plan.crawl), plan.crawl)

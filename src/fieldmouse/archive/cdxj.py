@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.http.headers import essence
-from fieldmouse.storage.fsync import whole
+from fieldmouse.storage.fsync import atomic_write
 from fieldmouse.types.outcome import Response
 
 CHUNK = 16 << 20  # bytes sorted at a time
@@ -30,7 +30,7 @@ _SESSION = re.compile(
 _SAFE = re.compile(r"https?://[a-z0-9.-]+(?::\d+)?(?:/[a-z0-9._~-]+)+/?\Z").match
 
 
-def kind_of(answer: Response) -> str:
+def cdxj_mime(answer: Response) -> str:
     """MIME type for the line of a response: that of its first Content-Type, as other tools write it."""
     return essence(answer.header("content-type")) or "unk"
 
@@ -72,7 +72,7 @@ def _without_session(query: str) -> str:
     return query if match is None else f"{match[1]}{match[2] or ''}".rstrip("&")
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CdxjEntry(msgspec.Struct, frozen=True):
     """JSON part of a line; all values are text, as pywb writes them."""
 
     url: str
@@ -87,21 +87,21 @@ class Entry(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
-def line(
+def format_line(
     url: str, stamp: str, mime: str, status: int, digest: str, offset: int, length: int, filename: str
 ) -> bytes:
     """One line, ending in a newline. `stamp` is the record's date as 14 digits."""
-    entry = Entry(url, mime, str(status), digest, str(length), str(offset), filename)
+    entry = CdxjEntry(url, mime, str(status), digest, str(length), str(offset), filename)
     return b"%b %b %b\n" % (surt(url).encode(), stamp.encode(), _encode(entry))
 
 
-def read_line(raw: bytes) -> tuple[str, Entry]:
+def parse_line(raw: bytes) -> tuple[str, CdxjEntry]:
     """Timestamp and entry of one line."""
     _, stamp, rest = raw.split(b" ", 2)
-    return stamp.decode(), msgspec.json.decode(rest, type=Entry)
+    return stamp.decode(), msgspec.json.decode(rest, type=CdxjEntry)
 
 
-def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
+def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
     """Sort the lines of all `logs` into `target` and return their number. Memory stays near `chunk` bytes."""
     runs: list[Path] = []
     try:
@@ -114,7 +114,7 @@ def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                         out.writelines(lines)
                     del lines
         count = 0
-        with whole(target, ".fresh") as out:
+        with atomic_write(target, ".fresh") as out:
             for merged_line in heapq.merge(*(_lines(run) for run in runs)):
                 out.write(merged_line)
                 count += 1

@@ -1,19 +1,21 @@
 """Detection of payloads and texts that were stored before.
 
-Exact duplicates: the SHA-1 of the payload as it is stored, that is, as received and still content-encoded. WARC
-calls it the payload digest, and a revisit record must match it. Two servers that compress the same text
-differently have different digests; their pages match as near-duplicates instead, with distance 0.
+Exact duplicates: the SHA-1 of the payload as it is stored, that is, as received and still
+content-encoded. WARC calls it the payload digest, and a revisit record must match it. Two servers that
+compress the same text differently have different digests; their pages match as near-duplicates instead,
+with distance 0.
 
-Near-duplicates: sketches, 64 bits of a text of which similar texts differ in few. The features of a text are its
-distinct *shingles*: four words in a row. The similarity of two texts is the Jaccard index of their sets of
-shingles. Each shingle is hashed; the hashes fall into 64 bins by their highest bits, and one bit of the least
-hash in each bin is kept (one permutation hashing, with one bit each: Li and others, 2011 and 2012). If two texts
-share J of their shingles, a bit differs with probability (1 - J) / 2. A bin without a hash borrows the next
-one's, mixed again. With fewer words the distance is more random, so short texts must be closer, and a very short
-one has no sketch. docs/duplicates.md has measurements on real pages.
+Near-duplicates: sketches, 64 bits of a text of which similar texts differ in few. The features of a text
+are its distinct *shingles*: four words in a row. The similarity of two texts is the Jaccard index of
+their sets of shingles. Each shingle is hashed; the hashes fall into 64 bins by their highest bits, and
+one bit of the least hash in each bin is kept (one permutation hashing, with one bit each: Li and others,
+2011 and 2012). If two texts share J of their shingles, a bit differs with probability (1 - J) / 2. A bin
+without a hash borrows the next one's, mixed again. With fewer words the distance is more random, so short
+texts must be closer, and a very short one has no sketch. docs/duplicates.md has measurements on real
+pages.
 
-Two similar pages nearly always agree in at least one of four 16-bit bands of their sketches (always, up to three
-bits), and only such candidates are compared.
+Two similar pages nearly always agree in at least one of four 16-bit bands of their sketches (always, up
+to three bits), and only such candidates are compared.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.archive.lmdb_pages import page_flaw
-from fieldmouse.errors import Damaged, StorageError
+from fieldmouse.archive.lmdb_pages import page_allocation_error
+from fieldmouse.errors import DamagedFile, StorageError
 
 VERSION = 2  # of the features; sketches of different versions are not comparable
-NEAR = 4  # bits, between texts of usual length
-ENOUGH = 16  # texts with fewer words have no sketch
+NEAR_BITS = 4  # bits, between texts of usual length
+MIN_WORDS = 16  # texts with fewer words have no sketch
 
 _Hashes = NDArray[np.uint64]
 
@@ -51,9 +53,9 @@ _EDGES = _BINS << _S58
 _BEFORE, _BEHIND = b" " * 8, b" " * 16
 
 
-def reach(words: int) -> int:
+def max_distance(words: int) -> int:
     """Return the maximum distance in bits of similar texts with this number of words."""
-    return NEAR if words >= 128 else 2 if words >= 64 else 0
+    return NEAR_BITS if words >= 128 else 2 if words >= 64 else 0
 
 
 def sketch(text: str) -> tuple[int, int]:
@@ -77,7 +79,7 @@ def _shingles(text: str) -> tuple[_Hashes | None, int]:
     edges = (blank[: size + 8] != blank[1 : size + 9]).nonzero()[0] + 1
     starts, ends = edges[0::2], edges[1::2]
     words = len(starts)
-    if words < ENOUGH:
+    if words < MIN_WORDS:
         return None, words
     # Of a word its first sixteen bytes and its last eight are hashed, which is all of most words. By index:
     # `take` would first copy all of them, eight times the text.
@@ -127,13 +129,13 @@ def payload_digest(payload: bytes) -> bytes:
     return sha1(payload, usedforsecurity=False).digest()
 
 
-def written(digest: bytes) -> str:
+def format_digest(digest: bytes) -> str:
     """The digest in the notation of WARC and CDXJ."""
     return "sha1:" + b32encode(digest).decode()
 
 
-def verify(directory: Path) -> None:
-    """Raise `Damaged` if the digests cannot be read or written; changes nothing.
+def verify_digests(directory: Path) -> None:
+    """Raise `DamagedFile` if the digests cannot be read or written; changes nothing.
 
     Reading past the end of a truncated memory-mapped file would kill the process. Writing is
     tested with a transaction that is not committed.
@@ -149,11 +151,11 @@ def verify(directory: Path) -> None:
     size = path.stat().st_size
     if size < wanted:
         raise _damaged(path, f"{wanted} bytes were written, {size} are there")
-    if flaw := page_flaw(path) or write_flaw(path):
+    if flaw := page_allocation_error(path) or trial_write_error(path):
         raise _damaged(path, flaw)
 
 
-def write_flaw(path: Path, *, lock: bool = True) -> str:
+def trial_write_error(path: Path, *, lock: bool = True) -> str:
     """Error of a test write to the digests in `path`, or ""; nothing is committed.
 
     Without `lock` no byte changes on disk; only for use while no other process has it open.
@@ -171,14 +173,14 @@ def write_flaw(path: Path, *, lock: bool = True) -> str:
     return ""
 
 
-def _damaged(path: Path, what: str) -> Damaged:
+def _damaged(path: Path, what: str) -> DamagedFile:
     consequence = (
         "it only holds the digests of stored payloads: without it the crawl continues, and may store"
     )
-    return Damaged(path, what, f"{consequence} some of them twice")
+    return DamagedFile(path, what, f"{consequence} some of them twice")
 
 
-class Doubles:
+class DigestStore:
     """Digests and sketches of all pages stored in the crawl, shared by all workers.
 
     A *place* identifies a page's CDXJ line: shard and offset in one number.
@@ -211,7 +213,7 @@ class Doubles:
         self._pending_marks: dict[int, list[tuple[int, int]]] = {}
         self._read = self._env.begin(buffers=False)
 
-    def same(self, digest: bytes) -> int | None:
+    def find_exact(self, digest: bytes) -> int | None:
         """The place of an earlier record with this payload, or None."""
         place = self._pending.get(digest)
         if place is None:
@@ -222,7 +224,7 @@ class Doubles:
             return None if raw is None else int.from_bytes(raw, "little")
         return place
 
-    def near(self, mark: int, reach: int) -> int | None:
+    def find_similar(self, mark: int, reach: int) -> int | None:
         """The place of an earlier page whose sketch differs in at most `reach` bits, or None."""
         if not mark:
             return None
@@ -291,13 +293,13 @@ class Doubles:
             self._near[band, rows, slots] = pairs
 
     @staticmethod
-    def forget_all(directory: Path) -> None:
+    def delete_all(directory: Path) -> None:
         """Delete all files, for a new crawl. Call before any process opens them."""
         for name in (DIGESTS, DIGESTS + "-lock", SIMHASHES):
             (directory / name).unlink(missing_ok=True)
 
     @staticmethod
-    def forget_outdated(directory: Path) -> None:
+    def delete_outdated(directory: Path) -> None:
         """Delete the sketches if another version of the algorithm wrote them. Call before any process opens
         them."""
         path = directory / SIMHASHES

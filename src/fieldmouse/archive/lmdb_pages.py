@@ -36,7 +36,7 @@ class _Flaw(Exception):
     pass
 
 
-def page_flaw(path: Path, *, leaves: bool = False) -> str:
+def page_allocation_error(path: Path, *, leaves: bool = False) -> str:
     """Return an error in the page allocation, or "". The file must not be written to during the check.
 
     Leaf pages are most of the file; without `leaves` they are read only where needed.

@@ -18,13 +18,13 @@ import msgspec
 
 from fieldmouse.archive import cdxj
 from fieldmouse.archive.audit import log_lines
-from fieldmouse.archive.dedup import Doubles
-from fieldmouse.archive.warc_reader import Torn, answer_of, members, read_record
-from fieldmouse.archive.warc_writer import Archive, log_path
-from fieldmouse.errors import Damaged
+from fieldmouse.archive.dedup import DigestStore
+from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, stored_response
+from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
+from fieldmouse.errors import DamagedFile
 from fieldmouse.storage.shard_state import ShardState
 from fieldmouse.types.outcome import OutcomeRow, Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 _PIECE = 64 << 10  # bytes read at a time: most records are not longer
@@ -32,31 +32,31 @@ _REVISIT = f'"{cdxj.REVISIT}"'.encode()
 _DIGEST = b'"digest":"'
 
 
-class Library:
+class RecordReader:
     """The archive in `directory` as of a checkpoint; `states` are its shards at that checkpoint."""
 
     def __init__(self, directory: Path, states: Sequence[ShardState]):
         self.directory, self._states = directory, states
         self._originals: dict[bytes, tuple[str, int]] | None = None
 
-    def answer(self, warc: str, offset: int) -> Response:
+    def read_response(self, warc: str, offset: int) -> Response:
         """Return the response stored at `offset` of file `warc`; its body is still content-encoded.
 
-        Raises `OSError`, `Torn`, `ValueError` or `KeyError` if it cannot be read.
+        Raises `OSError`, `TornMember`, `ValueError` or `KeyError` if it cannot be read.
         """
-        return read_answer(self.directory, warc, offset, self._original)
+        return read_response(self.directory, warc, offset, self._original)
 
     def _original(self, digest: str) -> tuple[str, int]:
         if self._originals is None:
             self._originals = self._find_originals()
         return self._originals[digest.encode()]
 
-    def lines_of(self, url: Url) -> Iterator[tuple[str, cdxj.Entry]]:
+    def cdxj_entries(self, url: Url) -> Iterator[tuple[str, cdxj.CdxjEntry]]:
         """Yield timestamp and entry of every record of `url`, oldest first within a shard."""
         begins = cdxj.surt(url).encode() + b" "
         for line in self._lines():
             if line.startswith(begins):
-                stamp, entry = cdxj.read_line(line)
+                stamp, entry = cdxj.parse_line(line)
                 if entry.url == url:  # different URLs may share a SURT key
                     yield stamp, entry
 
@@ -66,28 +66,28 @@ class Library:
         places: dict[bytes, tuple[str, int]] = {}
         for line in self._lines() if wanted else ():
             if (digest := _digest(line)) in wanted and digest not in places and _REVISIT not in line:
-                entry = cdxj.read_line(line)[1]
+                entry = cdxj.parse_line(line)[1]
                 places[digest] = (entry.filename, int(entry.offset))
         return places
 
     def _lines(self) -> Iterator[bytes]:
         for shard, state in enumerate(self._states):
             if state.cdxj_length:
-                yield from log_lines(log_path(self.directory, shard), state.cdxj_length)
+                yield from log_lines(cdxj_log_path(self.directory, shard), state.cdxj_length)
 
 
-def read_answer(
+def read_response(
     directory: Path, warc: str, offset: int, original: Callable[[str], tuple[str, int]]
 ) -> Response:
     """Return the stored response; `original` maps a digest to the file and offset of its payload."""
     path = directory / warc
-    member = next(members(path, offset, path.stat().st_size, piece=_PIECE))
+    member = next(read_members(path, offset, path.stat().st_size, piece=_PIECE))
     record = read_record(member.content)
-    answer = answer_of(record)
+    answer = stored_response(record)
     if record.kind != "revisit":
         return answer
     place = original(record.fields["warc-payload-digest"][5:])
-    return msgspec.structs.replace(answer, body=read_answer(directory, *place, original).body)
+    return msgspec.structs.replace(answer, body=read_response(directory, *place, original).body)
 
 
 def _digest(line: bytes) -> bytes:
@@ -100,46 +100,46 @@ _ITEM_BYTES = 16 << 10  # bytes read at a time: most rows are shorter
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def items_of(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
-    """The rows of one page, as `extract` returned them; raises `Damaged` if they cannot be read."""
+def read_page_rows(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
+    """The rows of one page, as `extract` returned them; raises `DamagedFile` if they cannot be read."""
     if not row.items:
         return []
     path = archive / row.warc
     try:
         record = read_record(
-            next(members(path, row.items_at, path.stat().st_size, piece=_ITEM_BYTES)).content
+            next(read_members(path, row.items_at, path.stat().st_size, piece=_ITEM_BYTES)).content
         )
         rows = [_decode(line) for line in record.block.splitlines()]
         if record.url != row.url or len(rows) != row.items:
             raise ValueError("it holds other rows")
     except FileNotFoundError:
-        raise Damaged(path, f"it is missing, and with it the rows of {row.url}") from None
-    except (Torn, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
-        raise Damaged(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
+        raise DamagedFile(path, f"it is missing, and with it the rows of {row.url}") from None
+    except (TornMember, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
+        raise DamagedFile(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
     return rows
 
 
-def read_items(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:
+def read_rows(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:
     """The rows of many pages, each with its page."""
     for row in pages:
-        for item in items_of(archive, row):
+        for item in read_page_rows(archive, row):
             yield row, item
 
 
-class HeldCopies:
-    def __init__(self, directory: Path, doubles: Doubles, archive: Archive):
+class StoredVersions:
+    def __init__(self, directory: Path, doubles: DigestStore, archive: WarcWriter):
         self._directory, self._doubles, self._archive = directory, doubles, archive
 
-    def answer(self, link: Link) -> Response | None:
+    def read_response(self, link: Request) -> Response | None:
         """The stored response that `link` refers to; None if it cannot be read."""
         try:
-            return read_answer(self._directory, link.warc, link.offset, self._original)
-        except (OSError, Torn, ValueError, KeyError, RecursionError):
+            return read_response(self._directory, link.warc, link.offset, self._original)
+        except (OSError, TornMember, ValueError, KeyError, RecursionError):
             return None
 
     def _original(self, digest: str) -> tuple[str, int]:
-        place = self._doubles.same(b32decode(digest))
-        located = self._archive.look_up(place) if place is not None else None
+        place = self._doubles.find_exact(b32decode(digest))
+        located = self._archive.read_cdxj_line(place) if place is not None else None
         if located is None or located[1].digest != digest:
             raise KeyError(digest)
         return located[1].filename, int(located[1].offset)

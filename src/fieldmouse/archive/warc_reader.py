@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.archive import cdxj
-from fieldmouse.archive.dedup import written
+from fieldmouse.archive.dedup import format_digest
 from fieldmouse.http import headers
 from fieldmouse.types.outcome import Response
 
-MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
+MEMBER_MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
 """Start of each of our members: deflate, no flags, no time."""
 _HEADER = 10  # bytes
 _LAST_BYTES = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
@@ -30,19 +30,19 @@ _PEEK = 2048  # bytes read for the head of a record
 _LONGEST_HEAD = 1 << 20
 _END = b"\r\n\r\n"
 _SERIES = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
-MAIN = frozenset(("response", "revisit"))
+INDEXED_TYPES = frozenset(("response", "revisit"))
 """Record types with a line in the CDXJ."""
 
 
-class Torn(Exception):
+class TornMember(Exception):
     """The member at `offset` cannot be read."""
 
     def __init__(self, offset: int, what: str):
         super().__init__(what)
-        self.offset, self.what = offset, what
+        self.offset, self.reason = offset, what
 
 
-class Record(msgspec.Struct, frozen=True):
+class WarcRecord(msgspec.Struct, frozen=True):
     """A WARC record: its named fields in lower case, and its block."""
 
     fields: dict[str, str]
@@ -57,7 +57,7 @@ class Record(msgspec.Struct, frozen=True):
         return self.fields.get("warc-target-uri", "")
 
 
-class Member(msgspec.Struct, frozen=True):
+class GzipMember(msgspec.Struct, frozen=True):
     """A gzip member: position and content."""
 
     offset: int
@@ -65,7 +65,7 @@ class Member(msgspec.Struct, frozen=True):
     content: bytes
 
 
-def series(directory: Path, shard: int) -> dict[int, Path]:
+def warc_files(directory: Path, shard: int) -> dict[int, Path]:
     """Return the WARC files of a shard by serial number."""
     files = {}
     for path in directory.glob("*.warc.gz"):
@@ -81,8 +81,8 @@ def shard_of(name: str) -> int:
     return int(match[2]) if match else -1
 
 
-def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[Member]:
-    """Yield the members from `start` to `end`, which must fit exactly; raises `Torn` if not.
+def read_members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[GzipMember]:
+    """Yield the members from `start` to `end`, which must fit exactly; raises `TornMember` if not.
 
     `piece` is the number of bytes read at a time: few if only one member is wanted.
     """
@@ -98,22 +98,22 @@ def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterato
                     left -= len(more)
                     held += more
                     if not more:
-                        raise Torn(at, "it ends within a record")
-                if first and not (held.startswith(MAGIC) and held[8:10] in _LAST_BYTES):
-                    raise Torn(at, "no record begins there")
+                        raise TornMember(at, "it ends within a record")
+                if first and not (held.startswith(MEMBER_MAGIC) and held[8:10] in _LAST_BYTES):
+                    raise TornMember(at, "no record begins there")
                 first = False
                 size += len(held)
                 try:
                     parts.append(stream.decompress(held))
                 except zlib.error as error:
-                    raise Torn(at, f"it cannot be decompressed ({error})") from None
+                    raise TornMember(at, f"it cannot be decompressed ({error})") from None
                 held = stream.unused_data
             size -= len(held)
-            yield Member(at, size, b"".join(parts))
+            yield GzipMember(at, size, b"".join(parts))
             at += size
 
 
-def next_member(path: Path, start: int, end: int) -> int | None:
+def find_next_member(path: Path, start: int, end: int) -> int | None:
     """Return the offset of the next record behind a damaged one, or None."""
     with path.open("rb") as file:
         at, held = start, b""
@@ -121,7 +121,7 @@ def next_member(path: Path, start: int, end: int) -> int | None:
         while at < end:
             more = file.read(min(_PIECE, end - at - len(held)))
             held += more
-            place = held.find(MAGIC)
+            place = held.find(MEMBER_MAGIC)
             if place >= 0:
                 at += place
                 file.seek(at)
@@ -136,17 +136,17 @@ def next_member(path: Path, start: int, end: int) -> int | None:
             elif not more:
                 return None
             else:
-                at += len(held) - len(MAGIC) + 1
-                held = held[-len(MAGIC) + 1 :]
+                at += len(held) - len(MEMBER_MAGIC) + 1
+                held = held[-len(MEMBER_MAGIC) + 1 :]
     return None
 
 
-def read_record(content: bytes) -> Record:
+def read_record(content: bytes) -> WarcRecord:
     """Parse a whole member; raises `ValueError` if it is not a WARC record as written by fieldmouse."""
     fields, block = _read_head(content)
     if int(fields["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
         raise ValueError("the length of the record is wrong")
-    return Record(fields, block[: -len(_END)])
+    return WarcRecord(fields, block[: -len(_END)])
 
 
 def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
@@ -165,7 +165,7 @@ def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
     return fields, block
 
 
-def peek(handle: int, offset: int, length: int) -> Record:
+def read_record_head(handle: int, offset: int, length: int) -> WarcRecord:
     """Read the record at `offset` up to the head of its response: enough for its CDXJ line, and cheap."""
     stream = zlib.decompressobj(31)
     content, at = b"", offset
@@ -175,38 +175,40 @@ def peek(handle: int, offset: int, length: int) -> Record:
         try:
             content += stream.decompress(piece, _LONGEST_HEAD)
         except zlib.error as error:
-            raise Torn(offset, f"it cannot be decompressed ({error})") from None
+            raise TornMember(offset, f"it cannot be decompressed ({error})") from None
         top = content.find(_END)
         if top >= 0 and (content.find(b"\n\r\n", top + 4) >= 0 or content.find(b"\n\n", top + 4) >= 0):
             break
         if not piece or stream.eof or len(content) > _LONGEST_HEAD:
             break
-    return Record(*_read_head(content))
+    return WarcRecord(*_read_head(content))
 
 
-def answer_of(record: Record) -> Response:
+def stored_response(record: WarcRecord) -> Response:
     """Return the response in a response or revisit record."""
-    top, body = headers.split(record.block)
+    top, body = headers.split_head(record.block)
     try:
-        fields = headers.read(top)
+        fields = headers.parse_head(top)
     except headers.BadHead as error:
         raise ValueError(f"the response in the record is not HTTP ({error})") from None
     address, truncated = (record.fields.get(name, "") for name in ("warc-ip-address", "warc-truncated"))
     return Response(fields.status, top, body, b"", address, 0.0, 0.0, 0.0, fields.headers, truncated)
 
 
-def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
+def cdxj_line(record: WarcRecord, offset: int, length: int, filename: str) -> bytes:
     """Return the CDXJ line of a response or revisit record."""
-    answer = answer_of(record)
-    seen_as = cdxj.kind_of(answer) if record.kind == "response" else cdxj.REVISIT
+    answer = stored_response(record)
+    seen_as = cdxj.cdxj_mime(answer) if record.kind == "response" else cdxj.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
     digest = record.fields["warc-payload-digest"]
-    return cdxj.line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
+    return cdxj.format_line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
 
 
-def digest_is_right(record: Record) -> bool:
+def digest_matches(record: WarcRecord) -> bool:
     """Tell whether the payload of a response matches its digest."""
     if record.kind != "response":
         return True
-    _, body = headers.split(record.block)
-    return written(sha1(body, usedforsecurity=False).digest()) == record.fields.get("warc-payload-digest")
+    _, body = headers.split_head(record.block)
+    return format_digest(sha1(body, usedforsecurity=False).digest()) == record.fields.get(
+        "warc-payload-digest"
+    )

@@ -1,13 +1,13 @@
 """WARC 1.1 writer of one shard, one gzip member per record.
 
-Each shard has its own series of files and appends to the newest. Records are buffered in memory and written in
-large blocks. A checkpoint syncs the file and records its length, and recovery truncates the file to that
-length, so no member is ever torn. A body that was received compressed is stored uncompressed inside its
-member: compressing it twice would cost time and gain nothing.
+Each shard has its own series of files and appends to the newest. Records are buffered in memory and
+written in large blocks. A checkpoint syncs the file and records its length, and recovery truncates the
+file to that length, so no member is ever torn. A body that was received compressed is stored uncompressed
+inside its member: compressing it twice would cost time and gain nothing.
 
 The block of a response is the response as received, with one exception: the body is no longer chunked, so
-`Transfer-Encoding` is kept under another name (as Common Crawl does) and `Content-Length` gives the stored
-length.
+`Transfer-Encoding` is kept under another name (as Common Crawl does) and `Content-Length` gives the
+stored length.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from isal import isal_zlib
 
 from fieldmouse import __version__
 from fieldmouse.archive import cdxj
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.errors import Damaged, storing
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.errors import DamagedFile, storage_errors
 from fieldmouse.storage.fsync import sync_directory
 from fieldmouse.storage.shard_state import ShardState
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 
 _BUFFER = 1 << 18
 
 
-class Tail:
+class AppendFile:
     """Appends to a file from a known length; bytes behind it are cut."""
 
     def __init__(self, path: Path, length: int):
         self._path = path
-        with storing(path):
+        with storage_errors(path):
             self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             size = os.fstat(self.handle).st_size
             if size < length:
-                raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+                raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
             os.ftruncate(self.handle, length)
             os.lseek(self.handle, length, os.SEEK_SET)
         self.length = length
@@ -63,13 +63,13 @@ class Tail:
             whole = memoryview(b"".join(self._parts))
             self._parts.clear()
             self._held = 0
-            with storing(self._path):
+            with storage_errors(self._path):
                 while whole:
                     whole = whole[os.write(self.handle, whole) :]
 
     def sync(self) -> None:
         self.flush()
-        with storing(self._path):
+        with storage_errors(self._path):
             os.fdatasync(self.handle)
 
     def close(self) -> None:
@@ -79,7 +79,9 @@ class Tail:
             os.close(self.handle)
 
 
-WORTH_A_REVISIT = 256  # bytes of payload below which a revisit record is no smaller than the response itself
+MIN_REVISIT_BYTES = (
+    256  # bytes of payload below which a revisit record is no smaller than the response itself
+)
 _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
@@ -90,57 +92,59 @@ _SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 _HTTP, _FIELDS = "application/http;msgtype=", "application/warc-fields"
-ITEMS = "application/x-ndjson"  # one row per line
+ROWS_MIME = "application/x-ndjson"  # one row per line
 
 _bits = SystemRandom().getrandbits
 
 
-class Stored:
+class StoredRecord:
     """Location of a stored response: WARC file, offset of its main record, place of its CDXJ line, offset of
     its rows."""
 
-    __slots__ = ("items_at", "offset", "place", "warc")
+    __slots__ = ("cdxj_place", "items_at", "offset", "warc")
 
     def __init__(self, warc: str, offset: int, place: int, items_at: int):
-        self.warc, self.offset, self.place, self.items_at = warc, offset, place, items_at
+        self.warc, self.offset, self.cdxj_place, self.items_at = warc, offset, place, items_at
 
 
-def verify(directory: Path, shard: int, state: ShardState) -> None:
-    """Raise `Damaged` unless the files of this shard reach as far as `state` says; changes nothing."""
-    lengths = {directory / state.warc: state.warc_length, log_path(directory, shard): state.cdxj_length}
+def verify_archive(directory: Path, shard: int, state: ShardState) -> None:
+    """Raise `DamagedFile` unless the files of this shard reach as far as `state` says; changes nothing."""
+    lengths = {directory / state.warc: state.warc_length, cdxj_log_path(directory, shard): state.cdxj_length}
     for path, length in lengths.items():
         if length:
             try:
                 size = path.stat().st_size
             except FileNotFoundError:
-                raise Damaged(path, f"{length} bytes were written and synced, but it is missing") from None
+                raise DamagedFile(
+                    path, f"{length} bytes were written and synced, but it is missing"
+                ) from None
             if size < length:
-                raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+                raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
 
 
-class Archive:
+class WarcWriter:
     """One shard's WARC series and its CDXJ log."""
 
-    def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
+    def __init__(self, directory: Path, shard: int, config: WorkerConfig, state: ShardState):
         """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
-        self._cdxj = Tail(log_path(directory, shard), state.cdxj_length)
+        self._cdxj = AppendFile(cdxj_log_path(directory, shard), state.cdxj_length)
         self._other_logs: dict[int, int] = {}  # open CDXJ logs of other shards
         self._serial, self._name = state.serial, state.warc
         for path in directory.glob("*.warc.gz"):
             match = _SERIAL.search(path.name)
             if match and int(match[2]) == shard and int(match[1]) > state.serial:
                 path.unlink()
-        self._warc: Tail | None = None
+        self._warc: AppendFile | None = None
         if state.warc:
-            self._warc = Tail(directory / state.warc, state.warc_length)
+            self._warc = AppendFile(directory / state.warc, state.warc_length)
         self._last_id = _bits(128)
 
     # -- records
 
-    def store(
+    def write(
         self,
-        link: Link,
+        link: Request,
         response: Response,
         *,
         payload: bytes,
@@ -148,7 +152,7 @@ class Archive:
         earlier: tuple[str, str] | None = None,
         fields: bytes = b"",
         items: bytes = b"",
-    ) -> Stored:
+    ) -> StoredRecord:
         """Write request, response and metadata; with `earlier` (URL and timestamp) a revisit of that record.
 
         `items` are the rows extracted from the page, if any. They become a second metadata record.
@@ -176,7 +180,7 @@ class Archive:
         body = payload if kind == "response" else b""
         offset = warc.length
         headers = f"{common}{extra}WARC-Payload-Digest: {digest}"
-        packed = any(response.all("content-encoding"))
+        packed = any(response.all_headers("content-encoding"))
         warc.append(_record(kind, record_id, headers, f"{_HTTP}response", head, body, packed=packed))
         length = warc.length - offset
         paired = f"{common}WARC-Concurrent-To: {record_id}"
@@ -185,13 +189,13 @@ class Archive:
         warc.append(_record("metadata", self._record_id(), paired, _FIELDS, metadata))
         items_at = warc.length if items else 0
         if items:
-            warc.append(_record("metadata", self._record_id(), paired, ITEMS, items))
+            warc.append(_record("metadata", self._record_id(), paired, ROWS_MIME, items))
         cdxj_offset = self._cdxj.length
-        seen_as = cdxj.kind_of(response) if kind == "response" else cdxj.REVISIT
+        seen_as = cdxj.cdxj_mime(response) if kind == "response" else cdxj.REVISIT
         self._cdxj.append(
-            cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
+            cdxj.format_line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )
-        return Stored(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
+        return StoredRecord(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
 
     def _record_id(self) -> str:
         """New UUID (version 4 in form): a random start, then steps through the whole 128-bit space."""
@@ -201,7 +205,7 @@ class Archive:
 
     # -- files
 
-    def _open(self) -> Tail:
+    def _open(self) -> AppendFile:
         if self._warc is not None and self._warc.length < self._config.warc_size:
             return self._warc
         if self._warc is not None:
@@ -210,7 +214,7 @@ class Archive:
         self._serial += 1
         date, stamp = _dates(int(time.time()))
         self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
-        self._warc = Tail(self._directory / self._name, 0)
+        self._warc = AppendFile(self._directory / self._name, 0)
         lines = [
             f"software: fieldmouse/{__version__}",
             "format: WARC File Format 1.1",
@@ -229,7 +233,7 @@ class Archive:
         if self._warc is not None:
             self._warc.sync()
         self._cdxj.sync()
-        with storing(self._directory):
+        with storage_errors(self._directory):
             sync_directory(self._directory)
 
     @property
@@ -237,11 +241,11 @@ class Archive:
         """Serial, name and length of the WARC file, and length of the CDXJ log."""
         return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
 
-    def look_up(self, place: int) -> tuple[str, cdxj.Entry] | None:
+    def read_cdxj_line(self, place: int) -> tuple[str, cdxj.CdxjEntry] | None:
         """Timestamp and entry of the CDXJ line at `place`; None if there is no valid line."""
         shard, offset = place >> 48, place & (1 << 48) - 1
-        path = log_path(self._directory, shard)
-        with storing(path):
+        path = cdxj_log_path(self._directory, shard)
+        with storage_errors(path):
             if shard == self._shard:
                 self._cdxj.flush()
                 handle = self._cdxj.handle
@@ -255,7 +259,7 @@ class Archive:
             if b"\n" not in raw:
                 raw = os.pread(handle, 1 << 17, offset)
         try:
-            return cdxj.read_line(raw[: raw.index(b"\n")])
+            return cdxj.parse_line(raw[: raw.index(b"\n")])
         except (ValueError, msgspec.DecodeError):
             return None
 
@@ -267,7 +271,7 @@ class Archive:
             os.close(handle)
 
 
-def log_path(directory: Path, shard: int) -> Path:
+def cdxj_log_path(directory: Path, shard: int) -> Path:
     return directory / f"shard-{shard}.cdxj"
 
 
@@ -301,14 +305,14 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
 def _plain_head(response: Response, size: int) -> bytes:
     """The response head, adjusted for a body that is no longer chunked."""
     head = response.head
-    if response.all("transfer-encoding"):
+    if response.all_headers("transfer-encoding"):
         head = _LENGTH.sub(b"", head)
         head = _CHUNKED.sub(rb"X-Crawler-\1", head)
         head = head.rstrip(b"\r\n") + b"\r\nContent-Length: %d\r\n\r\n" % size
     return head
 
 
-def _metadata(link: Link, response: Response) -> bytes:
+def _metadata(link: Request, response: Response) -> bytes:
     spent = int((response.ended_at - response.started_at) * 1000)
     via = f"via: {link.via}\r\n" if link.via else ""
     return f"{via}hopsFromSeed: {link.depth}\r\nfetchTimeMs: {spent}\r\n".encode()

@@ -16,59 +16,59 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
-from fieldmouse.formatting import counted as counted
-from fieldmouse.formatting import duration as duration
-from fieldmouse.formatting import number as number
-from fieldmouse.formatting import rate as rate
-from fieldmouse.formatting import size as size
-from fieldmouse.formatting import when as when
+from fieldmouse.formatting import format_count as format_count
+from fieldmouse.formatting import format_duration as format_duration
+from fieldmouse.formatting import format_number as format_number
+from fieldmouse.formatting import format_rate as format_rate
+from fieldmouse.formatting import format_size as format_size
+from fieldmouse.formatting import format_time as format_time
 from fieldmouse.sanitize import escape_json as escape_json
-from fieldmouse.sanitize import visible as visible
+from fieldmouse.sanitize import sanitize as sanitize
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-NOTES = "fieldmouse.crawler.scope"
+NOTES_LOGGER = "fieldmouse.crawler.scope"
 """Logger whose notes (level INFO) are shown as well: sites that joined the scope."""
 
 _muted = False
 
 
-def say(sentence: str) -> None:
+def message(sentence: str) -> None:
     """Print one message, unless messages are muted."""
     if not _muted:
-        urge(sentence)
+        urgent_message(sentence)
 
 
-def urge(sentence: str) -> None:
+def urgent_message(sentence: str) -> None:
     """Print one message also with `--json`, such as the answer to Ctrl-C."""
     with _listener_may_leave():
-        print(visible(sentence, lines=True), file=sys.stderr, flush=True)
+        print(sanitize(sentence, lines=True), file=sys.stderr, flush=True)
 
 
 def hint(sentence: str) -> None:
-    say(f"hint: {sentence}")
+    message(f"hint: {sentence}")
 
 
-def data(line: str = "") -> None:
+def print_data(line: str = "") -> None:
     """Print one line of data."""
     with _reader_may_leave():
-        print(visible(line))
+        print(sanitize(line))
 
 
-def shown(line: str) -> None:
+def print_sanitized(line: str) -> None:
     """Print one line of data that is sanitized already and may contain colours."""
     with _reader_may_leave():
         print(line)
 
 
-def coloured() -> bool:
+def use_colours() -> bool:
     """Whether data may have colours: on a terminal without NO_COLOR (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def json(value: object) -> None:
+def print_json(value: object) -> None:
     """Print one JSON value on one line."""
     with _reader_may_leave():
         sys.stdout.flush()
@@ -76,29 +76,29 @@ def json(value: object) -> None:
         sys.stdout.flush()
 
 
-def error(message: str, advice: str = "", *, as_json: bool = False) -> None:
+def error(text: str, advice: str = "", *, as_json: bool = False) -> None:
     """Print an error and a hint about the next step."""
     if as_json:
-        json({"error": message, "hint": advice})
+        print_json({"error": text, "hint": advice})
         return
-    say(f"error: {message}")
+    message(f"error: {text}")
     if advice:
         hint(advice)
 
 
-def as_typed(word: str) -> str:
+def decode_argument(word: str) -> str:
     """Command-line argument as UTF-8 text in every locale; invalid bytes become U+FFFD."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def mute(muted: bool) -> None:
+def mute_messages(muted: bool) -> None:
     """Turn messages off or on."""
     global _muted
     _muted = muted
 
 
 @contextmanager
-def talk_only() -> Iterator[None]:
+def stdout_to_stderr() -> Iterator[None]:
     """Redirect prints in the block to stderr: the user's plug-ins may run there, and stdout is for data."""
     with redirect_stdout(sys.stderr):
         yield
@@ -113,12 +113,12 @@ def data_stream() -> Iterator[BinaryIO]:
         sys.stdout.flush()
 
 
-def on_terminal() -> bool:
+def messages_on_terminal() -> bool:
     """Whether messages are shown on a terminal."""
     return sys.stderr.isatty() and not _muted
 
 
-def width() -> int:
+def terminal_width() -> int:
     """Columns of the terminal on stdout; unlimited if stdout is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
@@ -128,22 +128,22 @@ def show_warnings() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Visible())
-    logging.getLogger(NOTES).setLevel(logging.INFO)
+    logging.getLogger(NOTES_LOGGER).setLevel(logging.INFO)
 
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         what = "warning" if record.levelno >= logging.WARNING else "note"
-        return visible(f"{what}: {super().format(record)}", lines=True)
+        return sanitize(f"{what}: {super().format(record)}", lines=True)
 
 
-def finish() -> None:
+def flush() -> None:
     """Flush the data."""
     with _reader_may_leave():
         sys.stdout.flush()
 
 
-def leave(code: int) -> NoReturn:
+def exit_at_once(code: int) -> NoReturn:
     """Flush the output and end the process at once."""
     for stream in (sys.stdout, sys.stderr):
         with _listener_may_leave():
@@ -183,14 +183,14 @@ class LiveLine:
 
     def show(self, line: str) -> None:
         with _listener_may_leave():
-            self._live.update(self._text(visible(line), overflow="ellipsis", no_wrap=True), refresh=True)
+            self._live.update(self._text(sanitize(line), overflow="ellipsis", no_wrap=True), refresh=True)
 
     def close(self) -> None:
         with _listener_may_leave():
             self._live.stop()
 
 
-class Bars:
+class ProgressBars:
     """Progress bars, one per running task and one for all; only on a terminal."""
 
     def __init__(self, total: int):
@@ -232,10 +232,10 @@ class Bars:
         """Show that the share `share` of task `name` is done, from 0 to 1."""
         if name not in self._under_way:
             self._under_way[name] = self._bars.add_task(name, total=1.0, doing=doing)
-        self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=visible(doing))
+        self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=sanitize(doing))
         self._live.refresh()
 
-    def end(self, name: str) -> None:
+    def task_done(self, name: str) -> None:
         """Remove the bar of task `name`, which is done."""
         if name in self._under_way:
             self._bars.remove_task(self._under_way.pop(name))
@@ -243,7 +243,7 @@ class Bars:
         self._bars.update(self._all, completed=self._done, doing=f"{self._done} of {self._total}")
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def hidden(self) -> Iterator[None]:
         """Hide the bars while the block runs, so that it can print lines."""
         self._live.stop()
         yield
@@ -253,9 +253,9 @@ class Bars:
         self._live.stop()
 
 
-def columns(rows: Iterable[tuple[str, ...]], *, right: Container[int] = ()) -> list[str]:
+def align_columns(rows: Iterable[tuple[str, ...]], *, right: Container[int] = ()) -> list[str]:
     """Rows as lines with aligned columns; the columns in `right` are right-aligned."""
-    table = [tuple(map(visible, row)) for row in rows]
+    table = [tuple(map(sanitize, row)) for row in rows]
     widths = [max((len(row[i]) for row in table), default=0) for i in range(len(table[0]))] if table else []
     return [
         "  ".join(

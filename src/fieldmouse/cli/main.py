@@ -18,11 +18,11 @@ import click
 from fieldmouse import __version__
 from fieldmouse.cli import console
 from fieldmouse.cli.lazy import Commands, LazyGroup
-from fieldmouse.cli.signals import heed_signals
-from fieldmouse.errors import FieldmouseError, StoppedAtOnce, UsageError
+from fieldmouse.cli.signals import interrupt_on_signals
+from fieldmouse.errors import FieldmouseError, StoppedImmediately, UsageError
 
-INTERRUPTED = 130
-CRAWLING = frozenset({"crawl", "resume", "refresh", "agent"})
+EXIT_INTERRUPTED = 130
+CRAWL_COMMANDS = frozenset({"crawl", "resume", "refresh", "agent"})
 """Commands that handle stop signals from the start of the process."""
 
 SECTIONS: dict[str, Commands] = {
@@ -108,29 +108,29 @@ def main(args: list[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if args is None else args
     try:
-        if words[:1] and words[0] in CRAWLING:
-            heed_signals()  # before anything slow: waiting for a coordinator may take long
-        code = run(words)
+        if words[:1] and words[0] in CRAWL_COMMANDS:
+            interrupt_on_signals()  # before anything slow: waiting for a coordinator may take long
+        code = run_command(words)
     except KeyboardInterrupt:
-        code = INTERRUPTED
-    if code == INTERRUPTED:
+        code = EXIT_INTERRUPTED
+    if code == EXIT_INTERRUPTED:
         # At once: Python would print tracebacks about a second Ctrl-C or a thread that still runs.
-        console.leave(code)
+        console.exit_at_once(code)
     sys.exit(code)
 
 
-def run(words: list[str]) -> int:
+def run_command(words: list[str]) -> int:
     """Run one command and return its exit code; with `--json`, errors are printed as JSON."""
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
-    console.mute(as_json)
+    console.mute_messages(as_json)
     try:
         outcome: Any = fieldmouse.main(args=words, prog_name="fieldmouse", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as help_wanted:
-        console.say(help_wanted.format_message())
+        console.message(help_wanted.format_message())
         return help_wanted.exit_code
     except click.ClickException as wrong:
         context = wrong.ctx if isinstance(wrong, click.UsageError) else None
@@ -142,10 +142,10 @@ def run(words: list[str]) -> int:
             wrong = click.NoSuchOption(wrong.option_name, possibilities=near, ctx=context)
         console.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
         return wrong.exit_code
-    except StoppedAtOnce as trouble:
+    except StoppedImmediately as trouble:
         if as_json:
             console.error(str(trouble), trouble.hint, as_json=True)
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except FieldmouseError as trouble:
         console.error(str(trouble), trouble.hint, as_json=as_json)
         return 2 if isinstance(trouble, UsageError) else 1
@@ -154,7 +154,7 @@ def run(words: list[str]) -> int:
         where = f"`{refused.filename}`: " if refused.filename else ""
         console.error(f"{where}{refused.strerror or refused}", "check the disk", as_json=as_json)
         return 1
-    console.finish()
+    console.flush()
     return outcome if isinstance(outcome, int) else 0
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fieldmouse.api.planning import SETTING_OF
+from fieldmouse.api.planning import KEYWORD_SETTINGS
 from fieldmouse.config import spellings
 from fieldmouse.config import values as units
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
 
 
@@ -56,7 +56,7 @@ class RenamedOption(click.Option):
         return value
 
 
-also = click.option(
+with_option = click.option(
     "--with",
     "others",
     metavar="DIR",
@@ -64,23 +64,25 @@ also = click.option(
     multiple=True,
     help="Read this crawl together with DIRECTORY; repeatable.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of messages.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value instead of messages."
+)
 
-seeds_file = click.option(
+seeds_file_option = click.option(
     "--seeds-file", metavar="FILE", help="Read seeds from FILE, one URL a line, # for comments; - for stdin."
 )
-scope = click.option(
+scope_option = click.option(
     "--scope", metavar="MODE", help="Stay within the page, host, site or web of the seeds.  [default: site]"
 )
-config = click.option(
+config_option = click.option(
     "--config", metavar="FILE", type=click.Path(path_type=Path), help="Read the settings from FILE first."
 )
 
-retry_failed = click.option(
+retry_failed_option = click.option(
     "--retry-failed", is_flag=True, cls=RenamedOption, help="Retry URLs that failed because of their host."
 )
 
-seed_redirects = click.option(
+seed_redirects_option = click.option(
     "--follow-seed-redirects",
     is_flag=True,
     default=None,
@@ -88,17 +90,17 @@ seed_redirects = click.option(
 )
 
 
-def opened(directory: Path, others: tuple[Path, ...]) -> ReadingRoom | ReadingRooms:
+def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | ReadingRooms:
     """Reader of the crawl in `directory`, together with those that `--with` names."""
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
 
-    return ReadingRooms([directory, *others]) if others else ReadingRoom(directory)
+    return ReadingRooms([directory, *others]) if others else CrawlReader(directory)
 
 
-def limits(command: F) -> F:
+def crawl_options(command: F) -> F:
     """Add the options of commands that start or continue a crawl."""
-    command = polite(command)
+    command = request_options(command)
     for option in reversed(
         [
             click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
@@ -114,7 +116,7 @@ def limits(command: F) -> F:
     return command
 
 
-def polite(command: F) -> F:
+def request_options(command: F) -> F:
     """Add the options of every command that makes requests."""
     for option in reversed(
         [
@@ -159,13 +161,13 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
         raise UsageError(f"`--progress {given['progress']}` is no duration", "write it as 5s or 1m") from None
 
 
-def asked(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
+def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """Settings given by named options, and those given by `--set`."""
-    words = {word: given.get(word) or None for word in SETTING_OF}
-    return words, spellings.renamed(changes(given.get("changes", ())))
+    words = {word: given.get(word) or None for word in KEYWORD_SETTINGS}
+    return words, spellings.renamed(parse_set_options(given.get("changes", ())))
 
 
-def changes(words: Iterable[str]) -> dict[str, str]:
+def parse_set_options(words: Iterable[str]) -> dict[str, str]:
     """Parsed `--set KEY=VALUE` options; the last value of a key wins.
 
     >>> changes(["delta = 3", "delta=4"])
@@ -180,7 +182,7 @@ def changes(words: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def modes(about: str) -> Callable[[F], F]:
+def modes_option(about: str) -> Callable[[F], F]:
     """Add the option `--modes`: numbers of fetch workers such as 1,4,16, as a tuple; None if not given."""
     return click.option("--modes", metavar="N,N,...", callback=_read_modes, help=about)
 

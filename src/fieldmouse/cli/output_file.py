@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.storage.fsync import whole
+from fieldmouse.storage.fsync import atomic_write
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def open_output(path: Path) -> Iterator[BinaryIO]:
     """Open `path` for writing; the file appears when the block ends, and an exception leaves no file.
 
     An existing path that is no regular file (a pipe, a device) is written directly.
     """
     try:
-        with path.open("wb") if path.exists() and not path.is_file() else whole(path, ".part") as file:
+        with path.open("wb") if path.exists() and not path.is_file() else atomic_write(path, ".part") as file:
             yield file
     except OSError as trouble:
         raise FieldmouseError(
@@ -26,10 +26,10 @@ def written(path: Path) -> Iterator[BinaryIO]:
         ) from trouble
 
 
-def write(path: Path, content: bytes, *, parents: bool = False) -> None:
+def write_output(path: Path, content: bytes, *, parents: bool = False) -> None:
     """Write `content` as `written` does; with `parents`, make missing directories."""
     with suppress(OSError):  # writing the file then fails, too, and reports the error
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)
-    with written(path) as file:
+    with open_output(path) as file:
         file.write(content)

@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fieldmouse.cli import console
-from fieldmouse.cluster.client.identity import command_of
-from fieldmouse.config.sections import Order
+from fieldmouse.cluster.client.identity import resume_command
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.errors import typed
-from fieldmouse.formatting import counted
-from fieldmouse.policy.retry import OF_HOSTS
+from fieldmouse.errors import shell_quoted
+from fieldmouse.formatting import format_count
+from fieldmouse.policy.retry import HOST_FAILURES
 from fieldmouse.types.reason import StoppedBy
-from fieldmouse.types.stats import Reading, Summary
+from fieldmouse.types.stats import LiveStats, Summary
 
 WINDOW = 10.0
 """Seconds over which the speed is averaged."""
 
 
-class Progress:
+class ProgressLine:
     """Progress line: updated once a second on a terminal, printed every `every` seconds elsewhere.
 
     `every` None prints no lines without a terminal. With `polls` the line counts polls; `budget` is the
@@ -38,13 +38,13 @@ class Progress:
         network: bool = False,
     ):
         self._polls, self._budget, self._network = polls, budget, network
-        self._first: Reading | None = None
-        self._live = console.LiveLine() if console.on_terminal() else None
+        self._first: LiveStats | None = None
+        self._live = console.LiveLine() if console.messages_on_terminal() else None
         self._every = every
         self._printed_at = 0.0
         self._recent: deque[tuple[float, int]] = deque()
 
-    def show(self, reading: Reading) -> None:
+    def show(self, reading: LiveStats) -> None:
         self._first = self._first or reading
         self._recent.append((reading.at, reading.polls if self._polls else reading.pages))
         while len(self._recent) > 2 and self._recent[0][0] < reading.at - WINDOW:
@@ -53,27 +53,31 @@ class Progress:
             self._live.show(self.line(reading))
         elif self._every is not None and reading.at - self._printed_at >= self._every:
             self._printed_at = reading.at
-            console.say(self.line(reading))
+            console.message(self.line(reading))
 
-    def line(self, reading: Reading) -> str:
-        count, dropped = console.number, reading.dropped + reading.obsolete
+    def line(self, reading: LiveStats) -> str:
+        count, dropped = console.format_number, reading.dropped + reading.obsolete
         if self._polls:
             return self._line_of_polls(reading, self._first or reading)
-        hosts = f"{counted(reading.front, 'host')} held" if self._network else counted(reading.hosts, "host")
+        hosts = (
+            f"{format_count(reading.front, 'host')} held"
+            if self._network
+            else format_count(reading.hosts, "host")
+        )
         return (
-            f"{counted(reading.pages, 'page')}  {count(self._speed())}/s  {hosts}"
+            f"{format_count(reading.pages, 'page')}  {count(self._speed())}/s  {hosts}"
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  fetching {reading.robots}"
             f"  waiting {count(reading.waiting)}{' for all' * self._network}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
             + _rest(reading)
         )
 
-    def _line_of_polls(self, reading: Reading, first: Reading) -> str:
-        count, polls = console.number, reading.polls - first.polls
+    def _line_of_polls(self, reading: LiveStats, first: LiveStats) -> str:
+        count, polls = console.format_number, reading.polls - first.polls
         changed, gone = reading.changed - first.changed, reading.gone - first.gone
         useful = f"  {(changed + gone) / polls:.0%} useful" if polls else ""
         return (
-            f"{counted(polls, 'poll')}  {self._pace()}{useful}"
+            f"{format_count(polls, 'poll')}  {self._pace()}{useful}"
             f"  changed {count(changed)}  gone {count(gone)}  new {count(reading.seen - first.seen)}"
             f"  in flight {count(reading.polling)}  fetching {reading.robots}" + _rest(reading)
         )
@@ -82,8 +86,8 @@ class Progress:
         """Rate of polls, with the budget if there is one."""
         speed = self._speed()
         if self._budget is None:
-            return console.rate(speed) if speed else "0/s"
-        return f"{console.rate(speed)} of {budget(self._budget)}"
+            return console.format_rate(speed) if speed else "0/s"
+        return f"{console.format_rate(speed)} of {budget_text(self._budget)}"
 
     def _speed(self) -> float:
         (began, before), (ended, after) = self._recent[0], self._recent[-1]
@@ -94,90 +98,99 @@ class Progress:
             self._live.close()
 
 
-def _rest(reading: Reading) -> str:
+def _rest(reading: LiveStats) -> str:
     """What an idle crawl waits for; "" if the next request is due within a second."""
     seconds = reading.next_at - reading.at
     if seconds < 1.0:
         return ""
-    wait = console.duration(round(seconds))
+    wait = console.format_duration(round(seconds))
     if reading.resting:
-        return f"  waits {wait} for {counted(reading.resting, 'host')} that failed"
+        return f"  waits {wait} for {format_count(reading.resting, 'host')} that failed"
     return f"  next request in {wait}"
 
 
 @contextmanager
-def shown(
+def show_progress(
     *, every: float | None = None, polls: bool = False, budget: float | None = None, network: bool = False
-) -> Iterator[Progress]:
-    """Show a progress line while the block runs; see `Progress`."""
-    progress = Progress(every=every, polls=polls, budget=budget, network=network)
+) -> Iterator[ProgressLine]:
+    """Show a progress line while the block runs; see `ProgressLine`."""
+    progress = ProgressLine(every=every, polls=polls, budget=budget, network=network)
     try:
         yield progress
     finally:
         progress.close()
 
 
-def budget(seconds: float | None) -> str:
+def budget_text(seconds: float | None) -> str:
     """Budget of one poll in `seconds`, as text."""
-    return "no rate limit" if seconds is None else console.rate(1 / seconds)
+    return "no rate limit" if seconds is None else console.format_rate(1 / seconds)
 
 
-def beginning(settings: Settings, directory: str, order: Order | None) -> str:
+def first_line(settings: Settings, directory: str, order: RefreshOrder | None) -> str:
     """First line of output: the task, the directory and the user agent."""
     agent = settings.crawl.user_agent
     if order is None:
         return f"crawling into `{directory}` as {agent}"
     how = "one round" if order.once else f"policy `{settings.refresh.policy}`"
-    return f"refreshing `{directory}` as {agent}: {how}, {budget(settings.refresh.budget)}"
+    return f"refreshing `{directory}` as {agent}: {how}, {budget_text(settings.refresh.budget)}"
 
 
-def tell(summary: Summary, settings: Settings, directory: str, order: Order | None = None) -> None:
+def print_summary(
+    summary: Summary, settings: Settings, directory: str, order: RefreshOrder | None = None
+) -> None:
     """Print the summary of a crawl and a hint for the next command."""
-    count = console.number
+    count = console.format_number
     if summary.refreshed is not None:
-        console.say(f"{summary.refreshed}")
+        console.message(f"{summary.refreshed}")
         if summary.refreshed.useful_ratio is not None:
-            console.say(f"{summary.refreshed.useful_ratio:.0%} of the polls found a change")
+            console.message(f"{summary.refreshed.useful_ratio:.0%} of the polls found a change")
         for reason, times in sorted(summary.refreshed.reasons.items(), key=lambda item: -item[1])[:6]:
-            console.say(f"  {count(times):>7}  {reason}")
+            console.message(f"  {count(times):>7}  {reason}")
         for rest in summary.refreshed.resting[:6]:
-            console.say(f"{rest}; its pages come first in the next round")
+            console.message(f"{rest}; its pages come first in the next round")
     speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
     # Earlier runs may have fetched pages; then only the time is of this run. The speed is rounded.
     first_run = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1
     # In a cluster most hosts have given pages to other agents, too, so their number is left out.
-    hosts = f" from {counted(summary.giving_hosts, 'host')}" if summary.whole is None else ""
-    console.say(
-        f"{counted(summary.pages, 'page')}{hosts},"
-        f" {console.size(summary.bytes)}{', in' if first_run else '; this run took'}"
-        f" {console.duration(summary.seconds)}{speed}"
+    hosts = f" from {format_count(summary.giving_hosts, 'host')}" if summary.whole is None else ""
+    console.message(
+        f"{format_count(summary.pages, 'page')}{hosts},"
+        f" {console.format_size(summary.bytes)}{', in' if first_run else '; this run took'}"
+        f" {console.format_duration(summary.seconds)}{speed}"
     )
     others = f"{count(summary.moved)} moved, {count(summary.refused)} refused, {count(summary.failed)} failed"
     if summary.whole is None:
-        console.say(f"{counted(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting")
+        console.message(
+            f"{format_count(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting"
+        )
     else:  # waiting URLs belong to no agent
-        console.say(f"{counted(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}")
+        console.message(
+            f"{format_count(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}"
+        )
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
-        console.say(f"  {count(times):>7}  {reason}")
+        console.message(f"  {count(times):>7}  {reason}")
     for rule, links in summary.dropped_links.items():
-        console.say(f"{counted(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
+        console.message(
+            f"{format_count(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`"
+        )
     for channel, changes in summary.untold.items():
         verb = "waits" if changes == 1 else "wait"
-        console.say(f"{counted(changes, 'change')} {verb} to be sent by {channel} in the next run")
+        console.message(f"{format_count(changes, 'change')} {verb} to be sent by {channel} in the next run")
     if summary.lost:
-        console.say(
-            f"error: {counted(summary.lost, 'URL')} cannot be accounted for, which is a bug in fieldmouse"
+        console.message(
+            f"error: {format_count(summary.lost, 'URL')} cannot be accounted for, which is a bug in "
+            "fieldmouse"
         )
-        console.hint(f"run `fieldmouse doctor {typed(directory)}` for details, and please report it")
+        console.hint(f"run `fieldmouse doctor {shell_quoted(directory)}` for details, and please report it")
     if summary.whole is not None:
-        console.say(
-            f"all agents together: {counted(summary.whole.pages, 'page')},"
-            f" {counted(summary.whole.seen, 'URL')} seen, {count(summary.whole.waiting)} waiting"
+        console.message(
+            f"all agents together: {format_count(summary.whole.pages, 'page')},"
+            f" {format_count(summary.whole.seen, 'URL')} seen, {count(summary.whole.waiting)} waiting"
         )
-    console.say(_ending(summary, settings))
+    console.message(_ending(summary, settings))
     if summary.exit in (3, 130) and summary.whole is not None:
-        again = command_of(Path(directory))
-        limit = {StoppedBy.PAGES: "--pages N", StoppedBy.TIME: "--time T"}.get(summary.stopped_by)
+        again = resume_command(Path(directory))
+        limit = {StoppedBy.PAGE_LIMIT: "--pages N", StoppedBy.TIME_LIMIT: "--time T"}.get(summary.stopped_by)
         if limit is not None:  # the limit counts from the start of the whole crawl
             console.hint(f"continue with a higher limit, or 0 for none, on each agent: `{again} {limit}`")
         else:
@@ -185,37 +198,41 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
     elif summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
         console.hint(
-            f"continue with `fieldmouse {again} {typed(directory)}`"
+            f"continue with `fieldmouse {again} {shell_quoted(directory)}`"
             f"{' and the same options' * (order is not None)}"
         )
     elif order is not None and summary.waiting:
-        console.hint(f"fetch them, too, with `fieldmouse refresh {typed(directory)} --continue`")
+        console.hint(f"fetch them, too, with `fieldmouse refresh {shell_quoted(directory)} --continue`")
     elif order is not None:
-        console.hint(f"see how fresh the copies are with `fieldmouse freshness {typed(directory)}`")
+        console.hint(f"see how fresh the copies are with `fieldmouse freshness {shell_quoted(directory)}`")
     elif summary.pages and summary.whole is not None:
         console.hint(
-            f"search all agents' pages with `fieldmouse search {typed(directory)} --with OTHER-DIR WORDS`"
+            f"search all agents' pages with `fieldmouse search {shell_quoted(directory)} --with "
+            "OTHER-DIR WORDS`"
         )
     elif summary.pages:
-        console.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
-    if summary.whole is not None and not summary.exit and OF_HOSTS & summary.reasons.keys():
-        again = command_of(Path(directory))
+        console.hint(f"search it with `fieldmouse search {shell_quoted(directory)} WORDS`")
+    if summary.whole is not None and not summary.exit and HOST_FAILURES & summary.reasons.keys():
+        again = resume_command(Path(directory))
         console.hint(f"once the failed hosts are reachable again, run `{again} --retry-failed`")
 
 
 def _ending(summary: Summary, settings: Settings) -> str:
-    waiting = f"{counted(summary.waiting, 'URL')} {'is' if summary.waiting == 1 else 'are'} waiting"
+    waiting = f"{format_count(summary.waiting, 'URL')} {'is' if summary.waiting == 1 else 'are'} waiting"
     match summary.stopped_by:
         case StoppedBy.NOTHING:
             if not summary.waiting:
                 return "done: nothing is waiting"
             return f"done for now; {waiting}"
-        case StoppedBy.PAGES:
-            return f"stopped by the limit of {counted(settings.crawl.pages, 'page')}; {waiting}"
-        case StoppedBy.TIME:
-            return f"stopped by the limit of {console.duration(settings.crawl.time)}; {waiting}"
-        case StoppedBy.DISK:
-            return f"stopped: less than {console.size(settings.storage.min_free)} free on the disk; {waiting}"
+        case StoppedBy.PAGE_LIMIT:
+            return f"stopped by the limit of {format_count(settings.crawl.pages, 'page')}; {waiting}"
+        case StoppedBy.TIME_LIMIT:
+            return f"stopped by the limit of {console.format_duration(settings.crawl.time)}; {waiting}"
+        case StoppedBy.DISK_FULL:
+            return (
+                f"stopped: less than {console.format_size(settings.storage.min_free)} free on the "
+                f"disk; {waiting}"
+            )
         case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
         case StoppedBy.DRAINED:

@@ -21,21 +21,21 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-from fieldmouse.errors import StoppedAtOnce
+from fieldmouse.errors import StoppedImmediately
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ECHO = 0.5
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+DUPLICATE_SIGNAL_SECONDS = 0.5
 """Seconds within which a second signal counts as the same: `timeout` signals the process and its group."""
 
 
-def heed_signals() -> None:
-    """Let every stop signal raise `KeyboardInterrupt`, until `Signals` takes over."""
-    for number in STOPPING:
+def interrupt_on_signals() -> None:
+    """Let every stop signal raise `KeyboardInterrupt`, until `StopSignals` takes over."""
+    for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 
 
-class Signals:
+class StopSignals:
     """Context manager that handles stop signals; `say` prints its messages."""
 
     def __init__(self, say: Callable[[str], None] = lambda words: None):
@@ -46,11 +46,11 @@ class Signals:
         self._stop: Callable[[], str] = lambda: "as soon as the crawl has started"
         self._hurry: Callable[[], None] | None = None
         self._over = False
-        self.asked = False
+        self.stop_requested = False
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
-            for number in STOPPING:
+            for number in STOP_SIGNALS:
                 # `nohup` ignores SIGHUP, and that must stay so.
                 if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._received)
@@ -63,7 +63,7 @@ class Signals:
             signal.signal(number, handler)
         self._before.clear()
 
-    def obey(
+    def attach_loop(
         self, soon: Callable[[Callable[[], None]], object], stop: Callable[[], str], hurry: Callable[[], None]
     ) -> None:
         """Handle signals in the running event loop; `soon` calls a function there, from any thread.
@@ -71,21 +71,21 @@ class Signals:
         The first signal calls `stop`, which describes the remaining work; the second calls `hurry`.
         """
         self._soon, self._stop, self._hurry = soon, stop, hurry
-        if self.asked:
+        if self.stop_requested:
             stop()
 
-    def ended(self) -> None:
+    def detach_loop(self) -> None:
         """Note that the event loop has ended, so that no work is left to stop."""
         self._soon = self._hurry = None
         self._over = True
 
     def _received(self, number: int, frame: FrameType | None) -> None:
         now, before = time.monotonic(), self._heard_at
-        if self.asked and now - before < ECHO:
+        if self.stop_requested and now - before < DUPLICATE_SIGNAL_SECONDS:
             return
         self._heard_at = now
-        answer = self._second if self.asked else self._first
-        self.asked = True
+        answer = self._second if self.stop_requested else self._first
+        self.stop_requested = True
         if self._soon is not None:
             self._soon(answer)  # not here: the signal may interrupt a print
         else:
@@ -101,5 +101,5 @@ class Signals:
         for number in self._before:
             signal.signal(number, signal.SIG_DFL)
         if self._hurry is None:
-            raise StoppedAtOnce
+            raise StoppedImmediately
         self._hurry()

@@ -33,15 +33,15 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from fieldmouse.errors import BoardError
+from fieldmouse.errors import CoordinatorError
 from fieldmouse.url import Host, Url
 
-FORMAT = 1
+DATA_FORMAT = 1
 """Format of the coordinator's data. Raised when older versions could not read it, or would corrupt it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Charter:
+class CrawlSpec:
     """Specification of a crawl. The first agent writes it."""
 
     key_seed: int
@@ -53,16 +53,16 @@ class Charter:
     format: int = 1  # the first versions did not store it
 
 
-def newer_format(label: str, format: int, made_by: str) -> BoardError:
+def newer_format_error(label: str, format: int, made_by: str) -> CoordinatorError:
     """Error for a crawl that was created by a newer version."""
-    return BoardError(
-        f"the crawl on the coordinator at {label} has format {format}, {FORMAT} is the newest known",
+    return CoordinatorError(
+        f"the crawl on the coordinator at {label} has format {format}, {DATA_FORMAT} is the newest known",
         f"use the version that created it ({made_by or 'unknown'}), or a newer one",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeartbeatMark:
     """A heartbeat of one start of an agent. Every coordinator knows the one of the agent ""."""
 
     agent: str = ""
@@ -70,52 +70,52 @@ class Heard:
     number: int = 0
 
 
-ANY = Heard()
+ANY_HEARTBEAT = HeartbeatMark()
 """Known to every coordinator."""
 
-PAGE = "page"
+PAGE_KIND = "page"
 """Kind of outcome that counts against the limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class PageAsk:
+class PageReservation:
     """Request for a reservation. All numbers are absolute, so repeating it changes nothing."""
 
     limit: int  # pages of the whole crawl
     keep: int  # pages of its reservation that the caller keeps: they may be in flight
     want: int  # total reservation that the caller wants
-    elsewhere: int = 0  # pages acknowledged on other servers
-    still: bool = False  # another server is calm: reserve nothing new
+    acked_elsewhere: int = 0  # pages acknowledged on other servers
+    frozen: bool = False  # another server is calm: reserve nothing new
 
 
 @dataclass(frozen=True, slots=True)
 class PageCount:
     """Number of acknowledged pages; `calm` if the server may have lost some of the latest."""
 
-    booked: int
+    acked: int
     calm: bool
 
 
-def reserved(ask: PageAsk, *, booked: int, others: int, agents: int, calm: bool) -> int:
+def compute_reservation(ask: PageReservation, *, booked: int, others: int, agents: int, calm: bool) -> int:
     """Compute a reservation.
 
     `others` is reserved for the other agents; `agents` counts the living agents with the caller.
 
-    >>> reserved(PageAsk(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
+    >>> reserved(PageReservation(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
     14
-    >>> reserved(PageAsk(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
+    >>> reserved(PageReservation(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
     3
-    >>> reserved(PageAsk(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
+    >>> reserved(PageReservation(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
     1
     """
-    free = ask.limit - booked - ask.elsewhere - others - ask.keep
-    if calm or ask.still or free <= 0:
+    free = ask.limit - booked - ask.acked_elsewhere - others - ask.keep
+    if calm or ask.frozen or free <= 0:
         return ask.keep
     return max(ask.keep, min(ask.want, ask.keep + min(free, max(1, free // (2 * max(1, agents))))))
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RetryBatch:
     """Failed outcomes of one host that an agent retries: keys with rows, and the kind of each outcome."""
 
     host: Host
@@ -126,15 +126,15 @@ class TakenBack:
 
 Row: TypeAlias = tuple[int, bytes]
 """A URL: its key and its row, which is opaque to the coordinator."""
-EXAMPLES = 5
+MOST_EXAMPLES = 5
 """Number of hosts named in the report of a fault."""
-TOLD = 64
+MOST_LISTED_AGENTS = 64
 """Most agents in one heartbeat reply: with a thousand agents a server would do nothing but list all of them.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class AgentId:
     """An agent and the start of it that is meant.
 
     `incarnation` grows with each start and stays below 2**53. No two starts may share it, those of copies
@@ -146,13 +146,13 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class LinkOffer:
     """Links of one host."""
 
     host: Host
     site: str
     links: Sequence[Row]
-    place: str = ""  # agent that should visit the host if it is new; "" for any
+    agent: str = ""  # agent that should visit the host if it is new; "" for any
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class SiteBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferResult:
     """Result of a batch of offers."""
 
     new: int
@@ -173,15 +173,15 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Luggage:
+class HostPayload:
     """State that travels with a host. It is opaque to the coordinator, except for `rest`."""
 
     state: bytes = b""
     rest: float = 0.0  # seconds from now during which the host must not be visited; never shortened
     delay: float = 0.0  # seconds between two visits: counted from the end of the lease if its holder died
-    learned: bytes = b""
+    policy_data: bytes = b""
     robots_txt: bytes = b""
-    robots_txt_rest: float = 0.0  # seconds for which the robots.txt is valid
+    robots_txt_seconds: float = 0.0  # seconds for which the robots.txt is valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,74 +189,74 @@ class DamagedField:
     """Unreadable value of a granted host: a block of its rows, or another field."""
 
     field: str  # `rows`, or the field of the host's hash
-    why: str
+    reason: str
     keys: tuple[int, ...] = ()  # keys of the rows
     value: bytes = b""  # its first bytes, for people
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class HostGrant:
     """A host, held from now on under `epoch`, with some URLs; or more URLs of a host that is already held."""
 
     host: Host
     epoch: int
     rows: Sequence[Row]
-    luggage: Luggage = Luggage()
-    left: int = 0  # URLs of the host that still wait at the coordinator
+    payload: HostPayload = HostPayload()
+    remaining_urls: int = 0  # URLs of the host that still wait at the coordinator
     damaged: tuple[DamagedField, ...] = ()  # unreadable values of the host, to be quarantined
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeaseId:
     host: Host
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class GivenBack:
+class ReleasedHost:
     """A host that its holder releases."""
 
-    held: Held
-    luggage: Luggage
-    unused: Sequence[Row] = ()  # not visited: they wait again, before all others
-    place: str = ""  # agent that should visit it next; "" for any
+    lease: LeaseId
+    payload: HostPayload
+    unvisited: Sequence[Row] = ()  # not visited: they wait again, before all others
+    next_agent: str = ""  # agent that should visit it next; "" for any
     # agents that must not take it over from `place`, and for how many seconds
-    shunned: Mapping[str, float] = field(default_factory=dict)
+    excluded_agents: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class AddressAsk:
+class AddressRequest:
     address: str
-    held: Held  # host it is for; epoch 0 if the caller does not hold it (a redirect of robots.txt)
+    lease: LeaseId  # host it is for; epoch 0 if the caller does not hold it (a redirect of robots.txt)
     delay: float  # counted from the end of the lease if the caller dies before it frees the address
 
 
 @dataclass(frozen=True, slots=True)
-class AddressAnswer:
+class AddressReply:
     granted: bool
-    rest: float = 0.0  # not granted: seconds to wait before the next try
+    retry_seconds: float = 0.0  # not granted: seconds to wait before the next try
     holder: str = ""  # not granted: agent that holds it, "" if the address is free but must rest
 
 
 @dataclass(frozen=True, slots=True)
-class BookedKeys:
+class AckedKeys:
     """URLs of one lease whose outcomes are durable."""
 
-    held: Held
+    lease: LeaseId
     keys: Sequence[int]
     kinds: Sequence[str]  # kind of each outcome; "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AckBatch:
     """Batch of outcomes that an agent acknowledges in one call."""
 
-    bookings: Sequence[BookedKeys]
+    acks: Sequence[AckedKeys]
     urls: bytes = b""  # URLs of all keys in order (`rows.pack_urls`), to fetch again if the agent is lost
     number: int = 0  # grows with each batch of an agent; 0 for a batch that need not be tracked
 
 
-class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class AgentStatus(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """Figures that an agent sends with each heartbeat. Fields missing in an older message get defaults."""
 
     backlog: float = 0.0  # seconds of waiting work, in the balancer's unit
@@ -275,36 +275,36 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentNote:
+class ListedAgent:
     """An agent as other agents see it."""
 
     agent: str
     incarnation: int
     alive: bool
     draining: bool
-    advert: bytes  # an encoded `Advert` (`decoding.advert_in`)
-    seen_ago: float  # seconds since its last heartbeat
-    hosts: int = 0  # number of hosts that it holds
+    status: bytes  # an encoded `AgentStatus` (`decoding.advert_in`)
+    heartbeat_age: float  # seconds since its last heartbeat
+    host_count: int = 0  # number of hosts that it holds
 
 
 @dataclass(frozen=True, slots=True)
-class Stranded:
+class StrandedHosts:
     """Hosts with waiting URLs that cannot be granted to any agent: a fault that the next `lease` repairs."""
 
-    hosts: int = 0
+    count: int = 0
     examples: Sequence[Host] = ()  # some of them
     repaired: int = 0  # hosts repaired since the crawl began
 
 
 @dataclass(frozen=True, slots=True)
-class BoardBooks:
+class CrawlTotals:
     """Totals of the crawl: `seen = settled + waiting`."""
 
     seen: int = 0
     settled: int = 0
     waiting: int = 0  # including URLs that agents hold
     hosts: int = 0
-    begun: bool = False  # seeds were offered
+    started: bool = False  # seeds were offered
     age: float = 0.0  # seconds since the crawl was created
     kinds: Mapping[str, int] = field(default_factory=dict)  # settled URLs by kind of outcome
     quarantined: int = 0  # unreadable values that were set aside
@@ -314,74 +314,78 @@ class BoardBooks:
 class Heartbeat:
     """Sign of life of an agent. It is recorded only if the coordinator knows the heartbeat `since`."""
 
-    advert: bytes  # an encoded `Advert`
-    lease: float  # seconds for which the agent keeps its leases
-    after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
+    status: bytes  # an encoded `AgentStatus`
+    lease_seconds: float  # seconds for which the agent keeps its leases
+    list_after: str = (
+        ""  # list the agents after this one by name, starting over at the end, if there are many
+    )
     number: int = 0  # grows with each heartbeat of an agent; 0 for none
-    since: Heard = ANY
-    joined: int = 0  # number of scope pages that the agent already has
+    since: HeartbeatMark = ANY_HEARTBEAT
+    known_scope_pages: int = 0  # number of scope pages that the agent already has
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class HeartbeatReply:
     """Reply to a heartbeat."""
 
-    books: BoardBooks
+    totals: CrawlTotals
     # sorted by name: all agents (`whole`), or the caller and the next `TOLD` agents
-    agents: Sequence[AgentNote]
+    agents: Sequence[ListedAgent]
     alive: int  # number of living agents, listed here or not
     members: int  # agents that joined and did not leave
-    upto: str  # last agent of this turn, "" if all are listed
-    run: str  # changes with every start of the server
-    calm: float  # seconds for which nothing new is granted
+    last_listed: str  # last agent of this turn, "" if all are listed
+    server_run: str  # changes with every start of the server
+    calm_seconds: float  # seconds for which nothing new is granted
     draining: bool  # the caller was asked to drain
-    over: str = ""  # why the crawl was stopped for all agents (a limit), "" if it continues
+    stop_reason: str = ""  # why the crawl was stopped for all agents (a limit), "" if it continues
     # pages added to the scope (`widen`); empty if the caller already has this number of pages
-    joined: Sequence[Url] = ()
+    scope_pages: Sequence[Url] = ()
 
     @property
-    def whole(self) -> bool:
-        return self.members <= TOLD
+    def lists_all_agents(self) -> bool:
+        return self.members <= MOST_LISTED_AGENTS
 
 
-class Board(Protocol):
+class Coordinator(Protocol):
     """Coordinator of one crawl. Single-threaded and asynchronous; calls may run concurrently."""
 
-    async def identity(self) -> str:
+    async def server_id(self) -> str:
         """Identity of the running server: the same for two coordinators on one server."""
 
-    async def charter(self) -> Charter | None:
+    async def crawl_spec(self) -> CrawlSpec | None:
         """Read the specification of the crawl; None if there is no crawl of that name."""
 
-    async def found(self, charter: Charter) -> Charter:
+    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         """Create the crawl unless it exists. Returns the specification that is in force."""
 
-    async def join(self, name: Name, lease: float) -> None:
+    async def join(self, name: AgentId, lease: float) -> None:
         """Register a start of an agent. An earlier one is fenced, and its hosts go to other agents."""
 
-    async def outlives(self, name: Name) -> bool:
+    async def is_active(self, name: AgentId) -> bool:
         """Whether this start of an agent was never fenced: its late acknowledgements still count."""
 
-    async def recalls(self, since: Heard) -> None:
-        """Raise `BoardLost` if the heartbeat is unknown: the server has an old copy of its data."""
+    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+        """Raise `CoordinatorDataLost` if the heartbeat is unknown: the server has an old copy of its data."""
 
-    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
         """Send a heartbeat: `name` keeps its leases. Overdue agents are fenced."""
 
-    async def widen(self, urls: Sequence[Url]) -> None:
+    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
         """Add pages that seeds redirect to: all agents take them into their scope.
 
         They are published before their outcomes are acknowledged. So an agent that sees that no URL waits
         has received all of them.
         """
 
-    async def leave(self, name: Name) -> None:
+    async def leave(self, name: AgentId) -> None:
         """Leave in an orderly way: what the agent held waits again, and it is no longer a member."""
 
-    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+    async def offer_links(
+        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
+    ) -> OfferResult:
         """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with them."""
 
-    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         """Lease up to `hosts` hosts that may be visited within `soon` seconds, with about `urls` URLs each.
 
         The order on each server: hosts the agent wished for, hosts placed at it, hosts placed at no agent,
@@ -389,7 +393,7 @@ class Board(Protocol):
         hosts that cannot be granted to any agent are repaired (`stranded`).
         """
 
-    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
         """Ask for hosts whose known pages `name` wants to fetch again.
 
         The coordinator has no URLs of these pages.
@@ -399,42 +403,42 @@ class Board(Protocol):
         wish ends when it is granted, and with the agent.
         """
 
-    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
         """Take more URLs of hosts that `name` holds, under the same epoch; one grant each, perhaps empty."""
 
-    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+    async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
         """Lease one address each, for one host visit; granted again if `name` already has it."""
 
-    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+    async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         """End the visits: the addresses rest for these seconds, even if another agent holds them by now."""
 
-    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
         """Store the state of hosts that `name` still holds, in case it dies."""
 
-    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+    async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
         """Release hosts for another visit. Hosts that `name` no longer holds are ignored.
 
         URLs granted under that epoch that are neither unused nor acknowledged stay assigned to `name`
         until they are.
         """
 
-    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+    async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
         """Return URLs that will not be visited under their lease, wherever their hosts are by now.
 
         They wait again, with these rows, unless they were acknowledged or returned before.
         """
 
-    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+    async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
         """Acknowledge durable outcomes. Returns the rejected keys of each lease.
 
         Rejected keys belong to a lost lease: other agents fetch them, or have done so. Keys acknowledged
         before are not rejected.
         """
 
-    async def take_back(self, name: Name, taken: TakenBack) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         """Let these URLs wait again; returns their number. 0 if this part was received before."""
 
-    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
         """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
 
         When few pages are left, an agent gets at most its share of half of them, so that no agent takes
@@ -445,17 +449,19 @@ class Board(Protocol):
     async def count_pages(self) -> PageCount:
         """Pages acknowledged on this server."""
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
+    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         """Set aside unreadable values of hosts that `name` holds. Returns the number of URLs lost with them.
 
         Those URLs are settled as `quarantined`: they are never granted again, and the crawl ends without
         them.
         """
 
-    async def last_told(self, name: Name) -> int:
+    async def last_acked_batch(self, name: AgentId) -> int:
         """Number of the last batch that `name` acknowledged, fenced or not; 0 if there is none."""
 
-    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+    async def reconcile_leases(
+        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
+    ) -> list[LeaseId]:
         """Reconcile after an interruption: release what `name` does not know, return the leases it lost.
 
         `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
@@ -463,34 +469,34 @@ class Board(Protocol):
         otherwise.
         """
 
-    async def books(self) -> BoardBooks:
+    async def totals(self) -> CrawlTotals:
         """Read the current totals; for callers that are not agents."""
 
-    async def stranded(self) -> Stranded:
+    async def stranded_hosts(self) -> StrandedHosts:
         """Hosts that cannot be granted to any agent.
 
         Reads all hosts only if URLs wait and no host is available.
         """
 
-    async def agents(self) -> list[AgentNote]:
+    async def list_agents(self) -> list[ListedAgent]:
         """Agents that joined and did not leave, sorted by name."""
 
-    async def departed(self) -> list[AgentNote]:
+    async def list_departed_agents(self) -> list[ListedAgent]:
         """Agents that left but still have recorded results."""
 
-    async def ask_to_drain(self, agent: str) -> bool:
+    async def request_drain(self, agent: str) -> bool:
         """Tell an agent to finish its work and leave; False if there is none of that name.
 
         An agent that joins again before it received the request receives it then.
         """
 
-    async def forget(self, agent: str, *, again: bool) -> int:
+    async def forget_agent(self, agent: str, *, again: bool) -> int:
         """Fence an agent permanently.
 
         With `again` all URLs it ever acknowledged wait again. Returns their number.
         """
 
-    async def end(self, why: str) -> None:
+    async def stop_crawl(self, why: str) -> None:
         """Stop the crawl for all agents because of a limit; "" lets it continue."""
 
     async def close(self) -> None: ...

@@ -22,10 +22,18 @@ from typing import Any, TypeVar
 import msgspec
 import zstandard
 
-from fieldmouse.cluster.coordinator import FORMAT, Advert, Charter, DamagedField, Luggage, Row, newer_format
-from fieldmouse.policy.balance.host_row import MOST_AGENTS, TripRow
+from fieldmouse.cluster.coordinator import (
+    DATA_FORMAT,
+    AgentStatus,
+    CrawlSpec,
+    DamagedField,
+    HostPayload,
+    Row,
+    newer_format_error,
+)
+from fieldmouse.policy.balance.host_row import MOST_AGENTS, HostTripRow
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, host_of, parse
 
 T = TypeVar("T")
@@ -42,13 +50,13 @@ MOST_ROBOTS_TXT = 500 << 10
 """Bytes of a robots.txt, unpacked: the size that RFC 9309 requires every crawler to read."""
 MOST_STATE = 64 << 10
 """Bytes of a host's state, and of the policy's data about it."""
-MOST_ADVERT = 16 << 10
+MOST_STATUS = 16 << 10
 """Bytes of an agent's status figures."""
-MOST_CHARTER = 16 << 20
+MOST_SPEC = 16 << 20
 """Bytes of a crawl's settings and seeds, as JSON."""
-MOST_KEPT = 16 << 20
+MOST_BATCH_URLS = 16 << 20
 """Bytes of the URLs of one batch of outcomes, unpacked."""
-MOST_AGENTS_TOLD = 1 << 16
+MOST_REPLY_AGENTS = 1 << 16
 """Agents in one reply."""
 MOST_NUMBER = 1 << 53
 """Counts: the largest integer that the scripts' numbers hold exactly."""
@@ -69,13 +77,13 @@ class DamagedValue(ValueError):
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
-        self.field, self.why = field, why
+        self.field, self.reason = field, why
 
 
 # -- plain values
 
 
-def octets(value: Any, field: str, most: int) -> bytes:
+def check_bytes(value: Any, field: str, most: int) -> bytes:
     if not isinstance(value, bytes):
         raise DamagedValue(field, f"it is {_kind(value)} instead of bytes")
     if len(value) > most:
@@ -83,14 +91,14 @@ def octets(value: Any, field: str, most: int) -> bytes:
     return value
 
 
-def text(value: Any, field: str, most: int = 4096) -> str:
+def decode_text(value: Any, field: str, most: int = 4096) -> str:
     try:
-        return octets(value, field, most).decode()
+        return check_bytes(value, field, most).decode()
     except UnicodeDecodeError as trouble:
         raise DamagedValue(field, f"it is not UTF-8 ({trouble.reason} at byte {trouble.start})") from None
 
 
-def whole(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> int:
+def decode_int(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> int:
     """Whole number, which a server sends as an integer or in decimal digits."""
     if isinstance(value, bytes) and len(value) <= 20 and re.fullmatch(rb"-?[0-9]+", value):
         value = int(value)
@@ -101,16 +109,16 @@ def whole(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> in
     return value
 
 
-def seconds(value: Any, field: str) -> float:
+def decode_seconds(value: Any, field: str) -> float:
     """Duration, which a server sends in milliseconds. A negative one counts as 0."""
-    return max(0, whole(value, field, -int(MOST_SECONDS * 1000), int(MOST_SECONDS * 1000))) / 1000
+    return max(0, decode_int(value, field, -int(MOST_SECONDS * 1000), int(MOST_SECONDS * 1000))) / 1000
 
 
-def flag(value: Any, field: str) -> bool:
-    return bool(whole(value, field, 0, 1))
+def decode_bool(value: Any, field: str) -> bool:
+    return bool(decode_int(value, field, 0, 1))
 
 
-def items(value: Any, field: str, most: int, exactly: int | None = None) -> list[Any]:
+def check_list(value: Any, field: str, most: int, exactly: int | None = None) -> list[Any]:
     if not isinstance(value, list):
         raise DamagedValue(field, f"it is {_kind(value)} instead of a list")
     if len(value) > most or (exactly is not None and len(value) != exactly):
@@ -118,17 +126,17 @@ def items(value: Any, field: str, most: int, exactly: int | None = None) -> list
     return value
 
 
-def pairs(value: Any, field: str, most: int) -> Iterator[tuple[Any, Any]]:
+def decode_pairs(value: Any, field: str, most: int) -> Iterator[tuple[Any, Any]]:
     """Fields and values of a hash, as a server sends it."""
-    flat = items(value, field, 2 * most)
+    flat = check_list(value, field, 2 * most)
     if len(flat) % 2:
         raise DamagedValue(field, "a field has no value")
     return zip(flat[::2], flat[1::2], strict=True)
 
 
-def host_name(value: Any, field: str = "host") -> Host:
+def decode_host(value: Any, field: str = "host") -> Host:
     """Host as `url.host_of` writes it."""
-    name = text(value, field, 320)
+    name = decode_text(value, field, 320)
     if not _HOST.fullmatch(name) or not _is_host(name):
         raise DamagedValue(field, f"`{name[:80]}` is no host")
     return Host(name)
@@ -140,8 +148,8 @@ def _is_host(name: str) -> bool:
     return url is not None and host_of(url) == name
 
 
-def agent_name(value: Any, field: str = "agent") -> str:
-    name = text(value, field, 128)
+def decode_agent_name(value: Any, field: str = "agent") -> str:
+    name = decode_text(value, field, 128)
     if not _NAME.fullmatch(name):
         raise DamagedValue(field, f"{name[:80]!r} is no name of an agent")
     return name
@@ -157,13 +165,13 @@ def _shown(value: int) -> str:
     return f"{value:,}" if -(10**20) < value < 10**20 else "a number of many digits"
 
 
-def unpacked(value: Any, field: str, most: int) -> bytes:
+def decompress(value: Any, field: str, most: int) -> bytes:
     """Content of a zstd frame that states its size, which must be at most `most` bytes.
 
     All our writers state it. A frame that claims more, or states nothing, is rejected before
     decompression.
     """
-    frame = octets(value, field, most + 1024)
+    frame = check_bytes(value, field, most + 1024)
     try:
         claimed = zstandard.get_frame_parameters(frame).content_size
         if claimed > most:
@@ -196,17 +204,17 @@ def _length(value: str | bytes | Sequence[object], field: str, most: int) -> Non
 # -- rows
 
 
-def keys_in(value: Any) -> list[int]:
+def block_keys(value: Any) -> list[int]:
     """Keys in a block of rows without the excluded ones; does not read the rows."""
-    keys, excluded, _, _ = _head(octets(value, "rows", MOST_BLOCK))
+    keys, excluded, _, _ = _head(check_bytes(value, "rows", MOST_BLOCK))
     return [key for key in keys if key not in excluded]
 
 
-def rows_in(value: Any) -> list[Row]:
+def block_rows(value: Any) -> list[Row]:
     """Rows of a block, in order, without the excluded ones (`lua/rows.lua` has the layout)."""
-    blob = octets(value, "rows", MOST_BLOCK)
+    blob = check_bytes(value, "rows", MOST_BLOCK)
     keys, excluded, kind, start = _head(blob)
-    body = unpacked(blob[start:], "rows", MOST_BLOCK) if kind == PACKED else blob[start:]
+    body = decompress(blob[start:], "rows", MOST_BLOCK) if kind == PACKED else blob[start:]
     rows: list[Row] = []
     at = 0
     for key in keys:
@@ -247,12 +255,12 @@ def _keys_at(blob: bytes, at: int) -> tuple[tuple[int, ...], int]:
     return struct.unpack_from(f"<{many}Q", blob, at + 4), end
 
 
-_link = msgspec.msgpack.Decoder(Link)
+_link = msgspec.msgpack.Decoder(Request)
 
 
-def link_of(row: bytes, host: Host, now: float) -> Link:
+def decode_row(row: bytes, host: Host, now: float) -> Request:
     """Row of a host as a request (see `rows.to_row`): a URL of that host that can be fetched."""
-    link = _decoded(_link.decode, octets(row, "row", MOST_ROW), "row")
+    link = _decoded(_link.decode, check_bytes(row, "row", MOST_ROW), "row")
     if not link.url.startswith("/") or not _URL.fullmatch(link.url):
         raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
     url = Url(host + link.url)
@@ -273,9 +281,9 @@ def link_of(row: bytes, host: Host, now: float) -> Link:
 _urls = msgspec.msgpack.Decoder(list[str])
 
 
-def urls_of(packed: Any) -> list[str]:
+def decode_urls(packed: Any) -> list[str]:
     """URLs as packed by `rows.pack_urls`."""
-    return _decoded(_urls.decode, unpacked(packed, "URLs", MOST_KEPT), "URLs")
+    return _decoded(_urls.decode, decompress(packed, "URLs", MOST_BATCH_URLS), "URLs")
 
 
 # -- state of a host
@@ -284,11 +292,11 @@ def urls_of(packed: Any) -> list[str]:
 _state = msgspec.msgpack.Decoder(HostState)
 
 
-def state_of(value: Any) -> HostState:
+def decode_host_state(value: Any) -> HostState:
     """State that an agent noted for the next holder of a host; the default if it is empty."""
     if not value:
         return HostState()
-    state = _decoded(_state.decode, octets(value, "state", MOST_STATE), "state")
+    state = _decoded(_state.decode, check_bytes(value, "state", MOST_STATE), "state")
     if state.address:
         try:
             ipaddress.ip_address(state.address)
@@ -304,14 +312,14 @@ def state_of(value: Any) -> HostState:
     return state
 
 
-_trips = msgspec.msgpack.Decoder(TripRow)
+_trips = msgspec.msgpack.Decoder(HostTripRow)
 
 
-def learned_of(value: Any) -> bytes:
+def check_policy_data(value: Any) -> bytes:
     """Data of a balance policy about a host, unchanged if that policy can read it."""
     if not value:
         return b""
-    row = _decoded(_trips.decode, octets(value, "learned", MOST_STATE), "learned")
+    row = _decoded(_trips.decode, check_bytes(value, "learned", MOST_STATE), "learned")
     if not len(row.agents) == len(row.mean) == len(row.variance) <= MOST_AGENTS:
         raise DamagedValue("learned", "its lists differ in length, or are too long")
     if len({*row.agents}) != len(row.agents):
@@ -326,20 +334,20 @@ def learned_of(value: Any) -> bytes:
     return bytes(value)
 
 
-def robots_txt_of(value: Any) -> bytes:
+def decode_robots_txt(value: Any) -> bytes:
     """Robots.txt as packed by `blocks.packed_text`; an empty one stays empty."""
-    return unpacked(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
+    return decompress(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
 
 
-def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedField]]:
+def decode_host_payload(luggage: HostPayload) -> tuple[HostState, bytes, list[DamagedField]]:
     """State of a host, the policy's data about it, and those of the two that are damaged and left out."""
     state, learned, damaged = HostState(), b"", list[DamagedField]()
     try:
-        state = state_of(luggage.state)
+        state = decode_host_state(luggage.state)
     except DamagedValue as trouble:
         damaged.append(DamagedField("st", str(trouble)))
     try:
-        learned = learned_of(luggage.learned)
+        learned = check_policy_data(luggage.policy_data)
     except DamagedValue as trouble:
         damaged.append(DamagedField("le", str(trouble)))
     return state, learned, damaged
@@ -348,16 +356,16 @@ def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedField]]
 # -- agents and crawls
 
 
-_advert = msgspec.msgpack.Decoder(Advert)
+_advert = msgspec.msgpack.Decoder(AgentStatus)
 
 
-def advert_in(value: Any) -> Advert:
+def decode_agent_status(value: Any) -> AgentStatus:
     """Status figures of an agent."""
-    return _advert_in(octets(value, "advert", MOST_ADVERT))
+    return _advert_in(check_bytes(value, "advert", MOST_STATUS))
 
 
 @lru_cache(maxsize=256)
-def _advert_in(value: bytes) -> Advert:
+def _advert_in(value: bytes) -> AgentStatus:
     advert = _decoded(_advert.decode, value, "advert")
     for name in ("backlog", "speed", "rss_mb", "pages_per_second", "load"):
         _number(getattr(advert, name), f"advert ({name})", 0.0, 1e15)
@@ -375,18 +383,18 @@ class _FormatOnly(msgspec.Struct, frozen=True):
 
 
 _format = msgspec.json.Decoder(_FormatOnly)
-_charter = msgspec.json.Decoder(Charter)
+_charter = msgspec.json.Decoder(CrawlSpec)
 
 
-def charter_in(value: Any, label: str) -> Charter:
+def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
     """Specification of a crawl as stored on the server of that label.
 
     The format is checked first: a newer one may differ in everything else.
     """
-    encoded = octets(value, "charter", MOST_CHARTER)
+    encoded = check_bytes(value, "charter", MOST_SPEC)
     header = _decoded(_format.decode, encoded, "charter")
-    if FORMAT < header.format < MOST_NUMBER:
-        raise newer_format(label, header.format, header.made_by[:100])
+    if DATA_FORMAT < header.format < MOST_NUMBER:
+        raise newer_format_error(label, header.format, header.made_by[:100])
     charter = _decoded(_charter.decode, encoded, "charter")
     if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
         raise DamagedValue("charter", "a number is out of range")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fieldmouse.cluster.coordinator import (
-    BoardBooks,
-    Charter,
-    Heard,
-    Luggage,
-    Name,
-    Offer,
-    Offered,
+    AgentId,
+    CrawlSpec,
+    CrawlTotals,
+    HeartbeatMark,
+    HostPayload,
+    LinkOffer,
+    OfferResult,
     SiteBounds,
 )
 from fieldmouse.url import Host
@@ -34,10 +34,10 @@ class RestoredHost:
     kinds: Sequence[str]
 
 
-class BoardBuilder(Protocol):
+class CrawlRebuilder(Protocol):
     """Coordinator of a crawl that is not visible yet."""
 
-    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
         """Clear a crawl that is an old copy: it does not know one of these heartbeats. Returns whether it
         did.
 
@@ -45,17 +45,17 @@ class BoardBuilder(Protocol):
         `key_seed` is a different crawl and stays. A crawl that agents work with is no old copy: raises.
         """
 
-    async def hide(self, charter: Charter) -> Charter:
+    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         """Start or continue a rebuild; returns the specification in force.
 
-        Raises `BoardError` if there is a crawl with URLs.
+        Raises `CoordinatorError` if there is a crawl with URLs.
         """
 
-    async def remove(self) -> None:
+    async def remove_crawl(self) -> None:
         """Remove the crawl completely, whatever state it is in."""
 
-    async def restore(
-        self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+    async def restore_outcomes(
+        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         """Restore outcomes of an agent, by its last start; returns how many of them were new.
 
@@ -63,16 +63,18 @@ class BoardBuilder(Protocol):
         counted.
         """
 
-    async def note_restored(self, name: Name, told: int) -> None:
+    async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         """Mark the outcomes of `name` as complete, up to the number `told` of its messages."""
 
-    async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
+    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
         """Set the state of restored hosts."""
 
-    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+    async def offer_links(
+        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
+    ) -> OfferResult:
         """Offer links, as an agent does at the coordinator."""
 
-    async def books(self) -> BoardBooks:
+    async def totals(self) -> CrawlTotals:
         """Totals restored up to now."""
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:

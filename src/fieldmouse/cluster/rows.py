@@ -20,18 +20,18 @@ import zstandard
 from msgspec.structs import astuple
 
 from fieldmouse.cluster.coordinator import Row
-from fieldmouse.cluster.decoding import PACKED, RAW, rows_in, urls_of
-from fieldmouse.types.request import Link
+from fieldmouse.cluster.decoding import PACKED, RAW, block_rows, decode_urls
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, host_of, key_of, parse
 
 _encode = msgspec.msgpack.Encoder().encode
 _urls = msgspec.msgpack.Decoder(list[str])
-_DEFAULTS = astuple(Link(Url("")))
+_DEFAULTS = astuple(Request(Url("")))
 _MOST_ROW = 128 << 10  # bytes, half of the longest row that `decoding` reads
 _LEADING_FIELDS = 5  # they say how a request was found; the others usually have their defaults
 
 
-def to_row(link: Link, host: Host, now: float) -> bytes:
+def encode_row(link: Request, host: Host, now: float) -> bytes:
     """
     >>> link = Link(Url("http://a.test/b"), via="http://a.test/")
     >>> from fieldmouse.cluster.decoding import link_of
@@ -50,7 +50,7 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
     return row
 
 
-def _without_tail(link: Link) -> bytes:
+def _without_tail(link: Request) -> bytes:
     fields = astuple(link)
     length = len(fields)
     while fields[length - 1] == _DEFAULTS[length - 1]:
@@ -68,10 +68,10 @@ def unpack_urls(packed: bytes) -> list[str]:
     return _urls.decode(zstandard.ZstdDecompressor().decompress(packed))
 
 
-SMALL = 4
+MOST_UNCOMPRESSED_ROWS = 4
 """Blocks of at most this many rows are not compressed: it would not pay."""
 
-LARGE = 128
+MOST_BLOCK_ROWS = 128
 """Most rows in a block: larger blocks compress little better, and an agent takes whole blocks."""
 
 _pack = zstandard.ZstdCompressor(3).compress
@@ -80,7 +80,7 @@ _entry = struct.Struct("<QI")
 _SIGN, _WRAP = 1 << 63, 1 << 64
 
 
-def decimal(key: int) -> int:
+def signed_key(key: int) -> int:
     """Key as the server's integer sets store it: with a sign.
 
     >>> decimal(2**64 - 1), decimal(5)
@@ -89,7 +89,7 @@ def decimal(key: int) -> int:
     return key - _WRAP if key >= _SIGN else key
 
 
-def entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
+def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
     r"""Input of the script that makes blocks: keys as signed integers, and each row with its key and length.
 
     Only the first row of each key is kept.
@@ -104,7 +104,7 @@ def entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
     return [key - _WRAP if key >= _SIGN else key for key in once], list(once.values())
 
 
-def block(rows: Sequence[Row]) -> bytes:
+def encode_block(rows: Sequence[Row]) -> bytes:
     """Build a block of these rows.
 
     >>> rows_in(block([(7, b"seven"), (8, b"eight")]))
@@ -113,24 +113,26 @@ def block(rows: Sequence[Row]) -> bytes:
     keys = struct.pack(f"<{len(rows)}Q", *(key for key, _ in rows))
     body = b"".join(_count.pack(len(row)) + row for _, row in rows)
     head = _count.pack(len(rows)) + keys
-    return RAW + head + body if len(rows) <= SMALL else PACKED + head + _pack(body)
+    return RAW + head + body if len(rows) <= MOST_UNCOMPRESSED_ROWS else PACKED + head + _pack(body)
 
 
-def packed(blobs: Sequence[bytes]) -> list[bytes]:
+def repack_blocks(blobs: Sequence[bytes]) -> list[bytes]:
     """Repack the same rows in the same order into blocks of the largest size.
 
     Raises `DamagedValue` if one of them is no block, or has rows that no block may have.
     """
-    rows = [row for blob in blobs for row in rows_in(blob)]
-    return [block(rows[start : start + LARGE]) for start in range(0, len(rows), LARGE)]
+    rows = [row for blob in blobs for row in block_rows(blob)]
+    return [
+        encode_block(rows[start : start + MOST_BLOCK_ROWS]) for start in range(0, len(rows), MOST_BLOCK_ROWS)
+    ]
 
 
-def packed_text(text: bytes) -> bytes:
+def compress_text(text: bytes) -> bytes:
     """Compress a robots.txt; an empty one stays empty."""
     return _pack(text) if text else b""
 
 
-class BookedAgain:
+class UrlsToRefetch:
     """The URLs of a batch that are sent out again: rows by host, and the kinds of their outcomes.
 
     Left out are URLs that did not count (an empty `counted` means that all counted), and URLs that their
@@ -143,17 +145,17 @@ class BookedAgain:
         self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], retried: Counter[int], key_seed: int
     ):
         self.hosts: dict[Host, tuple[list[Row], list[str]]] = {}
-        self.left: list[int] = []  # keys that were retried
-        texts = urls_of(urls)
+        self.retried_keys: list[int] = []  # keys that were retried
+        texts = decode_urls(urls)
         for text, counts, kind in zip(texts, counted or [True] * len(texts), kinds, strict=True):
             if (url := parse(text)) is None:
                 continue  # not fetchable
             key = key_of(url, key_seed)
             if counts and retried[key] > 0:
                 retried[key] -= 1
-                self.left.append(key)
+                self.retried_keys.append(key)
             elif counts:
                 host = host_of(url)
                 rows, host_kinds = self.hosts.setdefault(host, ([], []))
-                rows.append((key, to_row(Link(url), host, 0.0)))
+                rows.append((key, encode_row(Request(url), host, 0.0)))
                 host_kinds.append(kind)

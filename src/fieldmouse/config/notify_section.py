@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 from fieldmouse.config import values
 from fieldmouse.config.sections import Section
-from fieldmouse.config.values import About, ValueKind
+from fieldmouse.config.values import Setting, ValueKind
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.policy.request_headers import BLANK
 from fieldmouse.url import parse
 
-KINDS = ("new", "changed", "gone", "moved", "withdrawn")
+CHANGE_KINDS = ("new", "changed", "gone", "moved", "withdrawn")
 CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
-PLAIN = "smtp+plain"
+PLAIN_SMTP = "smtp+plain"
 """Scheme of a mail server that is used without encryption."""
 
 _ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
@@ -32,14 +32,14 @@ _NAME_PATTERN = re.compile(r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]")
 _PLACE = "it must be `env:NAME` or `file:PATH`, which says where to find it"
 
 
-def is_elsewhere(value: str) -> bool:
+def is_reference(value: str) -> bool:
     """Whether a setting says where its value is, and is not the value itself."""
     return _ELSEWHERE.fullmatch(value) is not None
 
 
 def _hidden(value: Any) -> str:
     """Read the place of a secret. No error shows the value, because it may be the secret itself."""
-    if value != "" and (not isinstance(value, str) or not is_elsewhere(value)):
+    if value != "" and (not isinstance(value, str) or not is_reference(value)):
         raise UsageError("a secret does not belong in the settings", _PLACE)
     return str(value)
 
@@ -48,16 +48,16 @@ def _target(value: Any) -> str:
     """Read a URL of the user. It may hold a secret, so no error shows it."""
     if not isinstance(value, str) or not value.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
-    if value and not is_elsewhere(value):
-        check_target(value)
+    if value and not is_reference(value):
+        check_webhook_url(value)
     return value
 
 
 def _blanked(value: str) -> str:
-    return value if not value or is_elsewhere(value) else BLANK
+    return value if not value or is_reference(value) else BLANK
 
 
-def check_target(url: str) -> None:
+def check_webhook_url(url: str) -> None:
     """Raise UsageError if nothing can be posted to `url`."""
     if parse(url) is None or not url.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
@@ -79,7 +79,7 @@ def _shaped_each(pattern: re.Pattern[str]) -> Callable[[Any], tuple[str, ...]]:
 
 
 def _words(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(word in KINDS for word in value):
+    if not isinstance(value, list | tuple) or not all(word in CHANGE_KINDS for word in value):
         raise ValueError(value)
     return tuple(dict.fromkeys(value))
 
@@ -91,72 +91,78 @@ def _hidden_each(value: Any) -> tuple[str, ...]:
 
 
 def _listed(accepts: str, read: Callable[[Any], object]) -> ValueKind:
-    return ValueKind(accepts, read, values.TEXTS.write, from_word=False)
+    return ValueKind(accepts, read, values.TEXTS.write, takes_bare_text=False)
 
 
-_kinds = _listed("a list of " + ", ".join(KINDS), _words)
+_kinds = _listed("a list of " + ", ".join(CHANGE_KINDS), _words)
 _hosts = _listed('a list of names, such as ["example.org", "*.example.org"]', _shaped_each(_NAME_PATTERN))
 _addresses = _listed('a list of addresses, such as ["you@example.org"]', _shaped_each(_ADDRESS))
 _services = _listed('a list of places, such as ["env:NAME"]', _hidden_each)
-_address = values.shaped(rf"({_ADDRESS.pattern})?", 'an address, such as "fieldmouse@example.org"')
-_server = values.shaped(
+_address = values.text_matching(rf"({_ADDRESS.pattern})?", 'an address, such as "fieldmouse@example.org"')
+_server = values.text_matching(
     rf"({_SERVER.pattern})?",
     '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
 )
-_place = ValueKind("a URL, or where to find it", _target, values.TEXT.write, blank=_blanked)
+_place = ValueKind("a URL, or where to find it", _target, values.TEXT.write, without_secrets=_blanked)
 _secret = ValueKind("where to find a secret", _hidden, values.TEXT.write)
 
 
 class NotifySection(Section, frozen=True):
     """Notifications of pages that are new, changed, gone or moved (see docs/guides/notify.md)."""
 
-    kinds: Annotated[tuple[str, ...], About(_kinds, "changes that are sent")] = KINDS
+    kinds: Annotated[tuple[str, ...], Setting(_kinds, "changes that are sent")] = CHANGE_KINDS
     hosts: Annotated[
         tuple[str, ...],
-        About(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts"),
+        Setting(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts"),
     ] = ()
     difference: Annotated[
-        float, About(values.SHARE, "do not send changed pages that differ in a smaller share of their words")
+        float,
+        Setting(values.SHARE, "do not send changed pages that differ in a smaller share of their words"),
     ] = 0.0
     command: Annotated[
         tuple[str, ...],
-        About(
+        Setting(
             values.TEXTS, "a program and its arguments, run without a shell and with JSON on standard input"
         ),
     ] = ()
     webhook: Annotated[
-        str, About(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")
+        str, Setting(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")
     ] = ""
     webhook_token: Annotated[
-        str, About(_secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`")
+        str, Setting(_secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`")
     ] = ""
     batch: Annotated[
         int,
-        About(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"),
+        Setting(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"),
     ] = 1
-    mail_to: Annotated[tuple[str, ...], About(_addresses, "recipients of mail")] = ()
-    mail_from: Annotated[str, About(_address, "sender of mail")] = ""
+    mail_to: Annotated[tuple[str, ...], Setting(_addresses, "recipients of mail")] = ()
+    mail_from: Annotated[str, Setting(_address, "sender of mail")] = ""
     mail_server: Annotated[
-        str, About(_server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither")
+        str, Setting(_server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither")
     ] = ""
-    mail_user: Annotated[str, About(values.TEXT, "user name at the mail server")] = ""
-    mail_password: Annotated[str, About(_secret, "env:NAME or file:PATH of its password")] = ""
+    mail_user: Annotated[str, Setting(values.TEXT, "user name at the mail server")] = ""
+    mail_password: Annotated[str, Setting(_secret, "env:NAME or file:PATH of its password")] = ""
     mail_every: Annotated[
         float,
-        About(values.DURATION, "shortest time between two mails; each holds all changes since the last"),
+        Setting(values.DURATION, "shortest time between two mails; each holds all changes since the last"),
     ] = 3600.0
     feed: Annotated[
         str,
-        About(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"),
+        Setting(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"),
     ] = ""
-    feed_entries: Annotated[int, About(values.POSITIVE, "most entries of the feed; oldest are dropped")] = 200
+    feed_entries: Annotated[int, Setting(values.POSITIVE, "most entries of the feed; oldest are dropped")] = (
+        200
+    )
     apprise: Annotated[
-        tuple[str, ...], About(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)")
+        tuple[str, ...],
+        Setting(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)"),
     ] = ()
-    timeout: Annotated[float, About(values.SOME_TIME, "longest time of one post, run or mail")] = 30.0
+    timeout: Annotated[float, Setting(values.POSITIVE_DURATION, "longest time of one post, run or mail")] = (
+        30.0
+    )
     patience: Annotated[
         float,
-        About(values.DURATION, "how long a run waits at its end; the next run sends the rest"),
+        Setting(values.DURATION, "how long a run waits at its end; the next run sends the rest"),
     ] = 10.0
 
     @property
@@ -182,8 +188,8 @@ class NotifySection(Section, frozen=True):
             raise SettingsError(
                 "`notify.mail_user` and `notify.mail_password` go together", "set both of them, or neither"
             )
-        if self.mail_user and self.mail_server.startswith(PLAIN):
+        if self.mail_user and self.mail_server.startswith(PLAIN_SMTP):
             raise SettingsError(
-                f"`notify.mail_server` would send a password in the clear ({PLAIN})",
+                f"`notify.mail_server` would send a password in the clear ({PLAIN_SMTP})",
                 "use smtp:// or smtps://, or no user name",
             )

@@ -14,7 +14,7 @@ from fieldmouse.config.settings_file import Settings
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.policy.scope import Mode, Scope
 from fieldmouse.policy.site_limits import SiteLimits
-from fieldmouse.policy.traps import OFF, TrapRules
+from fieldmouse.policy.traps import NO_TRAP_RULES, TrapRules
 from fieldmouse.url import Url, parse
 
 
@@ -25,7 +25,7 @@ def seeds_of(settings: Settings) -> list[Url]:
 
 def scope_of(settings: Settings, seeds: Iterable[Url]) -> Scope:
     asked = settings.scope
-    return Scope.around(
+    return Scope.from_seeds(
         seeds,
         cast(Mode, asked.mode),
         include_hosts=asked.include_hosts,
@@ -47,7 +47,7 @@ def site_limits_of(settings: Settings) -> SiteLimits:
 
 def traps_of(settings: Settings) -> TrapRules:
     limits = settings.limits
-    return replace(TrapRules() if limits.traps else OFF, url_length=limits.url_length)
+    return replace(TrapRules() if limits.traps else NO_TRAP_RULES, url_length=limits.url_length)
 
 
 def noise_of(settings: Settings) -> NoiseRules:

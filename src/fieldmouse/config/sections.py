@@ -13,16 +13,18 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.config import values
-from fieldmouse.config.values import About, ValueKind
+from fieldmouse.config.values import Setting, ValueKind
 from fieldmouse.errors import SettingsError
-from fieldmouse.import_string import NAME
+from fieldmouse.import_string import IMPORT_NAME
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.thresholds import check_rule
+from fieldmouse.policy.thresholds import check_thresholds
 
 _PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
 
-_product = values.shaped(r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"')
-_contact = values.shaped(r"[!-~]*", "a mail address or a web page about your crawl")
+_product = values.text_matching(
+    r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"'
+)
+_contact = values.text_matching(r"[!-~]*", "a mail address or a web page about your crawl")
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,15 +35,17 @@ class CrawlSection(Section, frozen=True):
     """Seeds and limits of the crawl, and the name it crawls under."""
 
     seeds: Annotated[
-        tuple[str, ...], About(values.SEEDS, "URLs to start from; URLs added later are visited too")
+        tuple[str, ...], Setting(values.SEEDS, "URLs to start from; URLs added later are visited too")
     ] = ()
-    contact: Annotated[str, About(_contact, "your mail address or web page; sent with every request")] = ""
-    product: Annotated[str, About(_product, "name of the crawler in requests and in robots.txt")] = _PRODUCT
-    pages: Annotated[int, About(values.COUNT, "stop after this number of pages; 0 for no limit")] = 0
-    time: Annotated[float, About(values.DURATION, "stop after this time; 0s for no limit")] = 0.0
+    contact: Annotated[str, Setting(_contact, "your mail address or web page; sent with every request")] = ""
+    product: Annotated[str, Setting(_product, "name of the crawler in requests and in robots.txt")] = _PRODUCT
+    pages: Annotated[int, Setting(values.COUNT, "stop after this number of pages; 0 for no limit")] = 0
+    time: Annotated[float, Setting(values.DURATION, "stop after this time; 0s for no limit")] = 0.0
     max_depth: Annotated[
         int | None,
-        About(values.COUNT_OR_NONE, 'most links away from a seed; 0 for the seeds only, "none" for no limit'),
+        Setting(
+            values.COUNT_OR_NONE, 'most links away from a seed; 0 for the seeds only, "none" for no limit'
+        ),
     ] = None
 
     @property
@@ -59,65 +63,67 @@ class ScopeSection(Section, frozen=True):
 
     mode: Annotated[
         str,
-        About(
-            values.one_of("page", "host", "site", "web"),
+        Setting(
+            values.choice("page", "host", "site", "web"),
             "the seeds, their hosts, their registered domains (all of loopback is one site), or everything",
         ),
     ] = "site"
     follow_seed_redirects: Annotated[
         bool,
-        About(values.FLAG, "a seed that redirects to another registered domain takes the crawl there"),
+        Setting(values.FLAG, "a seed that redirects to another registered domain takes the crawl there"),
     ] = False
-    include_hosts: Annotated[tuple[str, ...], About(values.TEXTS, "more host names to crawl")] = ()
-    exclude_hosts: Annotated[tuple[str, ...], About(values.TEXTS, "host names never to crawl")] = ()
+    include_hosts: Annotated[tuple[str, ...], Setting(values.TEXTS, "more host names to crawl")] = ()
+    exclude_hosts: Annotated[tuple[str, ...], Setting(values.TEXTS, "host names never to crawl")] = ()
     include_domains: Annotated[
-        tuple[str, ...], About(values.TEXTS, "more domains to crawl, with all their subdomains")
+        tuple[str, ...], Setting(values.TEXTS, "more domains to crawl, with all their subdomains")
     ] = ()
-    exclude_domains: Annotated[tuple[str, ...], About(values.TEXTS, "domains never to crawl")] = ()
+    exclude_domains: Annotated[tuple[str, ...], Setting(values.TEXTS, "domains never to crawl")] = ()
     prefixes: Annotated[
         tuple[str, ...],
-        About(values.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"),
+        Setting(
+            values.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"
+        ),
     ] = ()
     exclude_prefixes: Annotated[
-        tuple[str, ...], About(values.TEXTS, "leave out URLs that begin with one of these")
+        tuple[str, ...], Setting(values.TEXTS, "leave out URLs that begin with one of these")
     ] = ()
     include_regex: Annotated[
-        tuple[str, ...], About(values.REGEXES, "if any, only URLs that match one of these")
+        tuple[str, ...], Setting(values.REGEXES, "if any, only URLs that match one of these")
     ] = ()
     exclude_regex: Annotated[
-        tuple[str, ...], About(values.REGEXES, "leave out URLs that match one of these")
+        tuple[str, ...], Setting(values.REGEXES, "leave out URLs that match one of these")
     ] = ()
 
 
 class PolitenessSection(Section, frozen=True):
     """Delays and back-off between requests."""
 
-    delay: Annotated[float, About(values.INTERVAL, "time between two requests to one host")] = 1.0
+    delay: Annotated[float, Setting(values.INTERVAL, "time between two requests to one host")] = 1.0
     address_delay: Annotated[
         float | None,
-        About(values.INTERVAL_OR_SAME, 'time between two requests to one address; "same" as delay'),
+        Setting(values.INTERVAL_OR_SAME, 'time between two requests to one address; "same" as delay'),
     ] = None
     obey_robots_txt: Annotated[
         bool,
-        About(values.FLAG, "fetch and obey robots.txt (RFC 9309); turn off only for your own servers"),
+        Setting(values.FLAG, "fetch and obey robots.txt (RFC 9309); turn off only for your own servers"),
     ] = True
     crawl_delay_cap: Annotated[
-        float, About(values.DURATION, "longest Crawl-delay of a robots.txt; a longer one is cut to this")
+        float, Setting(values.DURATION, "longest Crawl-delay of a robots.txt; a longer one is cut to this")
     ] = 300.0
     retry_after_cap: Annotated[
-        float, About(values.DURATION, "longest Retry-After of a server; a longer one is cut to this")
+        float, Setting(values.DURATION, "longest Retry-After of a server; a longer one is cut to this")
     ] = 86400.0
     backoff: Annotated[
-        float, About(values.DURATION, "first pause after a host fails; doubles with each failure in a row")
+        float, Setting(values.DURATION, "first pause after a host fails; doubles with each failure in a row")
     ] = 2.0
-    backoff_cap: Annotated[float, About(values.DURATION, "longest pause after a host fails")] = 900.0
+    backoff_cap: Annotated[float, Setting(values.DURATION, "longest pause after a host fails")] = 900.0
     patience: Annotated[
         float,
-        About(values.NUMBER, "scales the waits between retries of a URL; 0 retries at once"),
+        Setting(values.NUMBER, "scales the waits between retries of a URL; 0 retries at once"),
     ] = 1.0
 
     @property
-    def per_address(self) -> float:
+    def effective_address_delay(self) -> float:
         """Delay of an address: its own, or the same as a host's."""
         return self.delay if self.address_delay is None else self.address_delay
 
@@ -126,43 +132,46 @@ class FetchSection(Section, frozen=True):
     """Concurrent fetches and connections."""
 
     concurrency: Annotated[
-        int, About(values.POSITIVE, "fetches at the same time, each to a different address")
+        int, Setting(values.POSITIVE, "fetches at the same time, each to a different address")
     ] = 128
-    urls_per_visit: Annotated[int, About(values.POSITIVE, "most URLs fetched in one visit to a host")] = 16
+    urls_per_visit: Annotated[int, Setting(values.POSITIVE, "most URLs fetched in one visit to a host")] = 16
     keep_alive: Annotated[
-        float, About(values.DURATION, "how long an idle connection is kept for the next request")
+        float, Setting(values.DURATION, "how long an idle connection is kept for the next request")
     ] = 5.0
 
 
 class LimitsSection(Section, frozen=True):
     """Limits on one server, one page or one URL."""
 
-    body: Annotated[int, About(values.SIZE, "longest body as sent; longer ones are truncated")] = 16 << 20
-    decoded: Annotated[int, About(values.SIZE, "longest body after decompression")] = 64 << 20
-    ratio: Annotated[int, About(values.POSITIVE, "most times its size that a body may decompress to")] = 200
-    headers: Annotated[int, About(values.SIZE, "longest response head")] = 64 << 10
-    connect: Annotated[float, About(values.DURATION, "time to connect, TLS included")] = 10.0
-    first_byte: Annotated[float, About(values.DURATION, "time until the first byte of the response")] = 20.0
-    total: Annotated[float, About(values.DURATION, "time for a whole response")] = 120.0
-    idle: Annotated[float, About(values.DURATION, "longest silence within a response")] = 20.0
-    min_speed: Annotated[float, About(values.SPEED, "lowest average speed of a response; 0 for any")] = 100.0
-    grace: Annotated[float, About(values.DURATION, "how long a response may be slower than that")] = 20.0
-    redirects: Annotated[int, About(values.COUNT, "redirects followed in a row")] = 10
-    url_length: Annotated[int, About(values.POSITIVE, "longest URL, in characters")] = 2000
-    pages_per_host: Annotated[int, About(values.COUNT, "pages stored from one host; 0 for no limit")] = 0
+    body: Annotated[int, Setting(values.SIZE, "longest body as sent; longer ones are truncated")] = 16 << 20
+    decoded: Annotated[int, Setting(values.SIZE, "longest body after decompression")] = 64 << 20
+    ratio: Annotated[int, Setting(values.POSITIVE, "most times its size that a body may decompress to")] = 200
+    headers: Annotated[int, Setting(values.SIZE, "longest response head")] = 64 << 10
+    connect: Annotated[float, Setting(values.DURATION, "time to connect, TLS included")] = 10.0
+    first_byte: Annotated[float, Setting(values.DURATION, "time until the first byte of the response")] = 20.0
+    total: Annotated[float, Setting(values.DURATION, "time for a whole response")] = 120.0
+    idle: Annotated[float, Setting(values.DURATION, "longest silence within a response")] = 20.0
+    min_speed: Annotated[float, Setting(values.SPEED, "lowest average speed of a response; 0 for any")] = (
+        100.0
+    )
+    grace: Annotated[float, Setting(values.DURATION, "how long a response may be slower than that")] = 20.0
+    redirects: Annotated[int, Setting(values.COUNT, "redirects followed in a row")] = 10
+    url_length: Annotated[int, Setting(values.POSITIVE, "longest URL, in characters")] = 2000
+    pages_per_host: Annotated[int, Setting(values.COUNT, "pages stored from one host; 0 for no limit")] = 0
     links_per_page: Annotated[
-        int, About(values.COUNT, "links taken from one page, sitemaps aside; 0 for no limit")
+        int, Setting(values.COUNT, "links taken from one page, sitemaps aside; 0 for no limit")
     ] = 100_000
     hosts_per_site: Annotated[
         int,
-        About(values.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit"),
+        Setting(values.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit"),
     ] = 100_000
     urls_per_site: Annotated[
-        int, About(values.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit")
+        int,
+        Setting(values.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit"),
     ] = 100_000_000
-    robots_txt: Annotated[int, About(values.SIZE, "most bytes read of a robots.txt")] = 500 << 10
+    robots_txt: Annotated[int, Setting(values.SIZE, "most bytes read of a robots.txt")] = 500 << 10
     traps: Annotated[
-        bool, About(values.FLAG, "leave out URLs that look like endless calendars and mazes")
+        bool, Setting(values.FLAG, "leave out URLs that look like endless calendars and mazes")
     ] = True
 
 
@@ -171,18 +180,20 @@ class NetworkSection(Section, frozen=True):
 
     allow_private: Annotated[
         bool,
-        About(values.FLAG, "also visit loopback, private and link-local addresses; metadata services never"),
+        Setting(
+            values.FLAG, "also visit loopback, private and link-local addresses; metadata services never"
+        ),
     ] = False
     resolve: Annotated[
-        tuple[str, ...], About(values.RESOLVE, "addresses (and ports) of host names, used instead of DNS")
+        tuple[str, ...], Setting(values.RESOLVE, "addresses (and ports) of host names, used instead of DNS")
     ] = ()
     nameservers: Annotated[
-        tuple[str, ...], About(values.NAMESERVERS, "DNS servers; none for those of the system")
+        tuple[str, ...], Setting(values.NAMESERVERS, "DNS servers; none for those of the system")
     ] = ()
-    source: Annotated[str, About(values.SOURCE, "local address of connections; none for any")] = ""
-    tls_verify: Annotated[bool, About(values.FLAG, "check certificates")] = True
-    ca_file: Annotated[str, About(values.TEXT, "file with more certificates to trust")] = ""
-    headers: Annotated[dict[str, str], About(values.HEADERS, "more header lines for every request")] = {}
+    source: Annotated[str, Setting(values.SOURCE, "local address of connections; none for any")] = ""
+    tls_verify: Annotated[bool, Setting(values.FLAG, "check certificates")] = True
+    ca_file: Annotated[str, Setting(values.TEXT, "file with more certificates to trust")] = ""
+    headers: Annotated[dict[str, str], Setting(values.HEADERS, "more header lines for every request")] = {}
 
 
 class FrontierSection(Section, frozen=True):
@@ -190,59 +201,61 @@ class FrontierSection(Section, frozen=True):
 
     policy: Annotated[
         str,
-        About(
-            values.named(POLICIES, NAME.pattern, "package.module:Class"),
+        Setting(
+            values.built_in_or(POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
             "how hosts are chosen for the front (see docs/tour.md)",
         ),
     ] = "index"
     delta: Annotated[
-        int, About(values.POSITIVE, "mice-and-elephants: a host with more URLs online is an elephant")
+        int, Setting(values.POSITIVE, "mice-and-elephants: a host with more URLs online is an elephant")
     ] = 5
-    front_min: Annotated[int, About(values.POSITIVE, "fewest hosts kept ready to be visited")] = 64
-    front_max: Annotated[int, About(values.POSITIVE, "most hosts kept ready to be visited")] = 4096
+    front_min: Annotated[int, Setting(values.POSITIVE, "fewest hosts kept ready to be visited")] = 64
+    front_max: Annotated[int, Setting(values.POSITIVE, "most hosts kept ready to be visited")] = 4096
     sieve_run: Annotated[
         int,
-        About(values.POSITIVE, "URL hashes kept in memory until they are sorted into a file; 8 bytes each"),
+        Setting(values.POSITIVE, "URL hashes kept in memory until they are sorted into a file; 8 bytes each"),
     ] = 1_000_000
     record_decisions: Annotated[
-        int, About(values.SIZE, "most bytes of decisions.log, which `lab replay` reads; 0B for none")
+        int, Setting(values.SIZE, "most bytes of decisions.log, which `lab replay` reads; 0B for none")
     ] = 64 << 20
 
 
 class BufferSection(Section, frozen=True):
     """Pages fetched and not yet taken by the indexer."""
 
-    pages: Annotated[int, About(values.POSITIVE, "most pages in the buffer")] = 256
-    bytes: Annotated[int, About(values.SIZE, "most bytes in the buffer")] = 64 << 20
+    pages: Annotated[int, Setting(values.POSITIVE, "most pages in the buffer")] = 256
+    bytes: Annotated[int, Setting(values.SIZE, "most bytes in the buffer")] = 64 << 20
     when_full: Annotated[
         str,
-        About(
-            values.one_of("auto", "wait", "lose"),
+        Setting(
+            values.choice("auto", "wait", "lose"),
             'fetches wait, or the page is dropped and fetched again; "auto" waits if control is fixed',
         ),
     ] = "auto"
     obsolete_after: Annotated[
         float | None,
-        About(values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer"),
+        Setting(values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer"),
     ] = None
 
 
-BALANCERS = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
+BALANCE_POLICIES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
 
 
 class ClusterSection(Section, frozen=True):
     """Agents that share a crawl through a coordinator (see docs/network.md); unused on one machine."""
 
     policy: Annotated[
-        str, About(values.one_of(*BALANCERS), "which agent visits a host next (see docs/network.md)")
+        str, Setting(values.choice(*BALANCE_POLICIES), "which agent visits a host next (see docs/network.md)")
     ] = "priced"
     lease: Annotated[
-        float, About(values.SOME_TIME, "an agent without a heartbeat for this time loses its hosts")
+        float, Setting(values.POSITIVE_DURATION, "an agent without a heartbeat for this time loses its hosts")
     ] = 15.0
-    heartbeat: Annotated[float, About(values.SOME_TIME, "time between two heartbeats of an agent")] = 5.0
+    heartbeat: Annotated[
+        float, Setting(values.POSITIVE_DURATION, "time between two heartbeats of an agent")
+    ] = 5.0
     keep_acked: Annotated[
         bool,
-        About(values.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost"),
+        Setting(values.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost"),
     ] = True
 
     def check(self) -> None:
@@ -255,9 +268,11 @@ class ClusterSection(Section, frozen=True):
             )
 
 
-_named = values.shaped(f"({NAME.pattern})?", '"package.module:name", or "" for none')
-_prefix = values.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes")
-_shards = values.count_up_to(256)
+_named = values.text_matching(f"({IMPORT_NAME.pattern})?", '"package.module:name", or "" for none')
+_prefix = values.text_matching(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes"
+)
+_shards = values.count_at_most(256)
 _heap = values.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000MiB"')
 
 
@@ -265,14 +280,14 @@ class IndexSection(Section, frozen=True):
     """Parsing and full text."""
 
     shards: Annotated[
-        int, About(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")
+        int, Setting(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")
     ] = 0
-    heap: Annotated[int, About(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
-    sitemaps: Annotated[bool, About(values.FLAG, "read the sitemaps that robots.txt files name")] = True
+    heap: Annotated[int, Setting(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
+    sitemaps: Annotated[bool, Setting(values.FLAG, "read the sitemaps that robots.txt files name")] = True
     feeds: Annotated[
-        bool, About(values.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")
+        bool, Setting(values.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")
     ] = True
-    store_text: Annotated[bool, About(values.FLAG, "keep the text of pages in the index, for snippets")] = (
+    store_text: Annotated[bool, Setting(values.FLAG, "keep the text of pages in the index, for snippets")] = (
         True
     )
 
@@ -280,36 +295,38 @@ class IndexSection(Section, frozen=True):
 class ArchiveSection(Section, frozen=True):
     """The WARC files."""
 
-    warc_size: Annotated[int, About(values.SIZE, "start a new file after this size")] = 1 << 30
-    prefix: Annotated[str, About(_prefix, "prefix of file names")] = "fieldmouse"
+    warc_size: Annotated[int, Setting(values.SIZE, "start a new file after this size")] = 1 << 30
+    prefix: Annotated[str, Setting(_prefix, "prefix of file names")] = "fieldmouse"
 
 
 class PluginsSection(Section, frozen=True):
     """Your own code, by its import path (see docs/guides)."""
 
-    extract: Annotated[str, About(_named, "function that makes rows from a page, for `export --items`")] = ""
-    admit: Annotated[str, About(_named, "function that decides whether to follow a link")] = ""
+    extract: Annotated[str, Setting(_named, "function that makes rows from a page, for `export --items`")] = (
+        ""
+    )
+    admit: Annotated[str, Setting(_named, "function that decides whether to follow a link")] = ""
     readers: Annotated[
-        dict[str, str], About(values.READERS, "functions for documents of other MIME types")
-    ] = {}  # noqa: RUF012 (msgspec copies it)
-    sign: Annotated[str, About(_named, "function that returns request headers, for logins and tokens")] = ""
+        dict[str, str], Setting(values.READERS, "functions for documents of other MIME types")
+    ] = {}
+    sign: Annotated[str, Setting(_named, "function that returns request headers, for logins and tokens")] = ""
     sign_hosts: Annotated[
         tuple[str, ...],
-        About(values.SEEDS, "hosts that get these headers, with their scheme; none for those of the seeds"),
+        Setting(values.SEEDS, "hosts that get these headers, with their scheme; none for those of the seeds"),
     ] = ()
     keep_signatures: Annotated[
         bool,
-        About(
+        Setting(
             values.FLAG,
             "write its headers, and secret ones of `network.headers`, into WARC records as they are",
         ),
     ] = False
     patience: Annotated[
-        float, About(values.SOME_TIME, "longest time of one call; its result is lost after that")
+        float, Setting(values.POSITIVE_DURATION, "longest time of one call; its result is lost after that")
     ] = 5.0
-    items: Annotated[int, About(values.SIZE, "most bytes of rows of one page; a page with more has none")] = (
-        1 << 20
-    )
+    items: Annotated[
+        int, Setting(values.SIZE, "most bytes of rows of one page; a page with more has none")
+    ] = 1 << 20
 
 
 class StorageSection(Section, frozen=True):
@@ -317,10 +334,10 @@ class StorageSection(Section, frozen=True):
 
     checkpoint: Annotated[
         float,
-        About(values.DURATION, "time between checkpoints; a kill repeats the fetches since the last one"),
+        Setting(values.DURATION, "time between checkpoints; a kill repeats the fetches since the last one"),
     ] = 5.0
     min_free: Annotated[
-        int, About(values.SIZE, "stop, ready to resume, when the disk has less space than this")
+        int, Setting(values.SIZE, "stop, ready to resume, when the disk has less space than this")
     ] = 1 << 30
 
 
@@ -329,19 +346,19 @@ class NoiseSection(Section, frozen=True):
 
     ignore: Annotated[
         tuple[str, ...],
-        About(values.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"),
+        Setting(values.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"),
     ] = ()
     only: Annotated[
         tuple[str, ...],
-        About(values.NOISE_RULES, "compare only the parts that match, on sites with such a rule"),
+        Setting(values.NOISE_RULES, "compare only the parts that match, on sites with such a rule"),
     ] = ()
     learn: Annotated[
         bool,
-        About(values.FLAG, "ignore parts that differ on three polls in a row; turn off for prices"),
+        Setting(values.FLAG, "ignore parts that differ on three polls in a row; turn off for prices"),
     ] = True
 
 
-POLLING = ("learned", "uniform", "proportional", "harmonic", "automaton", "multiplicative")
+LIVE_POLICIES = ("learned", "uniform", "proportional", "harmonic", "automaton", "multiplicative")
 """Policies that can run live, because they learn their parameters from the polls.
 
 Listed here, not looked up, so that reading settings does not load the solvers."""
@@ -369,28 +386,30 @@ class RefreshSection(Section, frozen=True):
 
     on: Annotated[
         bool,
-        About(values.FLAG, "poll known pages while the crawl runs; it then ends only at a limit"),
+        Setting(values.FLAG, "poll known pages while the crawl runs; it then ends only at a limit"),
     ] = False
     budget: Annotated[
         float | None,
-        About(_BUDGET, 'polls, as a rate such as "500/h"; "none" for as many as politeness allows'),
+        Setting(_BUDGET, 'polls, as a rate such as "500/h"; "none" for as many as politeness allows'),
     ] = None
     policy: Annotated[
         str,
-        About(
-            values.named(POLLING, NAME.pattern, "package.module:Class"),
+        Setting(
+            values.built_in_or(LIVE_POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
             "how the budget is spread over the pages (see docs/refresh.md)",
         ),
     ] = "learned"
     share: Annotated[
-        float, About(values.SHARE, "share of a host's visits that are polls while it has new URLs waiting")
+        float, Setting(values.SHARE, "share of a host's visits that are polls while it has new URLs waiting")
     ] = 0.5
     retry: Annotated[
         float,
-        About(values.SOME_TIME, "time between two polls of a URL that is gone, moved, failed or refused"),
+        Setting(
+            values.POSITIVE_DURATION, "time between two polls of a URL that is gone, moved, failed or refused"
+        ),
     ] = 604800.0
     revisits: Annotated[
-        bool, About(values.FLAG, "write a WARC revisit record for a page that has not changed")
+        bool, Setting(values.FLAG, "write a WARC revisit record for a page that has not changed")
     ] = True
 
 
@@ -402,42 +421,42 @@ class ControlSection(Section, frozen=True):
 
     mode: Annotated[
         str,
-        About(
-            values.one_of("fixed", "thresholds", "auto"),
+        Setting(
+            values.choice("fixed", "thresholds", "auto"),
             "always `fetch.concurrency`, or fewer as the buffer fills: by your limits or by fitted ones",
         ),
     ] = "fixed"
     robots: Annotated[
         tuple[int, ...],
-        About(values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer"),
+        Setting(values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer"),
     ] = ()
     limits: Annotated[
         tuple[int, ...],
-        About(values.COUNTS, "thresholds: most pages in the buffer for each of them but the last"),
+        Setting(values.COUNTS, "thresholds: most pages in the buffer for each of them but the last"),
     ] = ()
     modes: Annotated[
         tuple[int, ...],
-        About(
+        Setting(
             values.COUNTS, "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`"
         ),
     ] = ()
-    every: Annotated[float, About(values.DURATION, "auto: time between two decisions")] = 60.0
-    pages: Annotated[int, About(values.POSITIVE, "auto: fewest pages between two decisions")] = 200
+    every: Annotated[float, Setting(values.DURATION, "auto: time between two decisions")] = 60.0
+    pages: Annotated[int, Setting(values.POSITIVE, "auto: fewest pages between two decisions")] = 200
     explore: Annotated[
-        float, About(values.DURATION, "auto: how long each number of fetches is tried at the start")
+        float, Setting(values.DURATION, "auto: how long each number of fetches is tried at the start")
     ] = 10.0
-    memory: Annotated[float, About(values.DURATION, "auto: age up to which measurements are used")] = 1200.0
+    memory: Annotated[float, Setting(values.DURATION, "auto: age up to which measurements are used")] = 1200.0
     trace: Annotated[
-        int, About(values.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none")
+        int, Setting(values.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none")
     ] = 16 << 20
 
     @property
-    def dropping(self) -> bool:
+    def drops_when_full(self) -> bool:
         """Whether a page that meets a full buffer is dropped, as in the model; `buffer.when_full` overrides
         it."""
         return self.mode != "fixed"
 
-    def candidates(self, most: int) -> tuple[int, ...]:
+    def fetch_counts(self, most: int) -> tuple[int, ...]:
         """Numbers of fetches that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
 
         >>> ControlSection().candidates(128), ControlSection(modes=(3, 1)).candidates(128)
@@ -453,7 +472,7 @@ class ControlSection(Section, frozen=True):
     def check(self, most: int) -> None:
         """Raise `SettingsError` if the rule is invalid; `most` is `fetch.concurrency`."""
         if self.mode == "thresholds":
-            check_rule(self.robots, self.limits, "control.")
+            check_thresholds(self.robots, self.limits, "control.")
             if self.robots[0] == 0:
                 raise SettingsError("`control.robots` allows no fetch", "start with a number above 0")
         # Values of the other modes may stay in the file: a crawl may be resumed under another mode.
@@ -470,25 +489,25 @@ class ControlSection(Section, frozen=True):
 class CostSection(Section, frozen=True):
     """Weights of the cost that `auto` minimises: the sum of these, each times its quantity."""
 
-    loss: Annotated[float, About(values.NUMBER, "a page fetched and dropped because the buffer was full")] = (
-        1.0
-    )
+    loss: Annotated[
+        float, Setting(values.NUMBER, "a page fetched and dropped because the buffer was full")
+    ] = 1.0
     obsolete: Annotated[
-        float, About(values.NUMBER, "a page fetched and dropped because it waited too long")
+        float, Setting(values.NUMBER, "a page fetched and dropped because it waited too long")
     ] = 1.0
     response: Annotated[
-        float, About(values.NUMBER, "a second of average delay between fetching and indexing a page")
+        float, Setting(values.NUMBER, "a second of average delay between fetching and indexing a page")
     ] = 0.1
-    robots: Annotated[float, About(values.NUMBER, "a second of one fetch at work")] = 0.01
-    starvation: Annotated[float, About(values.NUMBER, "a second in which the indexer has nothing to do")] = (
-        100.0
-    )
+    robots: Annotated[float, Setting(values.NUMBER, "a second of one fetch at work")] = 0.01
+    starvation: Annotated[
+        float, Setting(values.NUMBER, "a second in which the indexer has nothing to do")
+    ] = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RefreshOrder:
     """Order to poll known pages, whatever `refresh.on` is."""
 
     once: bool = False  # end when every known page was polled once and all new URLs are fetched
-    hold: bool = False  # leave URLs alone that were waiting when the refresh began
-    only: bool = False  # a refresh without a crawl: it is done when its time is over
+    hold_waiting: bool = False  # leave URLs alone that were waiting when the refresh began
+    refresh_only: bool = False  # a refresh without a crawl: it is done when its time is over

@@ -42,7 +42,7 @@ from fieldmouse.config.sections import (
     StorageSection,
 )
 from fieldmouse.config.toml_format import render as render
-from fieldmouse.errors import SettingsError, typed
+from fieldmouse.errors import SettingsError, shell_quoted
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -77,10 +77,10 @@ class Settings(msgspec.Struct, frozen=True):
         """
         changed = self
         for name, value in spellings.renamed(dotted).items():
-            section, key = toml_format.split(Settings, name)
-            table = toml_format.replace(getattr(changed, section), section, {key: value}, words=True)
+            section, key = toml_format.split_name(Settings, name)
+            table = toml_format.with_values(getattr(changed, section), section, {key: value}, words=True)
             changed = msgspec.structs.replace(changed, **{section: table})
-        return changed.checked()
+        return changed.validated()
 
     @property
     def secrets(self) -> list[str]:
@@ -89,9 +89,9 @@ class Settings(msgspec.Struct, frozen=True):
         >>> Settings().override({"network.headers": {"Cookie": "id=1", "DNT": "1"}}).secrets
         ['network.headers']
         """
-        return toml_format.secrets_in(self)
+        return toml_format.secret_settings(self)
 
-    def checked(self) -> Settings:
+    def validated(self) -> Settings:
         """Return these settings; raise `SettingsError` if two of them contradict each other."""
         if self.frontier.front_min > self.frontier.front_max:
             raise SettingsError(
@@ -119,12 +119,12 @@ def parse(
     for section, table in _tables(text, where).items():
         toml_format.check_section(Settings, section, table, where)
         assert isinstance(table, dict)  # checked
-        keys = toml_format.abouts(toml_format.sections(Settings)[section])
+        keys = toml_format.keys_of(toml_format.sections_of(Settings)[section])
         ignored = {key for key in keys if is_ignored(section, key)}
         given = {key: value for key, value in table.items() if key not in ignored}
-        filled = toml_format.replace(getattr(settings, section), section, given, where=where)
+        filled = toml_format.with_values(getattr(settings, section), section, given, where=where)
         settings = msgspec.structs.replace(settings, **{section: filled})
-    return settings.checked()
+    return settings.validated()
 
 
 def _tables(text: str, where: str) -> Mapping[str, object]:
@@ -146,7 +146,7 @@ def load(path: Path) -> Settings:
         missing = isinstance(trouble, FileNotFoundError) and (path.parent / "crawl.json").exists()
         raise SettingsError(
             f"cannot read `{path}`: {trouble.strerror}",
-            f"`fieldmouse doctor {typed(path.parent)}` says what it must hold"
+            f"`fieldmouse doctor {shell_quoted(path.parent)}` says what it must hold"
             if missing
             else "check the name",
         ) from trouble

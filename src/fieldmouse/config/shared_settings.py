@@ -15,10 +15,10 @@ from enum import Enum
 import msgspec
 
 from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.toml_format import abouts, sections, written
+from fieldmouse.config.toml_format import keys_of, sections_of, shown_value
 
 
-class Decider(Enum):
+class Authority(Enum):
     """Authority over a setting when an agent joins a crawl."""
 
     CRAWL = "the crawl"
@@ -40,7 +40,7 @@ class Decider(Enum):
 
 
 _SETTINGS_OF = {
-    Decider.CRAWL: """
+    Authority.CRAWL: """
         crawl.seeds crawl.contact crawl.max_depth scope.* noise.*
         limits.connect limits.first_byte limits.total limits.idle limits.min_speed limits.grace
         limits.redirects limits.url_length limits.pages_per_host limits.links_per_page
@@ -49,61 +49,61 @@ _SETTINGS_OF = {
         refresh.share refresh.retry refresh.revisits
         cluster.policy cluster.lease cluster.heartbeat cluster.keep_acked
     """,
-    Decider.RUN: "crawl.pages crawl.time refresh.on refresh.budget",
+    Authority.RUN: "crawl.pages crawl.time refresh.on refresh.budget",
     # `network.headers` may hold passwords.
-    Decider.MACHINE: """
+    Authority.MACHINE: """
         fetch.* frontier.* buffer.* control.* cost.* archive.* notify.* storage.* index.shards index.heap
         network.resolve network.nameservers network.source network.ca_file network.headers
     """,
-    Decider.PERMIT: """
+    Authority.PERMIT: """
         politeness.obey_robots_txt network.allow_private network.tls_verify plugins.keep_signatures
     """,
     # `crawl.product` chooses the group of a robots.txt that is obeyed.
-    Decider.AGREE: """
+    Authority.AGREE: """
         crawl.product plugins.extract plugins.admit plugins.readers plugins.sign plugins.sign_hosts
     """,
-    Decider.CODE: "refresh.policy",
-    Decider.LONGER: """
+    Authority.CODE: "refresh.policy",
+    Authority.LONGER: """
         politeness.delay politeness.address_delay politeness.crawl_delay_cap politeness.retry_after_cap
         politeness.backoff politeness.backoff_cap politeness.patience
     """,
-    Decider.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
+    Authority.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
 }
 """Settings of each decider; `section.*` is a whole section, with the keys that it will have."""
 
 _DECIDER_OF = {name: who for who, names in _SETTINGS_OF.items() for name in names.split()}
 
 
-def decider(section: str, key: str) -> Decider:
+def authority_over(section: str, key: str) -> Authority:
     """Who decides `section.key`; KeyError if the table lacks it."""
     return _DECIDER_OF.get(f"{section}.*") or _DECIDER_OF[f"{section}.{key}"]
 
 
-def undecided(settings: type[msgspec.Struct]) -> list[str]:
+def unlisted_settings(settings: type[msgspec.Struct]) -> list[str]:
     """Settings that the table lacks or has twice, and entries of the table that are no settings."""
     listed = Counter(name for names in _SETTINGS_OF.values() for name in names.split())
     wanted = Counter[str]()
-    for section, table in sections(settings).items():
+    for section, table in sections_of(settings).items():
         whole = f"{section}.*"
-        wanted.update([whole] if whole in listed else [f"{section}.{key}" for key in abouts(table)])
+        wanted.update([whole] if whole in listed else [f"{section}.{key}" for key in keys_of(table)])
     return sorted(name for name in wanted | listed if wanted[name] != listed[name])
 
 
-def is_of_a_machine(section: str, key: str) -> bool:
+def is_machine_setting(section: str, key: str) -> bool:
     """Whether each agent sets this for itself, and no server stores it."""
-    return decider(section, key) is Decider.MACHINE
+    return authority_over(section, key) is Authority.MACHINE
 
 
-def published(settings: msgspec.Struct) -> str:
+def render_published(settings: msgspec.Struct) -> str:
     """TOML of the settings that other machines may see: all but those that each machine decides."""
     lines = []
-    for section, table in sections(type(settings)).items():
-        keys = [key for key in abouts(table) if not is_of_a_machine(section, key)]
+    for section, table in sections_of(type(settings)).items():
+        keys = [key for key in keys_of(table) if not is_machine_setting(section, key)]
         if keys:
-            lines += ["", f"[{section}]", *(f"{key} = {written(settings, section, key)}" for key in keys)]
+            lines += ["", f"[{section}]", *(f"{key} = {shown_value(settings, section, key)}" for key in keys)]
     return "\n".join(lines[1:]) + "\n"
 
 
 def parse_published(text: str, where: str) -> Settings:
     """Read the settings of a crawl from a coordinator; keys that each machine decides are ignored."""
-    return parse(text, where, is_ignored=is_of_a_machine)
+    return parse(text, where, is_ignored=is_machine_setting)

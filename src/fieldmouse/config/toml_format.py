@@ -16,12 +16,12 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from fieldmouse.config.sections import Section
-from fieldmouse.config.values import About, ValueKind
+from fieldmouse.config.values import Setting, ValueKind
 from fieldmouse.errors import SettingsError, UsageError
 
 S = TypeVar("S", bound=Section)
 
-ELSEWHERE = {
+MISTAKEN_NAMES = {
     "crawl.user_agent": "the user agent is composed of `product` and `contact`",
     "crawl.delay": "it is `politeness.delay`",
     "crawl.depth": "it is `crawl.max_depth`",
@@ -31,29 +31,29 @@ ELSEWHERE = {
 
 
 @cache
-def abouts(section: type[Section]) -> dict[str, About]:
+def keys_of(section: type[Section]) -> dict[str, Setting]:
     """Kind and purpose of each key of a section, in the order of the file."""
     hints = get_type_hints(section, include_extras=True)
     return {
-        name: next(note for note in hints[name].__metadata__ if isinstance(note, About))
+        name: next(note for note in hints[name].__metadata__ if isinstance(note, Setting))
         for name in section.__struct_fields__
     }
 
 
-def sections(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
+def sections_of(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
     hints = get_type_hints(settings)
     return {name: hints[name] for name in settings.__struct_fields__}
 
 
-def split(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
+def split_name(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
     """Section and key of a name such as `politeness.delay`; an unknown name raises `SettingsError`."""
     section, dot, key = dotted.partition(".")
-    known = sections(settings)
+    known = sections_of(settings)
     if dotted in known:
-        within = ", ".join(f"`{dotted}.{name}`" for name in abouts(known[dotted]))
+        within = ", ".join(f"`{dotted}.{name}`" for name in keys_of(known[dotted]))
         raise SettingsError(f"there is no setting `{dotted}`", f"it is a section: name one of {within}")
     if section not in known or not dot:
-        names = [f"{room}.{name}" for room, table in known.items() for name in abouts(table)]
+        names = [f"{room}.{name}" for room, table in known.items() for name in keys_of(table)]
         raise SettingsError(
             f"there is no setting `{dotted}`", _likely(dotted, names, "docs/settings.md lists them")
         )
@@ -61,7 +61,7 @@ def split(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
 
 
 def check_section(settings: type[msgspec.Struct], section: str, table: object, where: str) -> None:
-    known = sections(settings)
+    known = sections_of(settings)
     if section not in known:
         what = f"section `[{section}]`" if isinstance(table, dict) else f"key `{section}` outside a section"
         raise SettingsError(
@@ -73,18 +73,18 @@ def check_section(settings: type[msgspec.Struct], section: str, table: object, w
         )
 
 
-def replace(
+def with_values(
     table: S, section: str, values: Mapping[str, object], *, words: bool = False, where: str = ""
 ) -> S:
     """Copy of `table` with `values` replaced; with `words`, text may come from the command line."""
-    known = abouts(type(table))
+    known = keys_of(type(table))
     changed = {}
     for key, given in values.items():
         name = f"{section}.{key}"
         if key not in known:
             place = f" in `{where}`" if where else ""
             prefix = "" if where else f"{section}."  # in a file the section is named above the key
-            advice = ELSEWHERE.get(name) or _likely(
+            advice = MISTAKEN_NAMES.get(name) or _likely(
                 prefix + key, [prefix + one for one in known], f"[{section}] knows " + ", ".join(known)
             )
             raise SettingsError(f"there is no setting `{name}`{place}", advice)
@@ -95,7 +95,7 @@ def replace(
         except ValueError:
             place = f" in `{where}`" if where else ""
             # A value that may hold a secret is not repeated.
-            is_what = f"is {_shown(given)}" if kind.blank is None else "cannot be read"
+            is_what = f"is {_shown(given)}" if kind.without_secrets is None else "cannot be read"
             raise SettingsError(f"`{name}` {is_what}{place}", f"it must be {kind.accepts}") from None
         except UsageError as refused:
             place = f" in `{where}`" if where else ""
@@ -103,7 +103,7 @@ def replace(
     return msgspec.structs.replace(table, **changed)
 
 
-def from_word(word: str) -> object:
+def from_command_line(word: str) -> object:
     """Read a TOML value from the command line; any other text stays as it is.
 
     >>> from_word("[8, 2]"), from_word('"a.atom"'), from_word("a.atom")
@@ -118,8 +118,8 @@ def from_word(word: str) -> object:
 
 def _from_word(word: str, kind: ValueKind) -> object:
     """The same for a setting of this kind: where it takes text, 2026 and true are text."""
-    value = from_word(word)
-    return word if kind.from_word and not isinstance(value, str) else value
+    value = from_command_line(word)
+    return word if kind.takes_bare_text and not isinstance(value, str) else value
 
 
 def _shown(value: object) -> str:
@@ -133,17 +133,19 @@ def _likely(word: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean `{near[0]}`?" if near else otherwise
 
 
-def written(settings: msgspec.Struct, section: str, key: str) -> str:
+def shown_value(settings: msgspec.Struct, section: str, key: str) -> str:
     """One value as written in the file, without its secrets."""
-    return abouts(sections(type(settings))[section])[key].kind.show(getattr(getattr(settings, section), key))
+    return keys_of(sections_of(type(settings))[section])[key].kind.show(
+        getattr(getattr(settings, section), key)
+    )
 
 
-def secrets_in(settings: msgspec.Struct) -> list[str]:
+def secret_settings(settings: msgspec.Struct) -> list[str]:
     """Names of the settings that hold secrets."""
     return [
         f"{name}.{key}"
-        for name, section in sections(type(settings)).items()
-        for key, about in abouts(section).items()
+        for name, section in sections_of(type(settings)).items()
+        for key, about in keys_of(section).items()
         if about.kind.is_secret(getattr(getattr(settings, name), key))
     ]
 
@@ -156,17 +158,17 @@ def render(settings: msgspec.Struct) -> str:
 def _lines(settings: msgspec.Struct) -> Iterator[str]:
     yield "# Settings of this crawl. Every key is optional; missing keys have their defaults."
     yield "# Durations: 10s, 500ms, 2h. Sizes: 64MiB, 10MB. Changes apply from the next `fieldmouse resume`."
-    for name, section in sections(type(settings)).items():
+    for name, section in sections_of(type(settings)).items():
         table: Any = getattr(settings, name)
         yield ""
         for line in (section.__doc__ or "").strip().splitlines():
             yield f"# {line}"
         yield f"[{name}]"
-        for key, about in abouts(section).items():
+        for key, about in keys_of(section).items():
             value = f"{key} = {about.kind.write(getattr(table, key))}"
-            if len(value) + len(about.text) <= 100:
-                yield f"{value:<31} # {about.text}"
+            if len(value) + len(about.purpose) <= 100:
+                yield f"{value:<31} # {about.purpose}"
             else:
-                yield from (f"# {line}" for line in textwrap.wrap(about.text, 100))
+                yield from (f"# {line}" for line in textwrap.wrap(about.purpose, 100))
                 yield value
     yield ""

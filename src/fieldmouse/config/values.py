@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fieldmouse.errors import UsageError
-from fieldmouse.import_string import NAME
-from fieldmouse.policy.name_resolution import read_entry, read_nameserver, read_source
-from fieldmouse.policy.noise_rules import read_rule
-from fieldmouse.policy.request_headers import blanked, check_headers
-from fieldmouse.policy.scope import read_pattern
-from fieldmouse.url import seed
+from fieldmouse.import_string import IMPORT_NAME
+from fieldmouse.policy.name_resolution import parse_entry, parse_nameserver, parse_source_address
+from fieldmouse.policy.noise_rules import parse_rule
+from fieldmouse.policy.request_headers import check_headers, redact_headers
+from fieldmouse.policy.scope import compile_pattern
+from fieldmouse.url import parse_seed
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -142,24 +142,24 @@ class ValueKind:
     accepts: str  # completes "it must be ..."
     read: Callable[[Any], object]
     write: Callable[[Any], str]
-    from_word: bool = True  # text on the command line is the value itself, even without quotes
-    blank: Callable[[Any], Any] | None = None  # removes secrets from the value, if it may hold some
+    takes_bare_text: bool = True  # text on the command line is the value itself, even without quotes
+    without_secrets: Callable[[Any], Any] | None = None  # removes secrets from the value, if it may hold some
 
     def show(self, value: Any) -> str:
         """The value as a message may show it, without its secrets."""
-        return self.write(value if self.blank is None else self.blank(value))
+        return self.write(value if self.without_secrets is None else self.without_secrets(value))
 
     def is_secret(self, value: Any) -> bool:
         """Whether the value holds a secret."""
-        return self.blank is not None and self.blank(value) != value
+        return self.without_secrets is not None and self.without_secrets(value) != value
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class Setting:
     """Kind and purpose of a setting, shown in the file and the reference."""
 
     kind: ValueKind
-    text: str
+    purpose: str
 
 
 _LONGEST = 1000 * 365 * 86400.0  # seconds: timers and dates can handle a thousand years, not a million
@@ -264,7 +264,7 @@ def _headers(value: Any) -> dict[str, str]:
 def _source(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(value)
-    return value and read_source(value)
+    return value and parse_source_address(value)
 
 
 def _readers(value: Any) -> dict[str, str]:
@@ -273,7 +273,7 @@ def _readers(value: Any) -> dict[str, str]:
     for mime, name in value.items():
         if not re.fullmatch(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", mime):
             raise ValueError(mime)
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not IMPORT_NAME.fullmatch(name):
             raise ValueError(name)
     return dict(value)
 
@@ -299,7 +299,7 @@ def _table(value: Any) -> str:
     return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
 
 
-def one_of(*words: str) -> ValueKind:
+def choice(*words: str) -> ValueKind:
     """A choice between words."""
 
     def read(value: Any) -> str:
@@ -310,7 +310,7 @@ def one_of(*words: str) -> ValueKind:
     return ValueKind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
 
 
-def named(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
+def built_in_or(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
     """One of `names`, or text that matches `pattern` and says where to find another."""
 
     def read(value: Any) -> str:
@@ -318,10 +318,10 @@ def named(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
             raise ValueError(value)
         return value
 
-    return ValueKind(f'{one_of(*names).accepts}, or "{such_as}" for one of your own', read, _text)
+    return ValueKind(f'{choice(*names).accepts}, or "{such_as}" for one of your own', read, _text)
 
 
-def shaped(pattern: str, accepts: str) -> ValueKind:
+def text_matching(pattern: str, accepts: str) -> ValueKind:
     """Text that matches `pattern`."""
 
     def read(value: Any) -> str:
@@ -348,7 +348,7 @@ DURATION_OR_NEVER = ValueKind(
     _or_none("never", _some_time),
     _none_as("never", _write_seconds),
 )
-SOME_TIME = ValueKind('a duration above 0, such as "10s" or "500ms"', _some_time, _write_seconds)
+POSITIVE_DURATION = ValueKind('a duration above 0, such as "10s" or "500ms"', _some_time, _write_seconds)
 SIZE = ValueKind(
     'a size with its unit, such as "64MiB" or "10MB"',
     _quantity(size, _LARGEST),
@@ -373,11 +373,11 @@ def size_between(least: int, most: int, accepts: str) -> ValueKind:
     return ValueKind(accepts, read, SIZE.write)
 
 
-COUNT = ValueKind("a whole number, 0 or more", _count, str, from_word=False)
-POSITIVE = ValueKind("a whole number, 1 or more", _positive, str, from_word=False)
+COUNT = ValueKind("a whole number, 0 or more", _count, str, takes_bare_text=False)
+POSITIVE = ValueKind("a whole number, 1 or more", _positive, str, takes_bare_text=False)
 
 
-def count_up_to(most: int) -> ValueKind:
+def count_at_most(most: int) -> ValueKind:
     """A count of at most `most`."""
 
     def read(value: Any) -> int:
@@ -385,41 +385,50 @@ def count_up_to(most: int) -> ValueKind:
             raise ValueError(value)
         return int(value)
 
-    return ValueKind(f"a whole number, 0 to {most}", read, str, from_word=False)
+    return ValueKind(f"a whole number, 0 to {most}", read, str, takes_bare_text=False)
 
 
 COUNT_OR_NONE = ValueKind(
-    'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), from_word=False
+    'a whole number, 0 or more, or "none"',
+    _or_none("none", _count),
+    _none_as("none", str),
+    takes_bare_text=False,
 )
 COUNTS = ValueKind(
-    "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), from_word=False
+    "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), takes_bare_text=False
 )
-NUMBER = ValueKind("a number, 0 or more", _number, repr, from_word=False)
-SHARE = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
-FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
+NUMBER = ValueKind("a number, 0 or more", _number, repr, takes_bare_text=False)
+SHARE = ValueKind("a number from 0 to 1", _share, repr, takes_bare_text=False)
+FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", takes_bare_text=False)
 TEXT = ValueKind("text on one line", _line, _text)
-TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)
-SEEDS = ValueKind('a list of URLs, such as ["https://example.org/"]', _each(seed), _list, from_word=False)
-REGEXES = ValueKind("a list of regular expressions", _each(read_pattern), _list, from_word=False)
+TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, takes_bare_text=False)
+SEEDS = ValueKind(
+    'a list of URLs, such as ["https://example.org/"]', _each(parse_seed), _list, takes_bare_text=False
+)
+REGEXES = ValueKind("a list of regular expressions", _each(compile_pattern), _list, takes_bare_text=False)
 NOISE_RULES = ValueKind(
-    'a list of rules, such as ["example.org css .clock"]', _each(read_rule), _list, from_word=False
+    'a list of rules, such as ["example.org css .clock"]', _each(parse_rule), _list, takes_bare_text=False
 )
 NAMESERVERS = ValueKind(
-    'a list of addresses, such as ["192.0.2.53"]', _each(read_nameserver), _list, from_word=False
+    'a list of addresses, such as ["192.0.2.53"]', _each(parse_nameserver), _list, takes_bare_text=False
 )
 SOURCE = ValueKind('an address of this machine, such as "192.0.2.7", or ""', _source, _text)
 RESOLVE = ValueKind(
     'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
-    _each(read_entry),
+    _each(parse_entry),
     _list,
-    from_word=False,
+    takes_bare_text=False,
 )
 READERS = ValueKind(
     'a table of MIME types in lower case, such as {"application/pdf" = "package.module:name"}',
     _readers,
     _table,
-    from_word=False,
+    takes_bare_text=False,
 )
 HEADERS = ValueKind(
-    'a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False, blank=blanked
+    'a table of header lines, such as {"X-From" = "us"}',
+    _headers,
+    _table,
+    takes_bare_text=False,
+    without_secrets=redact_headers,
 )

@@ -10,7 +10,7 @@ from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.traps import TrapRules
 
 
-class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the crawl for workers; the same for all of them."""
 
     user_agent: str = "fieldmouse"

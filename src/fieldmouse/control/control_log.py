@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.control.gauge import Fare
-from fieldmouse.storage.log import Diary, records
+from fieldmouse.control.gauge import BufferMetrics
+from fieldmouse.storage.log import BestEffortLog, records
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
@@ -20,7 +20,7 @@ class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
     limits: tuple[int, ...]
     why: str
     trial: bool = False  # a test of this number of fetch workers
-    predicted: Fare | None = None
+    predicted: BufferMetrics | None = None
     cost: float | None = None
     seconds: float = 0.0  # duration of the decision
     says: tuple[str, ...] = ()  # caveats of the fit
@@ -34,7 +34,7 @@ class Period(msgspec.Struct, frozen=True, tag="period", kw_only=True):
     until: float
     seconds: float
     arrived: int
-    measured: Fare
+    measured: BufferMetrics
     cost: float
 
 
@@ -49,7 +49,7 @@ class ControlLog:
 
     def __init__(self, path: Path):
         self.last = last_decision(path)
-        self._log = Diary(path)
+        self._log = BestEffortLog(path)
 
     def append(self, entry: Entry) -> None:
         self._log.append(_encode(entry))
@@ -59,14 +59,14 @@ class ControlLog:
         self._log.close()
 
 
-class Chapter(msgspec.Struct, frozen=True):
+class ControlPeriod(msgspec.Struct, frozen=True):
     """A decision and its measured effect; None while it holds, or if the crawl was killed under it."""
 
     decision: Decision
     period: Period | None = None
 
 
-def entries(path: Path) -> Iterator[Entry]:
+def log_entries(path: Path) -> Iterator[Entry]:
     if path.exists():
         for _, record in records(path):
             yield _decode(record)
@@ -74,18 +74,18 @@ def entries(path: Path) -> Iterator[Entry]:
 
 def last_decision(path: Path) -> Decision | None:
     last = None
-    for entry in entries(path):
+    for entry in log_entries(path):
         if isinstance(entry, Decision):
             last = entry
     return last
 
 
-def chapters(path: Path) -> list[Chapter]:
+def control_periods(path: Path) -> list[ControlPeriod]:
     """All decisions, oldest first."""
-    by_number: dict[int, Chapter] = {}
-    for entry in entries(path):
+    by_number: dict[int, ControlPeriod] = {}
+    for entry in log_entries(path):
         if isinstance(entry, Decision):
-            by_number[entry.number] = Chapter(entry)
+            by_number[entry.number] = ControlPeriod(entry)
         elif entry.number in by_number:
-            by_number[entry.number] = Chapter(by_number[entry.number].decision, entry)
+            by_number[entry.number] = ControlPeriod(by_number[entry.number].decision, entry)
     return list(by_number.values())

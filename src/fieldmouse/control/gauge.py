@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fieldmouse.queueing.model.model import Cost
 
 
-class Totals(msgspec.Struct, frozen=True):
+class BufferTotals(msgspec.Struct, frozen=True):
     """Sums since a crawl began; the difference of two describes the time between them."""
 
     seconds: float = 0.0
@@ -28,11 +28,13 @@ class Totals(msgspec.Struct, frozen=True):
     served: int = 0
     served_seconds: float = 0.0  # from arrival to answer, of pages served
 
-    def since(self, before: Totals) -> Totals:
-        return Totals(*(getattr(self, name) - getattr(before, name) for name in Totals.__struct_fields__))
+    def since(self, before: BufferTotals) -> BufferTotals:
+        return BufferTotals(
+            *(getattr(self, name) - getattr(before, name) for name in BufferTotals.__struct_fields__)
+        )
 
 
-class Fare(msgspec.Struct, frozen=True, kw_only=True):
+class BufferMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Performance of a buffer, predicted or measured; shares are of pages that arrived."""
 
     rate: float  # pages per second
@@ -44,7 +46,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
     response: float  # seconds from arrival to answer
 
     @classmethod
-    def predicted(cls, found: Measures) -> Fare:
+    def predicted(cls, found: Measures) -> BufferMetrics:
         return cls(
             rate=found.rate,
             loss=found.loss,
@@ -56,7 +58,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def measured(cls, totals: Totals) -> Fare:
+    def measured(cls, totals: BufferTotals) -> BufferMetrics:
         time, pages = totals.seconds or 1.0, totals.arrived or 1
         return cls(
             rate=totals.arrived / time,
@@ -69,7 +71,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def cost(self, weights: Cost) -> float:
-        return weights.of(
+        return weights.total(
             dropped=self.rate * self.loss,
             obsolete=self.rate * self.obsolete,
             sojourn=self.response,
@@ -78,7 +80,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Gauge:
+class BufferGauge:
     """Running totals. Times passed to it never decrease."""
 
     def __init__(self, now: float):
@@ -88,7 +90,7 @@ class Gauge:
         self._seconds = self._idle = self._worked = self._pages = self._stays = 0.0
         self.arrived = self.dropped = self.obsolete = self.served = 0
 
-    def changed(self, now: float, level: int, robots: int) -> None:
+    def set_level(self, now: float, level: int, robots: int) -> None:
         """Set the level and the number of active fetch workers from now on."""
         self._pass(now)
         self.level, self.robots = level, robots
@@ -114,9 +116,9 @@ class Gauge:
         else:
             self._idle += time
 
-    def totals(self, now: float) -> Totals:
+    def totals(self, now: float) -> BufferTotals:
         self._pass(now)
-        return Totals(
+        return BufferTotals(
             self._seconds,
             self._idle,
             self._worked,

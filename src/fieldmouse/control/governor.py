@@ -14,33 +14,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fieldmouse.aio import Aside
+from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.control.control_log import ControlLog, Decision, Period
-from fieldmouse.control.gauge import Fare
+from fieldmouse.control.gauge import BufferMetrics
 from fieldmouse.control.page_trace import PageTrace, Rows
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.rule_choice import Chosen
+    from fieldmouse.control.rule_choice import ChosenRule
     from fieldmouse.queueing.model.model import Cost
 
 
 log = logging.getLogger(__name__)
 
-TRIED = 100
+MIN_TRIAL_PAGES = 100
 """Pages after which a number of fetch workers has been tried enough, if its time is over, too."""
-LONGEST = 6
+MAX_TRIAL_FACTOR = 6
 """A trial ends after this many times its usual length, even with few pages."""
-SHARE = 20
+DECISION_COST_FACTOR = 20
 """Decisions may take one part in this many of the time: without compiled code they are rarer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class GovernorConfig:
     """When to decide, and among which numbers. Durations in seconds."""
 
     capacity: int
@@ -58,7 +58,7 @@ class Governor:
     def __init__(
         self,
         *,
-        habits: Habits,
+        habits: GovernorConfig,
         trace: PageTrace,
         clock: Clock,
         obey: Callable[[Thresholds], None],
@@ -77,7 +77,7 @@ class Governor:
         self._open = False  # the last decision has no result yet
         self._trying = False
         self._thinking: asyncio.Task[None] | None = None
-        self._aside = Aside()
+        self._aside = DaemonExecutor()
 
     def begin(self) -> None:
         """Start the crawl. A resumed one continues with its last rule."""
@@ -89,14 +89,14 @@ class Governor:
         else:
             self._try_next()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Start the next trial or decision if it is time."""
         if self._thinking is not None:
             return
         habits, so_far = self._habits, self._trace.totals().since(self._before)
         if self._trying:
-            enough = so_far.seconds >= habits.explore and so_far.arrived >= TRIED
-            if enough or so_far.seconds >= LONGEST * habits.explore:
+            enough = so_far.seconds >= habits.explore and so_far.arrived >= MIN_TRIAL_PAGES
+            if enough or so_far.seconds >= MAX_TRIAL_FACTOR * habits.explore:
                 self._next()
         elif so_far.seconds >= max(habits.every, self._rest) and so_far.arrived >= habits.pages:
             self._next()
@@ -133,7 +133,7 @@ class Governor:
             return
         finally:
             # A failed decision has taken time, too.
-            self._rest = SHARE * (self._clock.now() - began) if self._warm else 0.0
+            self._rest = DECISION_COST_FACTOR * (self._clock.now() - began) if self._warm else 0.0
             self._warm = True
         self._rates.update(chosen.rates)
         self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
@@ -149,7 +149,7 @@ class Governor:
         self,
         rule: Thresholds,
         why: str,
-        chosen: Chosen | None = None,
+        chosen: ChosenRule | None = None,
         took: float = 0.0,
         *,
         trying: bool = False,
@@ -183,10 +183,10 @@ class Governor:
             return
         self._open = False
         so_far = self._trace.totals().since(self._before)
-        fare = Fare.measured(so_far)
+        fare = BufferMetrics.measured(so_far)
         if self._trying:
             self._trials.append((fare.cost(self._habits.cost), self._rule))
-            if so_far.arrived >= TRIED:
+            if so_far.arrived >= MIN_TRIAL_PAGES:
                 self._rates[self._rule.robots[0]] = so_far.arrived / so_far.seconds
         self._book.append(
             Period(
@@ -209,20 +209,20 @@ class Governor:
         self._book.close()
 
 
-def _choose(habits: Habits, rows: Rows, since: float, rates: dict[int, float]) -> Chosen:
+def _choose(habits: GovernorConfig, rows: Rows, since: float, rates: dict[int, float]) -> ChosenRule:
     # Imported only when needed, and in the thread: the solvers load a compiler.
-    from fieldmouse.control.rule_choice import choose
+    from fieldmouse.control.rule_choice import choose_rule
 
-    return choose(
+    return choose_rule(
         rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates
     )
 
 
-def _why(chosen: Chosen) -> str:
+def _why(chosen: ChosenRule) -> str:
     return f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
 
 
-def rule_of(settings: Settings) -> Thresholds:
+def initial_rule(settings: Settings) -> Thresholds:
     """The initial number of fetch workers at each buffer level."""
     control = settings.control
     if control.mode == "thresholds":
@@ -230,7 +230,7 @@ def rule_of(settings: Settings) -> Thresholds:
     return Thresholds((settings.fetch.concurrency,))
 
 
-def cost_of(settings: Settings) -> Cost:
+def cost_weights(settings: Settings) -> Cost:
     # Imported only when needed: the solvers load a compiler.
     from fieldmouse.queueing.model.model import Cost
 
@@ -244,17 +244,17 @@ def cost_of(settings: Settings) -> Cost:
     )
 
 
-def governor_of(
+def build_governor(
     home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, obey: Callable[[Thresholds], None]
 ) -> Governor | None:
     """The governor that changes the rule during the crawl; None if the rule is fixed."""
     control = settings.control
     if control.mode != "auto":
         return None
-    habits = Habits(
+    habits = GovernorConfig(
         capacity=settings.buffer.pages,
-        modes=control.candidates(settings.fetch.concurrency),
-        cost=cost_of(settings),
+        modes=control.fetch_counts(settings.fetch.concurrency),
+        cost=cost_weights(settings),
         every=control.every,
         pages=control.pages,
         explore=control.explore,

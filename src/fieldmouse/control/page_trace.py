@@ -17,10 +17,10 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.backpressure import Meter
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.control.gauge import Gauge, Totals
-from fieldmouse.storage.log import Diary, records
+from fieldmouse.control.gauge import BufferGauge, BufferTotals
+from fieldmouse.storage.log import BestEffortLog, records
 
 _ROW = Struct("<ddfIHHB")
 ROW = np.dtype(
@@ -42,7 +42,7 @@ _BLOCK = 256  # rows per block
 _MOST = 0xFFFF
 
 
-class Fate(IntEnum):
+class PageFate(IntEnum):
     SERVED = 0
     DROPPED = 1  # there was no room
     OBSOLETE = 2
@@ -56,15 +56,15 @@ class TraceFile:
 
     def __init__(self, path: Path, most: int):
         self._path, self._half = path, most // 2
-        self._log = Diary(path) if most else None
+        self._log = BestEffortLog(path) if most else None
 
     def append(self, block: bytes) -> None:
         if self._log is None:
             return
         if self._log.length and self._log.length + len(block) > self._half:
             self._log.close()
-            os.replace(self._path, old(self._path))
-            self._log = Diary(self._path)
+            os.replace(self._path, previous_trace_path(self._path))
+            self._log = BestEffortLog(self._path)
         self._log.append(block)
 
     def flush(self) -> None:
@@ -79,80 +79,80 @@ class TraceFile:
 class PageTrace:
     """Recorder of pages that arrive, are served and leave; reads the back-pressure after each change."""
 
-    def __init__(self, *, clock: Clock, file: TraceFile, meter: Meter, newest: int = 20_000):
+    def __init__(self, *, clock: Clock, file: TraceFile, meter: Backpressure, newest: int = 20_000):
         self._clock, self._file, self._meter = clock, file, meter
         self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, fetch workers, allowed, taken
         self._ticketless: deque[list[float]] = deque()  # robots.txt files, acknowledged in order
         self._block = bytearray()
         self._newest: deque[bytes] = deque()
         self._newest_bytes, self._most_bytes = 0, newest * _ROW.size
-        self.gauge = Gauge(clock.now())
+        self.gauge = BufferGauge(clock.now())
 
     def begin(self) -> None:
         """Start the trace of a crawl, with an empty buffer."""
         now = self._clock.now()
-        self.gauge = Gauge(now)
-        self.gauge.changed(now, self._meter.level, self._meter.active)
-        self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.allowed, Fate.BEGAN)
+        self.gauge = BufferGauge(now)
+        self.gauge.set_level(now, self._meter.level, self._meter.effective_concurrency)
+        self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.concurrency, PageFate.BEGAN)
 
-    def came(self, number: int, now: float, *, dropped: bool = False) -> None:
+    def page_arrived(self, number: int, now: float, *, dropped: bool = False) -> None:
         """Record that a page arrived; it is in the buffer unless it was `dropped`."""
         gauge = self.gauge
         gauge.note_arrived(dropped=dropped)
-        level, robots, allowed = gauge.level, gauge.robots, self._meter.allowed
+        level, robots, allowed = gauge.level, gauge.robots, self._meter.concurrency
         if dropped:
-            self._write(now, 0.0, 0.0, level, robots, allowed, Fate.DROPPED)
+            self._write(now, 0.0, 0.0, level, robots, allowed, PageFate.DROPPED)
             return
         page = [now, level, robots, allowed, now]
         if number:
             self._inside[number] = page
         else:
             self._ticketless.append(page)
-        self.look(now)
+        self.record_level(now)
 
-    def taken(self, number: int, now: float) -> None:
+    def page_taken(self, number: int, now: float) -> None:
         """Record that a shard took the page."""
         page = self._inside.get(number)
         if page is not None:
             page[4] = now
 
-    def answered(self, numbers: Iterable[int]) -> None:
+    def pages_served(self, numbers: Iterable[int]) -> None:
         now = self._clock.now()
         for number in numbers:
             page = self._left(number)
             if page is not None:
                 self.gauge.note_served(now - page[0])
-                self._leave(page, page[4] - page[0], now - page[0], Fate.SERVED)
-        self.look(now)
+                self._leave(page, page[4] - page[0], now - page[0], PageFate.SERVED)
+        self.record_level(now)
 
-    def expired(self, number: int, now: float) -> None:
+    def page_expired(self, number: int, now: float) -> None:
         page = self._left(number)
         if page is not None:
             self.gauge.note_obsolete()
-            self._leave(page, now - page[0], now - page[0], Fate.OBSOLETE)
-        self.look(now)
+            self._leave(page, now - page[0], now - page[0], PageFate.OBSOLETE)
+        self.record_level(now)
 
-    def undone(self, numbers: Iterable[int]) -> None:
+    def pages_lost(self, numbers: Iterable[int]) -> None:
         """Record that a worker died with these pages; its share of the robots.txt files is unknown."""
         now = self._clock.now()
         for number in numbers:
             page = self._left(number)
             if page is not None:
-                self._leave(page, page[4] - page[0], now - page[0], Fate.UNDONE)
+                self._leave(page, page[4] - page[0], now - page[0], PageFate.UNDONE)
         self._ticketless.clear()
-        self.look(now)
+        self.record_level(now)
 
-    def look(self, now: float | None = None) -> None:
+    def record_level(self, now: float | None = None) -> None:
         """Record the level and the number of active fetch workers, which may have changed."""
         if now is None:
             now = self._clock.now()
         gauge, meter = self.gauge, self._meter
-        robots, level = meter.active, meter.level
+        robots, level = meter.effective_concurrency, meter.level
         if robots != gauge.robots:
-            self._write(now, 0.0, 0.0, level, robots, meter.allowed, Fate.SWITCHED)
-        gauge.changed(now, level, robots)
+            self._write(now, 0.0, 0.0, level, robots, meter.concurrency, PageFate.SWITCHED)
+        gauge.set_level(now, level, robots)
 
-    def totals(self) -> Totals:
+    def totals(self) -> BufferTotals:
         return self.gauge.totals(self._clock.now())
 
     def rows(self) -> Rows:
@@ -173,11 +173,11 @@ class PageTrace:
             return self._inside.pop(number, None)
         return self._ticketless.popleft() if self._ticketless else None
 
-    def _leave(self, page: list[float], wait: float, stay: float, fate: Fate) -> None:
+    def _leave(self, page: list[float], wait: float, stay: float, fate: PageFate) -> None:
         self._write(page[0], wait, stay, int(page[1]), int(page[2]), int(page[3]), fate)
 
     def _write(
-        self, at: float, wait: float, stay: float, level: int, robots: int, allowed: int, fate: Fate
+        self, at: float, wait: float, stay: float, level: int, robots: int, allowed: int, fate: PageFate
     ) -> None:
         self._block += _ROW.pack(at, stay, wait, level, min(robots, _MOST), min(allowed, _MOST), fate)
         if len(self._block) >= _BLOCK * _ROW.size:
@@ -195,11 +195,13 @@ class PageTrace:
             self._file.append(block)
 
 
-def old(path: Path) -> Path:
+def previous_trace_path(path: Path) -> Path:
     return path.with_name(path.name + ".old")
 
 
-def read_rows(path: Path) -> Rows:
+def read_trace_rows(path: Path) -> Rows:
     """All rows of `pages.trace` and its predecessor, oldest first."""
-    blocks = [record for half in (old(path), path) if half.exists() for _, record in records(half)]
+    blocks = [
+        record for half in (previous_trace_path(path), path) if half.exists() for _, record in records(half)
+    ]
     return np.frombuffer(b"".join(blocks), ROW)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fieldmouse.control.gauge import Fare
-from fieldmouse.control.page_trace import Fate, Rows
+from fieldmouse.control.gauge import BufferMetrics
+from fieldmouse.control.page_trace import PageFate, Rows
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.fit import fit
 from fieldmouse.queueing.fit.trace import Trace
@@ -18,16 +18,16 @@ from fieldmouse.queueing.optimise.optimum import optimise
 
 _TOGETHER = 1e-6  # precision of epoch seconds
 _NO_MODE = 0
-_NO_PAGE = (Fate.SWITCHED, Fate.BEGAN)
+_NO_PAGE = (PageFate.SWITCHED, PageFate.BEGAN)
 
 
-def trace_of(rows: Rows, since: float = 0.0, settling: float | None = None) -> Trace:
+def trace_from_rows(rows: Rows, since: float = 0.0, settling: float | None = None) -> Trace:
     """The trace of the time after `since` (epoch seconds); runs of a crawl are joined without gaps.
 
     Times in the trace begin at 0. `settling` is the time in seconds after a change of mode
     in which arrivals are ignored; None means the average time a fetch worker takes for a page.
     """
-    cuts = np.flatnonzero(rows["fate"] == Fate.BEGAN)
+    cuts = np.flatnonzero(rows["fate"] == PageFate.BEGAN)
     pieces = [piece for piece in np.split(rows, cuts) if len(piece)]
     runs = [run for piece in pieces if (run := _run(piece, since)) is not None]
     if not runs:
@@ -71,7 +71,7 @@ def _run(rows: Rows, since: float) -> Trace | None:
     known = rows["at"] + rows["stay"]
     start = max(float(known[0]), since)
     pages = rows[~np.isin(rows["fate"], _NO_PAGE)]
-    served = pages[pages["fate"] == Fate.SERVED]
+    served = pages[pages["fate"] == PageFate.SERVED]
     if not len(served):
         return None
     # In order of arrival, the last served page is about the last before which all fates are known.
@@ -85,9 +85,9 @@ def _run(rows: Rows, since: float) -> Trace | None:
     return Trace(
         arrived=pages["at"] - start,
         robots=pages["robots"].astype(np.int64),
-        service=services(stays["at"], stays["at"] + stays["stay"]),
-        expired=pages["wait"][pages["fate"] == Fate.OBSOLETE].astype(np.float64),
-        outlived=pages["wait"][pages["fate"] == Fate.SERVED].astype(np.float64),
+        service=service_times(stays["at"], stays["at"] + stays["stay"]),
+        expired=pages["wait"][pages["fate"] == PageFate.OBSOLETE].astype(np.float64),
+        outlived=pages["wait"][pages["fate"] == PageFate.SERVED].astype(np.float64),
         span=end - start,
         switched=switched - start,
         mode=mode,
@@ -106,7 +106,7 @@ def _modes(rows: Rows, pages: Rows, start: float, end: float) -> tuple[FloatArra
     )
 
 
-def services(arrived: FloatArray, left: FloatArray) -> FloatArray:
+def service_times(arrived: FloatArray, left: FloatArray) -> FloatArray:
     """Times between departures while the server was busy, in order of departure, the first left out.
 
     Answers that come together are taken to have been worked on evenly since the last.
@@ -131,9 +131,9 @@ PHASES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenRule:
     rule: Thresholds
-    predicted: Fare
+    predicted: BufferMetrics
     cost: float
     arrivals: int  # pages in the fitted trace
     seconds: float  # duration of the fitted trace
@@ -141,7 +141,7 @@ class Chosen:
     rates: dict[int, float]  # pages per second, by number of active fetch workers
 
 
-def choose(
+def choose_rule(
     rows: Rows,
     since: float,
     *,
@@ -149,7 +149,7 @@ def choose(
     modes: Sequence[int],
     weights: Cost,
     remembered: Mapping[int, float] | None = None,
-) -> Chosen:
+) -> ChosenRule:
     """The cheapest rule for the rows after `since`; raises the errors of `fit` if there are too few.
 
     `remembered` are rates of earlier choices, for numbers of fetch workers not seen since.
@@ -157,15 +157,15 @@ def choose(
     Lifetimes are always fitted as exponential: others cannot be
     solved for more than a few pages.
     """
-    trace = trace_of(rows, since)
+    trace = trace_from_rows(rows, since)
     fitted = fit(trace, capacity, modes=modes, lifetime="exponential", phases=PHASES, remembered=remembered)
     best = optimise(fitted.model, weights)
-    return Chosen(
+    return ChosenRule(
         Thresholds(best.robots, best.limits),
-        Fare.predicted(best.measures),
+        BufferMetrics.predicted(best.measures),
         best.J,
         len(trace.arrived),
         trace.span,
-        tuple(fitted.report.sentences()),
+        tuple(fitted.report.warnings()),
         fitted.rates,
     )

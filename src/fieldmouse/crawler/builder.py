@@ -15,54 +15,61 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from fieldmouse.aio import Bell
-from fieldmouse.backpressure import Meter
+from fieldmouse.aio import WakeUp
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock, WallClock
 from fieldmouse.config.policies import scope_of, seeds_of
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.control.governor import governor_of, rule_of
+from fieldmouse.control.governor import build_governor, initial_rule
 from fieldmouse.control.page_trace import PageTrace, TraceFile
-from fieldmouse.crawler.buffer import Buffer, Intake, WhenFull
-from fieldmouse.crawler.crawler import Agent, Audience, Listener, Stages
-from fieldmouse.crawler.dispatch import BookedOutlet, Errands
+from fieldmouse.crawler.buffer import Buffer, BufferFeed, WhenFull
+from fieldmouse.crawler.crawler import Crawler, PageConsumer, Stages, StatsListener
+from fieldmouse.crawler.dispatch import Dispatcher, ResultSink
 from fieldmouse.crawler.factories import (
-    fetcher_of,
-    frontier_of,
-    indexer_config,
-    manners_of,
-    politeness_of,
-    when_full_of,
-    witness_of,
+    fetch_settings,
+    make_fetcher,
+    open_decision_log,
+    open_local_frontier,
+    politeness_policy,
+    when_full_policy,
+    worker_config,
 )
-from fieldmouse.crawler.in_flight import Booking, Desk
-from fieldmouse.crawler.refresh_state import RefreshState, begun, sealed_refresh
+from fieldmouse.crawler.in_flight import InFlight, Results
+from fieldmouse.crawler.refresh_state import RefreshState, saved_refresh_state, state_for_run
 from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.crawler.stats import AgentLoad, CpuDemand
-from fieldmouse.crawler.stop_conditions import CrawlLimits, Fuse, Stopping
+from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
 from fieldmouse.fetch.gate import Gate, Transport
-from fieldmouse.fetch.outage import Prober
-from fieldmouse.fetch.pool import Fleet, Roster
-from fieldmouse.fetch.worker import Robot
+from fieldmouse.fetch.outage import OutageDetector
+from fieldmouse.fetch.pool import ActiveWorkers, FetchPool
+from fieldmouse.fetch.worker import FetchWorker
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.http.client import Fetcher
 from fieldmouse.http.dns import Dns, Resolver
 from fieldmouse.policy.name_resolution import NameMap
-from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
-from fieldmouse.robotstxt.cache import Exclusions
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Part, Parts, fitting, open_journal
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.policy.obsolescence import FixedLifetime, Obsolescence
+from fieldmouse.robotstxt.cache import RobotsTxtCache
+from fieldmouse.storage.checkpoint import (
+    Checkpoint,
+    Durable,
+    DurableLog,
+    DurableSet,
+    explain_mismatch,
+    open_journal,
+)
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import Diary
-from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.storage.log import BestEffortLog
+from fieldmouse.storage.shard_state import shard_states
 from fieldmouse.types.outcome import Outcome
 from fieldmouse.url import Url, host_of
-from fieldmouse.workers.connection import WINDOW_PAGES, Lane
-from fieldmouse.workers.pool import Indexer, Shards
+from fieldmouse.workers.connection import MAX_OUTSTANDING_PAGES, WorkerConnection
+from fieldmouse.workers.pool import ShardsPart, WorkerPool
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.cluster import Joining, NetworkStage
-    from fieldmouse.workers.inline_worker import InlineLane
+    from fieldmouse.crawler.cluster import ClusterStage, JoinRequest
+    from fieldmouse.workers.inline_worker import InlineWorker
 
 
 class Closeable(Protocol):
@@ -72,7 +79,7 @@ class Closeable(Protocol):
 C = TypeVar("C", bound=Closeable)
 
 
-class OpenedParts:
+class ResourceStack:
     """Closes its resources in reverse order."""
 
     def __init__(self) -> None:
@@ -96,48 +103,48 @@ class OpenedParts:
             raise
 
 
-OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
+OpenDurable = Callable[[CrawlDir, Checkpoint | None], Durable]
 """Opens a part at the last checkpoint, or empty if the checkpoint does not have it; changes nothing on disk.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class CrawlParts:
     """An assembled crawl and its cleanup."""
 
-    agent: Agent
+    crawler: Crawler
     stages: Stages
-    prober: Prober
+    outage_detector: OutageDetector
     fetcher: Fetcher
     resolver: Resolver
-    opened: OpenedParts
+    resources: ResourceStack
 
     async def close(self) -> None:
-        await self.stages.fleet.stop(0.0)  # after an error fetch workers may still be running
-        if self.stages.network is not None:
-            await self.stages.network.close()
-        await self.prober.close()
+        await self.stages.pool.stop(0.0)  # after an error fetch workers may still be running
+        if self.stages.cluster is not None:
+            await self.stages.cluster.close()
+        await self.outage_detector.close()
         await self.fetcher.close()
         await self.resolver.close()
         await self.stages.intake.indexer.close()
-        self.opened.close()
+        self.resources.close()
 
 
 def build(
     home: CrawlDir,
     settings: Settings,
-    listeners: Sequence[Listener] = (),
+    listeners: Sequence[StatsListener] = (),
     *,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
     dns: Dns | None = None,
-    lane: type[Lane] | type[InlineLane] = Lane,
+    lane: type[WorkerConnection] | type[InlineWorker] = WorkerConnection,
     obsolescence: Obsolescence | None = None,
-    parts: Sequence[OpenPart] = (),
-    audience: Audience | None = None,
-    order: Order | None = None,
-    joining: Joining | None = None,
-) -> Crew:
+    parts: Sequence[OpenDurable] = (),
+    audience: PageConsumer | None = None,
+    order: RefreshOrder | None = None,
+    joining: JoinRequest | None = None,
+) -> CrawlParts:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
     The defaults are the wall clock, the network and worker processes; the lab has others. `parts` are
@@ -145,29 +152,29 @@ def build(
     consumes pages as they become durable. Known pages are
     polled if `order` or the settings say so.
     """
-    opened, real, clock = OpenedParts(), clock is None, clock or WallClock()
-    order = order or (Order() if settings.refresh.on else None)
+    opened, real, clock = ResourceStack(), clock is None, clock or WallClock()
+    order = order or (RefreshOrder() if settings.refresh.on else None)
     with opened.closed_on_error():
         home.check_files()
         journal, last = open_journal(home)
         opened.keep(journal)
         seeds = seeds_of(settings)
-        politeness = politeness_of(settings)
-        meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
-        stopping, roster = Stopping(bell), Roster(meter)
-        tally = sealed_tally(last)
-        with fitting(journal):
+        politeness = politeness_policy(settings)
+        meter, bell, fuse = Backpressure(), WakeUp(), FailureLatch(home.path)
+        stopping, roster = StopRequest(bell), ActiveWorkers(meter)
+        tally = sealed_counters(last)
+        with explain_mismatch(journal):
             now = clock.now()
-            refresh = begun(last, order, now) if order is not None else RefreshState()
-            witness = witness_of(home, settings)
+            refresh = state_for_run(last, order, now) if order is not None else RefreshState()
+            witness = open_decision_log(home, settings)
             if witness is not None:
                 opened.keep(witness)
-            exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
+            exclusions = RobotsTxtCache(clock, product=settings.crawl.product.partition("/")[0])
             network = None
             if joining is not None:
-                from fieldmouse.crawler.cluster import NetworkStage  # only for an agent of a cluster
+                from fieldmouse.crawler.cluster import ClusterStage  # only for an agent of a cluster
 
-                network = NetworkStage(
+                network = ClusterStage(
                     joining,
                     home,
                     settings,
@@ -184,73 +191,75 @@ def build(
             frontier: CrawlFrontier = opened.keep(
                 network.frontier
                 if network is not None
-                else frontier_of(home, settings, last, clock, politeness, witness, refresh.held)
+                else open_local_frontier(home, settings, last, clock, politeness, witness, refresh.held)
             )
             outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
             shared = network.scope if network is not None else None
             scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=shared)
-            more: list[Part] = [scope]
-            if scope.held is not None:
-                more.append(opened.keep(scope.held))
+            more: list[Durable] = [scope]
+            if scope.held_links is not None:
+                more.append(opened.keep(scope.held_links))
             more += [*(opened.keep(open_part(home, last)) for open_part in parts)]
             refreshing = None
             if order is not None:
                 # imports all polling policies, which few crawls need
                 from fieldmouse.crawler import refresh as polls
 
-                ledger = opened.keep(polls.open_ledger(home, settings, last))
-                refreshing = polls.Refreshing(
+                ledger = opened.keep(polls.open_page_table(home, settings, last))
+                refreshing = polls.Poller(
                     order,
                     refresh,
                     ledger=ledger,
                     frontier=frontier,
                     outcomes=outcomes,
                     clock=clock,
-                    scheduler=polls.scheduler_of(home, ledger, settings, refresh, clock),
+                    scheduler=polls.make_scheduler(home, ledger, settings, refresh, clock),
                     opened_at=now,
-                    round_noted=sealed_refresh(last).round if order.once else 0.0,
-                    share=network.share if network is not None else None,
+                    round_noted=saved_refresh_state(last).round if order.once else 0.0,
+                    share=network.poll_budget_share if network is not None else None,
                     elsewhere=_elsewhere(scope, network) if network is not None else None,
                 )
                 more += [ledger, refreshing]
             if network is not None:
-                more += [opened.keep(part) for part in network.parts]
+                more += [opened.keep(part) for part in network.durables]
         if network is None:
-            desk = Desk(tally, page_limit=settings.crawl.pages)
+            desk = InFlight(tally, page_limit=settings.crawl.pages)
         else:
-            desk = Desk(tally, page_limit=0, quota=network.allowance)
-        readings = opened.keep(Diary(home / "readings.log"))
+            desk = InFlight(tally, page_limit=0, quota=network.page_quota)
+        readings = opened.keep(BestEffortLog(home / "readings.log"))
         trace_file = TraceFile(home / "pages.trace", settings.control.trace)
         trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
-        booking = Booking(desk, frontier, outcomes, fuse, clock, scope, settings.index.sitemaps)
-        shards, when_full = home.identity.shards, when_full_of(settings)
+        booking = Results(desk, frontier, outcomes, fuse, clock, scope, settings.index.sitemaps)
+        shards, when_full = home.identity.shards, when_full_policy(settings)
         buffer: Buffer[tuple[int, Outcome]] = Buffer(
             lanes=shards,
             pages=settings.buffer.pages,
             size=settings.buffer.bytes,
             when_full=when_full,
             meter=meter,
-            serving_counts=when_full is WhenFull.LOSE,
+            serving_counts=when_full is WhenFull.DROP,
         )
         is_shared = network is not None
         open_indexer = partial(
-            Indexer,
+            WorkerPool,
             home.path,
             shards=shards,
-            states=sealed_shards(last) or None,
-            config=indexer_config(home, settings, scope.scope, is_open=scope.is_open, is_shared=is_shared),
+            states=shard_states(last) or None,
+            config=worker_config(home, settings, scope.scope, is_open=scope.may_grow, is_shared=is_shared),
             lane=lane,
             meter=meter,
         )
-        intake = Intake(
+        intake = BufferFeed(
             buffer=buffer,
             open_indexer=open_indexer,
             trace=trace,
-            obsolescence=obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf),
+            obsolescence=obsolescence or FixedLifetime(settings.buffer.obsolete_after or math.inf),
             booking=booking,
             bell=bell,
         )
-        durable = Parts(home, journal, (Shards(intake.indexer), outcomes, desk, frontier, *more), last)
+        durable = DurableSet(
+            home, journal, (ShardsPart(intake.indexer), outcomes, desk, frontier, *more), last
+        )
 
         resolver = Resolver(
             clock=clock,
@@ -259,11 +268,13 @@ def build(
             nameservers=settings.network.nameservers,
             dns=dns,
         )
-        fetcher = fetcher or fetcher_of(settings, clock, resolver, network.may_ask if network else None)
+        fetcher = fetcher or make_fetcher(
+            settings, clock, resolver, network.has_valid_lease if network else None
+        )
         if network is not None:
-            fetcher = leased = network.leased(fetcher)
+            fetcher = leased = network.wrap_fetcher(fetcher)
         transport = Transport(fetcher, resolver, Gate(clock), exclusions, clock)
-        prober = Prober(
+        prober = OutageDetector(
             transport,
             politeness,
             size=settings.limits.robots_txt,
@@ -271,57 +282,59 @@ def build(
             meter=meter,
             bell=bell,
         )
-        has_moved = refreshing.has_moved if refreshing is not None else None
-        outlet = BookedOutlet(booking, intake, roster, stopping, has_moved)
-        opinion = network.colleagues if network is not None else None
-        robot = Robot(transport, manners_of(settings, politeness), outlet, prober, opinion)
-        errands = Errands(robot, desk, frontier, fuse, stopping, bell, clock)
-        fleet = Fleet(
-            rule=rule_of(settings),
+        has_moved = refreshing.is_target_stored if refreshing is not None else None
+        outlet = ResultSink(booking, intake, roster, stopping, has_moved)
+        opinion = network.other_agents if network is not None else None
+        robot = FetchWorker(transport, fetch_settings(settings, politeness), outlet, prober, opinion)
+        errands = Dispatcher(robot, desk, frontier, fuse, stopping, bell, clock)
+        fleet = FetchPool(
+            rule=initial_rule(settings),
             meter=meter,
             roster=roster,
             bell=bell,
             clock=clock,
-            take=errands.take,
+            take=errands.take_visit,
             ready_at=frontier.ready_at,
-            give_back=errands.give_back,
-            on_change=trace.look,
-            run=errands.run if network is None else network.errands(errands.run, leased).run,
+            give_back=errands.end_visit,
+            on_change=trace.record_level,
+            run=errands.run_visit
+            if network is None
+            else network.wrap_dispatcher(errands.run_visit, leased).run_visit,
         )
-        governor = governor_of(home, settings, clock, trace, fleet.obey)
+        governor = build_governor(home, settings, clock, trace, fleet.set_rule)
         if governor is not None:
             opened.keep(governor)
         load = None
         if network is not None:
             cpu = CpuDemand(lambda: intake.indexer.pids) if real else None
-            load = AgentLoad(meter, lambda: trace.gauge.served, WINDOW_PAGES * shards, cpu=cpu)
+            load = AgentLoad(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
         stages = Stages(
             home=home,
-            parts=durable,
+            durables=durable,
             frontier=frontier,
             outcomes=outcomes,
-            booking=booking,
+            results=booking,
             intake=intake,
-            fleet=fleet,
-            meter=meter,
+            pool=fleet,
+            backpressure=meter,
             trace=trace,
             readings=readings,
             governor=governor,
-            fuse=fuse,
-            stopping=stopping,
-            refreshing=refreshing,
-            network=network,
+            failure=fuse,
+            stop=stopping,
+            poller=refreshing,
+            cluster=network,
             load=load,
         )
         limits = CrawlLimits(
             pages=settings.crawl.pages,
             seconds=settings.crawl.time if joining is None else 0.0,
             min_free=settings.storage.min_free,
-            checkpoint=settings.storage.checkpoint,
+            checkpoint_every=settings.storage.checkpoint,
         )
-        agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
-        return Crew(agent, stages, prober, fetcher, resolver, opened)
+        agent = Crawler(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
+        return CrawlParts(agent, stages, prober, fetcher, resolver, opened)
 
 
-def _elsewhere(scope: CrawlScope, network: NetworkStage) -> Callable[[Url, float], bool]:
-    return lambda url, found_at: scope.scope.admits(url, 1) and network.settled_since(found_at)
+def _elsewhere(scope: CrawlScope, network: ClusterStage) -> Callable[[Url, float], bool]:
+    return lambda url, found_at: scope.scope.admits(url, 1) and network.all_done_since(found_at)

@@ -1,8 +1,8 @@
 """Cluster stage of an agent: its leased frontier and its session with the coordinator.
 
-The coordinator may grant URLs that this agent already has an outcome for: outcomes that came too late because
-the lease was lost, and those of an agent that was forgotten. The agent then acknowledges its own copies without
-fetching. Their kinds are read from the outcome log, each part of it at most once.
+The coordinator may grant URLs that this agent already has an outcome for: outcomes that came too late
+because the lease was lost, and those of an agent that was forgotten. The agent then acknowledges its own
+copies without fetching. Their kinds are read from the outcome log, each part of it at most once.
 """
 
 from __future__ import annotations
@@ -17,64 +17,64 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from fieldmouse.aio import Bell, call_off
-from fieldmouse.backpressure import Meter
+from fieldmouse.aio import WakeUp, cancel_and_wait
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import last_start, next_start, own_from
+from fieldmouse.cluster.client.identity import begin_start, first_own_outcome, last_start
 from fieldmouse.cluster.client.lease_clock import LeaseClock, boottime
 from fieldmouse.cluster.client.membership import (
-    Neighbours,
-    UnreadableAdverts,
-    anybody_refreshes,
-    share_of,
-    table_of,
+    KnownAgents,
+    StatusWarnings,
+    agent_table,
+    any_agent_refreshes,
+    page_share,
 )
-from fieldmouse.cluster.client.outbox import DoneUrl, Tellings
-from fieldmouse.cluster.client.page_quota import PageAllowance
-from fieldmouse.cluster.client.pending import Mailbox
-from fieldmouse.cluster.client.placement import Chooser, Colleagues
-from fieldmouse.cluster.client.session import Messenger, Terms
+from fieldmouse.cluster.client.outbox import AckedUrl, Outbox
+from fieldmouse.cluster.client.page_quota import ClusterPageQuota
+from fieldmouse.cluster.client.pending import PendingCalls
+from fieldmouse.cluster.client.placement import ClusterOpinion, HostPlacement
+from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
 from fieldmouse.cluster.client.shared_scope import SharedScope
-from fieldmouse.cluster.coordinator import Advert, Board, Name, Pulse, SiteBounds
+from fieldmouse.cluster.coordinator import AgentId, AgentStatus, Coordinator, HeartbeatReply, SiteBounds
 from fieldmouse.config.policies import site_limits_of
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.leased_dispatch import HostLuggage, LeasedErrands, LeasedFetcher
-from fieldmouse.crawler.retry_failed import Mercy
-from fieldmouse.crawler.stop_conditions import Fuse, Stopping, WholeLimits
-from fieldmouse.fetch.worker import Report
+from fieldmouse.crawler.leased_dispatch import HostTransfer, LeasedDispatcher, LeasedFetcher
+from fieldmouse.crawler.retry_failed import RetryFailed
+from fieldmouse.crawler.stop_conditions import ClusterLimits, FailureLatch, StopRequest
+from fieldmouse.fetch.worker import VisitReport
 from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.state import open_parts, sealed_frontier
 from fieldmouse.http.client import Fetcher
 from fieldmouse.policy.balance import balancer
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.site_limits import SiteLimits
-from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.robotstxt.cache import RobotsTxtCache
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Part, read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.counters import CrawlCounters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, StoppedBy
-from fieldmouse.types.request import Errand, Link
-from fieldmouse.types.stats import WholeCrawl
+from fieldmouse.types.request import HostVisit, Request
+from fieldmouse.types.stats import ClusterSummary
 from fieldmouse.url import key_of
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 _KINDS = list(OutcomeKind)
 
 
-def forgiven_keys(home: CrawlDir, last: Checkpoint | None) -> set[int]:
+def withdrawn_keys(home: CrawlDir, last: Checkpoint | None) -> set[int]:
     """Keys whose outcomes were withdrawn, without another outcome since."""
     state = sealed_frontier(last) if last is not None else None
     if last is None or state is None or state.sieve.seen == state.done:
         return set()  # no outcome was ever withdrawn
     seed = home.identity.key_seed
-    return {key_of(url, seed) for url in outcome_log.forgiven(home, length=sealed_outcomes(last))}
+    return {key_of(url, seed) for url in outcome_log.retried_urls(home, length=sealed_outcomes(last))}
 
 
-class SettledKinds:
+class OutcomeKindIndex:
     def __init__(self, home: CrawlDir):
         self._home, self._seed = home, home.identity.key_seed
         self._late: dict[int, str] = {}  # by key
@@ -82,7 +82,7 @@ class SettledKinds:
         self._keys, self._kind_indices = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
         self._read_length = 0  # length of the log that was read
 
-    def note(self, key: int, kind: str) -> None:
+    def record_rejected(self, key: int, kind: str) -> None:
         """Record the kind of an outcome that came too late to count."""
         self._late[key] = kind
 
@@ -104,7 +104,7 @@ class SettledKinds:
         keys, kind_indices = list[int](), list[int]()
         for _, record in records(self._home / "outcomes.log", start=self._read_length, length=length):
             row = _decode(record)
-            if not row.polled and row.kind is not OutcomeKind.FORGIVEN:
+            if not row.polled and row.kind is not OutcomeKind.WITHDRAWN:
                 keys.append(key_of(row.url, self._seed))
                 kind_indices.append(_KINDS.index(row.kind))
         all_keys = np.concatenate([self._keys, np.array(keys, np.uint64)])
@@ -117,56 +117,56 @@ class SettledKinds:
 log = logging.getLogger(__name__)
 
 _CHECK_EVERY = 0.1  # seconds
-_SHARED_LIMITS = (StoppedBy.TIME, StoppedBy.PAGES)
+_SHARED_LIMITS = (StoppedBy.TIME_LIMIT, StoppedBy.PAGE_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class JoinRequest:
     """The crawl to join, and its coordinator."""
 
-    board: Board
+    coordinator: Coordinator
     crawl: str
     now: Callable[[], float] = boottime  # a clock that includes time asleep
 
 
-class NetworkStage:
+class ClusterStage:
     """The parts that an agent of a cluster has in addition to a crawl on one machine."""
 
     def __init__(
         self,
-        joining: Joining,
+        joining: JoinRequest,
         home: CrawlDir,
         settings: Settings,
         last: Checkpoint | None,
         *,
         clock: Clock,
         politeness: Politeness,
-        exclusions: Exclusions,
-        tally: CrawlTally,
-        meter: Meter,
-        bell: Bell,
-        fuse: Fuse,
-        stopping: Stopping,
+        exclusions: RobotsTxtCache,
+        tally: CrawlCounters,
+        meter: Backpressure,
+        bell: WakeUp,
+        fuse: FailureLatch,
+        stopping: StopRequest,
     ):
         self._home, self._settings, self._crawl = home, settings, joining.crawl
         self._clock, self._politeness = clock, politeness
         self._tally, self._meter, self._stopping = tally, meter, stopping
         seed = home.identity.key_seed
         limits = site_limits_of(settings)
-        self._tellings = Tellings(home / "board", last, joining.now)
+        self._tellings = Outbox(home / "board", last, joining.now)
         self._unbooked = DurableLog("unbooked", home / "unbooked.log", last)
         self._lease = LeaseClock(settings.cluster.lease, joining.now)
         rng = np.random.default_rng()
-        self._chooser = Chooser(balancer.lookup(settings.cluster.policy)(rng))
-        self.colleagues = Colleagues(clock, rng, socket.gethostname())
-        self._settled_kinds = SettledKinds(home)
-        luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
-        self._mailbox = Mailbox(
+        self._chooser = HostPlacement(balancer.find_balancer(settings.cluster.policy)(rng))
+        self.other_agents = ClusterOpinion(clock, rng, socket.gethostname())
+        self._settled_kinds = OutcomeKindIndex(home)
+        luggage = HostTransfer(self._chooser, exclusions, politeness, clock)
+        self._mailbox = PendingCalls(
             tellings=self._tellings,
             lease=self._lease,
             chooser=self._chooser,
             clock=clock,
-            pack=luggage.pack,
+            pack=luggage.export_host,
             delay=politeness.host_delay,
             key_of=lambda url: key_of(url, seed),
             kinds_of=self._settled_kinds,
@@ -185,46 +185,46 @@ class NetworkStage:
             parts,
             landlord=self._mailbox,
             clock=clock,
-            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+            rule=FrontSizeRule(settings.frontier.front_min, settings.frontier.front_max),
             key_seed=seed,
             errand_links=settings.fetch.urls_per_visit,
             state=state,
             share=settings.refresh.share,
-            forgiven=forgiven_keys(home, last),
+            forgiven=withdrawn_keys(home, last),
             turn=self._lease_turn,
             rests=self._is_cut_off,
         )
-        self.allowance = PageAllowance(
+        self.page_quota = ClusterPageQuota(
             settings.crawl.pages,
             tellings=self._tellings,
             clock=clock,
             every=settings.cluster.heartbeat,
-            hosts=lambda: self.frontier.holds if meter.allowed else 0,
-            on_hunger=self._mailbox.post,
+            hosts=lambda: self.frontier.lease_count if meter.concurrency else 0,
+            on_hunger=self._mailbox.notify,
         )
         self._fetcher: LeasedFetcher | None = None
         bounds, board = SiteBounds(limits.hosts, limits.urls), settings.cluster
-        self._messenger = Messenger(
-            joining.board,
-            terms=Terms(seed, board.lease, board.heartbeat, board.keep_acked, bounds),
+        self._messenger = ClusterSession(
+            joining.coordinator,
+            terms=SessionSettings(seed, board.lease, board.heartbeat, board.keep_acked, bounds),
             mailbox=self._mailbox,
             tellings=self._tellings,
             lease=self._lease,
             tenant=self.frontier,
-            allowance=self.allowance,
+            allowance=self.page_quota,
             clock=clock,
             rejoin=self._rejoin,
             advert=self._advert,
-            unpack=luggage.unpack,
-            place_new=self._chooser.place_new,
+            unpack=luggage.import_host,
+            place_new=self._chooser.agent_for_new_host,
             on_pulse=self._on_pulse,
-            on_trouble=fuse.blow,
+            on_trouble=fuse.record,
             on_unbooked=self._on_unbooked,
             on_refused=self._on_refused,
-            nudge=bell.ring,
+            nudge=bell.fire,
         )
-        self._board, self._neighbours, self._unreadable = joining.board, Neighbours(), UnreadableAdverts()
-        self.limits = WholeLimits(
+        self._board, self._neighbours, self._unreadable = joining.coordinator, KnownAgents(), StatusWarnings()
+        self.limits = ClusterLimits(
             settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
         )
         self._agents = self._late = 0
@@ -239,15 +239,15 @@ class NetworkStage:
         return self._mailbox.scope
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def durables(self) -> Sequence[Durable]:
         """Parts of the checkpoint; sealed after the frontier, which knows the settled URLs."""
         return (self._tellings, self._unbooked)
 
-    def may_ask(self) -> bool:
+    def has_valid_lease(self) -> bool:
         """Checked again once a connection is open: a process that slept in between must not send."""
-        return self._lease.valid
+        return self._lease.is_valid
 
-    def leased(self, fetcher: Fetcher) -> LeasedFetcher:
+    def wrap_fetcher(self, fetcher: Fetcher) -> LeasedFetcher:
         self._fetcher = LeasedFetcher(
             fetcher,
             lease=self._lease,
@@ -258,8 +258,10 @@ class NetworkStage:
         )
         return self._fetcher
 
-    def errands(self, run: Callable[[Errand], Awaitable[Report]], fetcher: LeasedFetcher) -> LeasedErrands:
-        return LeasedErrands(
+    def wrap_dispatcher(
+        self, run: Callable[[HostVisit], Awaitable[VisitReport]], fetcher: LeasedFetcher
+    ) -> LeasedDispatcher:
+        return LeasedDispatcher(
             run,
             fetcher=fetcher,
             mailbox=self._mailbox,
@@ -267,52 +269,57 @@ class NetworkStage:
             clock=self._clock,
             epoch_of=self.frontier.epoch_of,
             politeness=self._politeness,
-            colleagues=self.colleagues,
+            colleagues=self.other_agents,
         )
 
     # -- running
 
-    def forgive(self, mercy: Mercy, outcomes: Log, now: float) -> None:
+    def retry_failed(self, mercy: RetryFailed, outcomes: Log, now: float) -> None:
         """Withdraw our failures: part of the first checkpoint, and sent to the coordinator after it."""
-        mercy.send_out(
-            self._take_back, outcomes, self._unbooked, self._tally, now, own_from=own_from(self._home.path)
+        mercy.requeue_on_cluster(
+            self._take_back,
+            outcomes,
+            self._unbooked,
+            self._tally,
+            now,
+            own_from=first_own_outcome(self._home.path),
         )
 
-    def _take_back(self, links: Sequence[tuple[Link, str]]) -> None:
-        self._mailbox.take_back(links)
-        self.frontier.take_back([key_of(link.url, self._home.identity.key_seed) for link, _ in links])
+    def _take_back(self, links: Sequence[tuple[Request, str]]) -> None:
+        self._mailbox.retry_failed(links)
+        self.frontier.mark_unsettled([key_of(link.url, self._home.identity.key_seed) for link, _ in links])
 
     async def begin(self) -> None:
         """Join the cluster, however long the coordinator is away, unless the crawl is told to stop."""
-        joining = asyncio.create_task(self._messenger.begin(last_start(self._home.path)))
+        joining = asyncio.create_task(self._messenger.start(last_start(self._home.path)))
         try:
-            while not joining.done() and not self._stopping.asked:
+            while not joining.done() and not self._stopping.is_requested:
                 await asyncio.wait({joining}, timeout=_CHECK_EVERY)
         finally:
-            await call_off([joining])
+            await cancel_and_wait([joining])
         if joining.done() and not joining.cancelled():
             joining.result()
 
     async def end(self) -> bool:
         why = self._stopping.reason
-        return await self._messenger.end(why.value if why in _SHARED_LIMITS else "")
+        return await self._messenger.leave(why.value if why in _SHARED_LIMITS else "")
 
     async def close(self) -> None:
         await self._messenger.close()
         await self._board.close()
 
-    def _rejoin(self) -> Name:
-        name = next_start(self._home.path, self._crawl)
-        self._tellings.call(name.agent, name.incarnation)
-        self._chooser.call(name.agent)
+    def _rejoin(self) -> AgentId:
+        name = begin_start(self._home.path, self._crawl)
+        self._tellings.set_agent(name.agent, name.incarnation)
+        self._chooser.set_agent_name(name.agent)
         self._me = name.agent
         return name
 
-    def settled_since(self, found_at: float) -> bool:
+    def all_done_since(self, found_at: float) -> bool:
         """Whether any URL found then has an outcome by now, on any agent: nothing waited anywhere later."""
         return self._idle_at >= found_at + 3 * self._settings.cluster.heartbeat
 
-    def share(self) -> float:
+    def poll_budget_share(self) -> float:
         return self._share  # of the crawl's poll budget: our share of its pages
 
     def _lease_turn(self) -> float:
@@ -322,76 +329,76 @@ class NetworkStage:
 
     def _is_cut_off(self) -> bool:
         """Whether our network is down, and other agents may reach our hosts."""
-        return self._meter.cut_off and self.colleagues.present
+        return self._meter.network_down and self.other_agents.has_others
 
     @property
-    def whole(self) -> WholeCrawl:
-        books = self._mailbox.books
-        return WholeCrawl(
+    def summary(self) -> ClusterSummary:
+        books = self._mailbox.totals
+        return ClusterSummary(
             self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._late
         )
 
     # -- status exchange with other agents
 
     def _advert(self) -> bytes:
-        robots = max(1, self._meter.allowed)
+        robots = max(1, self._meter.concurrency)
         # Hosts that idle fetch workers are about to take are no backlog.
         now = self._clock.now()
         # an idle agent sends its status more often
         if now >= self._priced_at + 0.5 * self._settings.cluster.heartbeat:
-            due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
+            due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.active_visits)
             self._priced_at = now
-            self._backlog = self._chooser.backlog(due, robots, self._meter.behind)
-            self._price = self._chooser.price()
+            self._backlog = self._chooser.reported_backlog(due, robots, self._meter.backlog_seconds)
+            self._price = self._chooser.reported_price()
         return msgspec.msgpack.encode(
-            Advert(
+            AgentStatus(
                 self._backlog,
                 self._chooser.speed,
                 self._price,
                 pages=self._tally.pages,
-                robots=self._meter.out,
+                robots=self._meter.active_visits,
                 machine=socket.gethostname(),
                 directory=str(self._home.path.absolute()),
                 polls=self._tally.polled.polls,
                 refreshes=self._settings.refresh.on,
-                resting=self._meter.cut_off,
+                resting=self._meter.network_down,
                 load=round(self._meter.load, 3),
             )
         )
 
-    def _on_pulse(self, pulse: Pulse) -> str | None:
+    def _on_pulse(self, pulse: HeartbeatReply) -> str | None:
         """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
         first, self._has_pulse = not self._has_pulse, True
-        self._unreadable.meet(pulse.agents)
-        notes = self._neighbours.hear(pulse)
-        self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
-        self.colleagues.meet(self._me, notes)
+        self._unreadable.check(pulse.agents)
+        notes = self._neighbours.update(pulse)
+        self._chooser.update_agents(agent_table(notes), {note.agent for note in pulse.agents})
+        self.other_agents.update_agents(self._me, notes)
         if self._is_cut_off():
-            self.frontier.let_idle_go()
+            self.frontier.release_idle()
         self._agents = pulse.alive
-        self._share = share_of(notes, self._me, pulse.alive)
-        self._others_refresh = anybody_refreshes(notes)
-        if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
+        self._share = page_share(notes, self._me, pulse.alive)
+        self._others_refresh = any_agent_refreshes(notes)
+        if pulse.totals.started and not pulse.totals.waiting and not len(self._tellings):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:
-            self._fetcher.extend()
+            self._fetcher.extend_requests()
         if pulse.draining:
-            self._stopping.ask(StoppedBy.DRAINED)
-        reached = self.limits.reached(pulse.books)
+            self._stopping.request(StoppedBy.DRAINED)
+        reached = self.limits.reached(pulse.totals)
         if not reached:  # other agents may have lower or older limits: those stop them alone
-            return "" if pulse.over else None
-        self._stopping.ask(reached)
+            return "" if pulse.stop_reason else None
+        self._stopping.request(reached)
         # an agent that joins too late does not announce it
-        return None if first or pulse.over else reached.value
+        return None if first or pulse.stop_reason else reached.value
 
-    def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
+    def _on_unbooked(self, urls: Sequence[AckedUrl]) -> None:
         """Mark our copies of URLs whose outcome other agents report; the copies stay."""
         self._late += len(urls)
         for url in urls:
             self._unbooked.append(msgspec.msgpack.encode((url.url, self._clock.now())))
-            self._settled_kinds.note(url.key, url.kind)
+            self._settled_kinds.record_rejected(url.key, url.kind)
 
     def _on_refused(self, address: str) -> None:
         """Abort requests to an address that the coordinator no longer grants us: it may give it to others."""
         if self._fetcher is not None:
-            self._fetcher.hang_up(address)
+            self._fetcher.abort_requests(address)

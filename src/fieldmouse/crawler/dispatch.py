@@ -12,91 +12,93 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldmouse.aio import Bell
+from fieldmouse.aio import WakeUp
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.buffer import Intake
-from fieldmouse.crawler.in_flight import Booking, Desk
-from fieldmouse.crawler.stop_conditions import Fuse, Stopping
+from fieldmouse.crawler.buffer import BufferFeed
+from fieldmouse.crawler.in_flight import InFlight, Results
+from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
 from fieldmouse.errors import StorageError
-from fieldmouse.fetch.pool import Roster
-from fieldmouse.fetch.worker import Report, Robot
+from fieldmouse.fetch.pool import ActiveWorkers
+from fieldmouse.fetch.worker import FetchWorker, VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Door, Errand, Link, Ticket
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
 from fieldmouse.url import Host, Url
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Errands:
+class Dispatcher:
     """Host visits for the fetch pool. A crash of a fetch worker costs its page, not the crawl."""
 
-    robot: Robot
-    desk: Desk
+    worker: FetchWorker
+    in_flight: InFlight
     frontier: CrawlFrontier
-    fuse: Fuse
-    stopping: Stopping
-    bell: Bell
+    failure: FailureLatch
+    stop: StopRequest
+    wake_up: WakeUp
     clock: Clock
 
-    def take(self) -> Errand | None:
-        sated = self.desk.sated
-        if self.stopping.asked or (sated and not self.frontier.polling):
+    def take_visit(self) -> HostVisit | None:
+        sated = self.in_flight.is_page_limit_in_flight
+        if self.stop.is_requested or (sated and not self.frontier.polls_waiting):
             return None
-        with self.fuse:
+        with self.failure:
             return self.frontier.take(self.clock.now(), only_polls=sated)
-        self.stopping.ask()
+        self.stop.request()
         return None
 
-    def give_back(self, errand: Errand, report: Report) -> None:
-        state, unused = self.desk.heard_from(errand, report)
-        with self.fuse:
+    def end_visit(self, errand: HostVisit, report: VisitReport) -> None:
+        state, unused = self.in_flight.count_first_page(errand, report)
+        with self.failure:
             self.frontier.give_back(errand, state, unused)
-        self.bell.ring()
+        self.wake_up.fire()
 
-    async def run(self, errand: Errand) -> Report:
-        self.desk.leased(errand.tickets)
+    async def run_visit(self, errand: HostVisit) -> VisitReport:
+        self.in_flight.start_visit(errand.tickets)
         try:
-            return await self.robot.run(errand)
+            return await self.worker.visit(errand)
         except StorageError as error:
-            self.fuse.blow(error)
+            self.failure.record(error)
             return errand.state, ()
         except Exception as error:
             # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
             now = self.clock.now()
-            blamed, others = self.desk.in_hand(errand.tickets)
+            blamed, others = self.in_flight.split_by_started(errand.tickets)
             for ticket in blamed:
                 log.exception("crashed on %s", ticket.link.url)
                 detail = f"{type(error).__name__}: {error}"
-                self.desk.note_verdict(ticket.number, Failed(ticket.link, Reason.CRASHED, now, detail))
+                self.in_flight.record_outcome(
+                    ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail)
+                )
             return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
         finally:
-            self.desk.returned(errand.tickets)
+            self.in_flight.end_visit(errand.tickets)
 
 
 _FOR_GOOD = frozenset((301, 308))
 
 
 @dataclass(eq=False, slots=True)
-class BookedOutlet:
-    """See `robots.robot.Outlet`. `has_moved` tells whether the redirect target of a polled page is stored."""
+class ResultSink:
+    """See `ResultReceiver`. `has_moved` tells whether the redirect target of a polled page is stored."""
 
-    booking: Booking
-    intake: Intake
-    roster: Roster
-    stopping: Stopping
-    has_moved: Callable[[Link, Url], bool] | None = None  # None: a moved page stays
+    results: Results
+    buffer_feed: BufferFeed
+    active_workers: ActiveWorkers
+    stop: StopRequest
+    is_target_stored: Callable[[Request, Url], bool] | None = None  # None: a moved page stays
 
-    async def deliver(self, ticket: Ticket, outcome: Outcome) -> None:
-        if ticket.door is Door.POLLED:
+    async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None:
+        if ticket.origin is Origin.POLLED:
             outcome = self._as_poll_outcome(outcome)
-            if isinstance(outcome, Failed) and outcome.reason is Reason.EXCLUDED:
+            if isinstance(outcome, Failed) and outcome.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED:
                 await self._put(ticket, outcome)
                 return
         if isinstance(outcome, Refused) or (isinstance(outcome, Failed) and outcome.response is None):
-            self.booking.judged(ticket, outcome)
+            self.results.record_outcome(ticket, outcome)
             return
         await self._put(ticket, outcome)
 
@@ -104,26 +106,30 @@ class BookedOutlet:
         """The outcome as it affects the stored copy: only the indexer can remove that from search."""
         link = outcome.link
         match outcome:
-            case Refused(reason=Reason.EXCLUDED) if link.was == OutcomeKind.PAGE:
+            case Refused(reason=OutcomeReason.ROBOTS_TXT_EXCLUDED) if link.was == OutcomeKind.PAGE:
                 return Failed(link, outcome.reason, outcome.at, outcome.detail)
             case Moved() if outcome.response.status in _FOR_GOOD and link.was != OutcomeKind.MOVED:
-                if self.has_moved is not None and self.has_moved(link, outcome.target):
+                if self.is_target_stored is not None and self.is_target_stored(link, outcome.target):
                     return msgspec.structs.replace(outcome, for_good=True)
         return outcome
 
-    async def _put(self, ticket: Ticket, outcome: Outcome) -> None:
-        self.booking.desk.handed_over(ticket.number, ticket.link)
-        if not await self.intake.put(ticket.number, outcome):
-            self.booking.fetch_again(ticket.number)
+    async def _put(self, ticket: QueuedRequest, outcome: Outcome) -> None:
+        self.results.in_flight.mark_delivered(ticket.number, ticket.link)
+        if not await self.buffer_feed.put_response(ticket.number, outcome):
+            self.results.requeue_dropped(ticket.number)
 
-    async def keep(self, link: Link, response: Response) -> None:
-        await self.intake.put(0, Page(link, response))
+    async def archive(self, link: Request, response: Response) -> None:
+        await self.buffer_feed.put_response(0, Page(link, response))
 
-    def retry(self, ticket: Ticket, link: Link) -> None:
-        self.booking.retry(ticket, link)
+    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
+        self.results.requeue(ticket, link)
 
-    def sitemaps(self, host: Host, found: Sequence[str]) -> None:
-        self.booking.sitemaps(host, found)
+    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
+        self.results.queue_sitemaps(host, found)
 
-    def may_ask(self, ticket: Ticket) -> bool:
-        return not self.stopping.asked and self.roster.may_go_on() and self.booking.desk.may_ask(ticket)
+    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
+        return (
+            not self.stop.is_requested
+            and self.active_workers.may_continue()
+            and self.results.in_flight.try_start_fetch(ticket)
+        )

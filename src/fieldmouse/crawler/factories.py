@@ -11,10 +11,10 @@ from pathlib import Path
 from fieldmouse.clock import Clock
 from fieldmouse.config.policies import noise_of, site_limits_of, traps_of
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.crawler.buffer import WhenFull
 from fieldmouse.fetch.signer import Signer
-from fieldmouse.fetch.worker import Manners
+from fieldmouse.fetch.worker import FetchSettings
 from fieldmouse.frontier.decision_log import DecisionLog
 from fieldmouse.frontier.factory import open_frontier
 from fieldmouse.frontier.frontier import Frontier
@@ -23,11 +23,11 @@ from fieldmouse.http import connection
 from fieldmouse.http.client import HttpFetcher
 from fieldmouse.http.dns import Resolver
 from fieldmouse.http.source_address import SourceAddress
-from fieldmouse.http.tls import trust
-from fieldmouse.import_string import load_function
+from fieldmouse.http.tls import create_tls_context
+from fieldmouse.import_string import import_callable
 from fieldmouse.plugins.registry import PluginNames
 from fieldmouse.policy.distribution import registry
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
 from fieldmouse.storage.checkpoint import Checkpoint
@@ -35,30 +35,30 @@ from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import host_of, parse
 
 
-def when_full_of(settings: Settings) -> WhenFull:
+def when_full_policy(settings: Settings) -> WhenFull:
     """Under a rule on the level, a page without room is dropped as in the model; else it waits."""
     asked = settings.buffer.when_full
     if asked == "auto":
-        return WhenFull.LOSE if settings.control.dropping else WhenFull.WAIT
+        return WhenFull.DROP if settings.control.drops_when_full else WhenFull.WAIT
     return WhenFull(asked)
 
 
-def manners_of(settings: Settings, politeness: Politeness) -> Manners:
-    return Manners(
+def fetch_settings(settings: Settings, politeness: Politeness) -> FetchSettings:
+    return FetchSettings(
         politeness,
-        obey_exclusion=settings.politeness.obey_robots_txt,
-        most_redirects=settings.limits.redirects,
+        obey_robots_txt=settings.politeness.obey_robots_txt,
+        max_redirects=settings.limits.redirects,
         pages_per_host=settings.limits.pages_per_host,
-        patience=settings.politeness.patience,
-        exclusion_bytes=settings.limits.robots_txt,
+        retry_patience=settings.politeness.patience,
+        max_robots_txt_bytes=settings.limits.robots_txt,
     )
 
 
-def politeness_of(settings: Settings) -> Politeness:
+def politeness_policy(settings: Settings) -> Politeness:
     asked = settings.politeness
     return Politeness(
         delay=asked.delay,
-        address_delay=asked.per_address,
+        address_delay=asked.effective_address_delay,
         crawl_delay_cap=asked.crawl_delay_cap,
         backoff=asked.backoff,
         backoff_cap=asked.backoff_cap,
@@ -75,7 +75,7 @@ def policy_options(settings: Settings, policy: str | None = None) -> dict[str, o
     return wishes.get(policy or settings.frontier.policy, {})
 
 
-def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
+def open_decision_log(home: CrawlDir, settings: Settings) -> DecisionLog | None:
     """Log of the policy's decisions, if the settings ask for one."""
     if not settings.frontier.record_decisions:
         return None
@@ -87,12 +87,12 @@ def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
     )
 
 
-def indexer_config(
+def worker_config(
     home: CrawlDir, settings: Settings, scope: Scope, *, is_open: bool = False, is_shared: bool = False
-) -> IndexerConfig:
-    """`is_open` and `is_shared` as in `IndexerConfig`; both are false for a reader of stored pages."""
+) -> WorkerConfig:
+    """`is_open` and `is_shared` as in `WorkerConfig`; both are false for a reader of stored pages."""
     limits = settings.limits
-    return IndexerConfig(
+    return WorkerConfig(
         user_agent=settings.crawl.user_agent,
         robot=settings.crawl.product.partition("/")[0].lower(),
         contact=settings.crawl.contact,
@@ -112,12 +112,12 @@ def indexer_config(
         index_heap=settings.index.heap,
         store_text=settings.index.store_text,
         revisits=settings.refresh.revisits,
-        plugins=PluginNames.of(settings.plugins),
+        plugins=PluginNames.from_settings(settings.plugins),
         noise=noise_of(settings),
     )
 
 
-def frontier_of(
+def open_local_frontier(
     home: CrawlDir,
     settings: Settings,
     last: Checkpoint | None,
@@ -130,8 +130,8 @@ def frontier_of(
         home / "frontier",
         key_seed=home.identity.key_seed,
         clock=clock,
-        policy=registry.policy(settings.frontier.policy, policy_options(settings)),
-        front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+        policy=registry.create_policy(settings.frontier.policy, policy_options(settings)),
+        front=FrontSizeRule(settings.frontier.front_min, settings.frontier.front_max),
         errand_links=settings.fetch.urls_per_visit,
         state=sealed_frontier(last) if last else None,
         resumed_delay=politeness.host_delay,
@@ -143,10 +143,10 @@ def frontier_of(
     )
 
 
-KEPT_BACK = 64  # for logs, runs, pipes to workers, nameservers
+RESERVED_DESCRIPTORS = 64  # for logs, runs, pipes to workers, nameservers
 
 
-def room_for_connections(*, kept_back: int = KEPT_BACK) -> int:
+def max_connections(*, kept_back: int = RESERVED_DESCRIPTORS) -> int:
     """Return the number of sockets that fit beside the open and the reserved descriptors; at least 2."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
@@ -161,7 +161,7 @@ def _open_now() -> int:
     return 32  # unknown; this is a typical number
 
 
-def fetcher_of(
+def make_fetcher(
     settings: Settings, clock: Clock, resolver: Resolver, may_ask: Callable[[], bool] | None = None
 ) -> HttpFetcher:
     limits, network = settings.limits, settings.network
@@ -179,26 +179,28 @@ def fetcher_of(
             min_speed=limits.min_speed,
             grace=limits.grace,
         ),
-        port=resolver.port,
-        tls=trust(verify=network.tls_verify, ca_file=Path(network.ca_file) if network.ca_file else None),
+        port=resolver.mapped_port,
+        tls=create_tls_context(
+            verify=network.tls_verify, ca_file=Path(network.ca_file) if network.ca_file else None
+        ),
         keep_alive=settings.fetch.keep_alive,
         idle_connections=2 * settings.fetch.concurrency,
-        most_connections=room_for_connections(),
+        most_connections=max_connections(),
         headers=network.headers,
-        sign=signer_of(settings),
+        sign=make_signer(settings),
         source=SourceAddress(network.source) if network.source else None,
         may_ask=may_ask,
         keep_secrets=settings.plugins.keep_signatures,
     )
 
 
-def signer_of(settings: Settings) -> Signer | None:
+def make_signer(settings: Settings) -> Signer | None:
     """Signer of requests to the user's own sites, if the settings name a plug-in."""
     asked = settings.plugins
     if not asked.sign:
         return None
     return Signer(
-        load_function(asked.sign, "sign"),
+        import_callable(asked.sign, "sign"),
         asked.sign,
         hosts=[host_of(url) for url in map(parse, asked.sign_hosts or settings.crawl.seeds) if url],
         patience=asked.patience,

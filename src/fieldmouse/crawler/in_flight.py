@@ -1,9 +1,10 @@
 """In-flight table: every ticket that is out, and its outcome until it is durable.
 
-Fetch workers, the buffer and the indexer report results here. An outcome is *known* when it was reported, and
-*settled* when a checkpoint holds it. In between it can be undone: if a worker process dies, its unsealed pages
-are lost and their tickets are fetched again. A ticket leaves the frontier only when its outcome is settled.
-Invariant: the tally counts a ticket only once it is settled, so no page is counted twice.
+Fetch workers, the buffer and the indexer report results here. An outcome is *known* when it was reported,
+and *settled* when a checkpoint holds it. In between it can be undone: if a worker process dies, its
+unsealed pages are lost and their tickets are fetched again. A ticket leaves the frontier only when its
+outcome is settled. Invariant: the tally counts a ticket only once it is settled, so no page is counted
+twice.
 """
 
 from __future__ import annotations
@@ -17,119 +18,123 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.crawler.scope import CrawlScope
-from fieldmouse.crawler.stop_conditions import Fuse
-from fieldmouse.fetch.worker import Report
+from fieldmouse.crawler.stop_conditions import FailureLatch
+from fieldmouse.fetch.worker import VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.storage.checkpoint import DurableLog, Sealed
-from fieldmouse.storage.counters import CrawlTally
-from fieldmouse.types.outcome import Failed, News, OutcomeRow, Parsed, Refused
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Door, Errand, Kind, Link, Ticket
+from fieldmouse.storage.counters import CrawlCounters
+from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request, RequestKind
 from fieldmouse.url import Host, Url, resolve
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-class Judged(msgspec.Struct, frozen=True):
+class UnarchivedOutcome(msgspec.Struct, frozen=True):
     """An outcome that needs no archive: known at once, settled by the next checkpoint."""
 
     number: int
     kind: OutcomeKind
     row: bytes
-    reason: Reason
-    why: Reason = Reason.NONE  # of a poll: the reason its URL was no page before
+    reason: OutcomeReason
+    why: OutcomeReason = OutcomeReason.NONE  # of a poll: the reason its URL was no page before
 
 
 class PageQuota(Protocol):
-    """This agent's share of a page limit that counts for several agents: see `cluster/client/page_quota.py`."""
+    """This agent's share of a page limit for several agents: see `cluster/client/page_quota.py`."""
 
-    def follow(self, in_air: Callable[[], int]) -> None:
+    def set_in_flight_counter(self, in_air: Callable[[], int]) -> None:
         """Set the function that counts pages in flight, or known and not settled."""
 
-    def admits(self) -> bool:
+    def has_room(self) -> bool:
         """Whether one more page may be requested."""
 
 
-class Desk:
+class InFlight:
     """The tally is its part of the checkpoint; the rows are in the outcome log, which is another part."""
 
     name = "tally"
 
-    def __init__(self, tally: CrawlTally, *, page_limit: int, quota: PageQuota | None = None):
+    def __init__(self, tally: CrawlCounters, *, page_limit: int, quota: PageQuota | None = None):
         """`page_limit` applies to a crawl on one machine, 0 for none; an agent of a cluster has a quota
         instead."""
         self.tally = tally
         self.page_limit, self._quota = page_limit, quota
-        self.links: dict[int, Link] = {}  # tickets whose response is in the buffer or with the indexer
+        self.awaiting_index: dict[
+            int, Request
+        ] = {}  # tickets whose response is in the buffer or with the indexer
         self._leased: set[int] = set()  # tickets with fetch workers, without a result
         self._pages_in_flight: set[int] = set()  # pages requested whose outcome is not known
         self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
         self._answered_polls: set[int] = set()  # polls with a response or an outcome
-        self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
-        self._verdicts: list[Judged] = []
-        self.fresh_polls = 0  # known and not settled
-        self.fresh: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
-        self.fresh_bytes = 0
+        self._known: dict[int, dict[int, list[IndexResult]]] = {}  # by shard and batch
+        self._verdicts: list[UnarchivedOutcome] = []
+        self.undurable_polls = 0  # known and not settled
+        self.undurable: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
+        self.undurable_bytes = 0
         if quota is not None:
-            quota.follow(self._count_in_flight)
+            quota.set_in_flight_counter(self._count_in_flight)
 
     def _count_in_flight(self) -> int:
-        return len(self._pages_in_flight) + self.fresh[OutcomeKind.PAGE]
+        return len(self._pages_in_flight) + self.undurable[OutcomeKind.PAGE]
 
     @property
-    def unsettled(self) -> bool:
+    def has_undurable(self) -> bool:
         """Whether any outcome is known that no checkpoint holds."""
-        return self.fresh_polls > 0 or any(self.fresh.values())
+        return self.undurable_polls > 0 or any(self.undurable.values())
 
     @property
     def pages(self) -> int:
         """Pages stored, including those of the next checkpoint."""
-        return self.tally.pages + self.fresh[OutcomeKind.PAGE]
+        return self.tally.pages + self.undurable[OutcomeKind.PAGE]
 
     @property
     def _discovered(self) -> int:
-        return self.tally.discovered_pages + self.fresh[OutcomeKind.PAGE]
+        return self.tally.discovered_pages + self.undurable[OutcomeKind.PAGE]
 
     @property
-    def sated(self) -> bool:
+    def is_page_limit_in_flight(self) -> bool:
         """Whether the page limit would be reached if all pages in flight arrive."""
         if self._quota is not None:
-            return not self._quota.admits()
+            return not self._quota.has_room()
         return bool(self.page_limit) and self._discovered + len(self._pages_in_flight) >= self.page_limit
 
     @property
-    def full(self) -> bool:
+    def is_page_limit_reached(self) -> bool:
         return bool(self.page_limit) and self._discovered >= self.page_limit
 
-    def may_ask(self, ticket: Ticket) -> bool:
+    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
         """Whether the ticket may be requested; if so, it counts as in flight.
 
         Pages in flight count against the limit until their outcome is known, so that exactly as many pages
         are stored as requested. A poll is always allowed: polls have their own budget.
         """
-        if ticket.door is Door.POLLED:
+        if ticket.origin is Origin.POLLED:
             self._polls_in_flight.add(ticket.number)
             return True
-        if self.sated:
+        if self.is_page_limit_in_flight:
             return False
         self._pages_in_flight.add(ticket.number)
         return True
 
-    def leased(self, tickets: Iterable[Ticket]) -> None:
+    def start_visit(self, tickets: Iterable[QueuedRequest]) -> None:
         """Record tickets that a fetch worker received: each gets an outcome or is returned."""
         self._leased.update([ticket.number for ticket in tickets])
 
-    def returned(self, tickets: Iterable[Ticket]) -> None:
+    def end_visit(self, tickets: Iterable[QueuedRequest]) -> None:
         self._leased.difference_update([ticket.number for ticket in tickets])
 
-    def heard_from(self, errand: Errand, report: Report) -> Report:
+    def count_first_page(self, errand: HostVisit, report: VisitReport) -> VisitReport:
         """Count the host if this visit brought its first page."""
         if not errand.state.pages and report[0].pages > 0:
-            self.tally.note_giving()
+            self.tally.count_host_with_pages()
         return report
 
-    def in_hand(self, tickets: Iterable[Ticket]) -> tuple[list[Ticket], list[Ticket]]:
+    def split_by_started(
+        self, tickets: Iterable[QueuedRequest]
+    ) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
         """Split leased tickets into those the fetch worker failed on and those it had not started.
 
         If it had requested none, the cause is common to all tickets: then all of them count as failed on.
@@ -138,37 +143,37 @@ class Desk:
         asked = [ticket for ticket in left if ticket.number in self._pages_in_flight | self._polls_in_flight]
         return asked or left, [ticket for ticket in left if ticket not in asked] if asked else []
 
-    def handed_over(self, number: int, link: Link) -> None:
-        self.links[number] = link
+    def mark_delivered(self, number: int, link: Request) -> None:
+        self.awaiting_index[number] = link
         self._leased.discard(number)
-        if link.door is Door.POLLED:
+        if link.door is Origin.POLLED:
             self._polls_in_flight.discard(number)
             self._answered_polls.add(number)
 
-    def landed(self, number: int) -> None:
+    def forget_request(self, number: int) -> None:
         """Forget a request that led to no page or will be repeated."""
         self._pages_in_flight.discard(number)
         self._polls_in_flight.discard(number)
         self._answered_polls.discard(number)
         self._leased.discard(number)
 
-    def taken_back(self, number: int) -> Link:
+    def undo_delivery(self, number: int) -> Request:
         """Take back a response that found no room in the buffer; returns the link to fetch again."""
-        self.landed(number)
-        link = self.links.pop(number)
+        self.forget_request(number)
+        link = self.awaiting_index.pop(number)
         return msgspec.structs.replace(link, drops=link.drops + 1)
 
-    def note_verdict(self, number: int, outcome: Refused | Failed) -> None:
-        self.landed(number)
-        row = row_of(outcome)
-        self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason, outcome.link.why))
-        if outcome.link.door is Door.POLLED:
+    def record_outcome(self, number: int, outcome: Refused | Failed) -> None:
+        self.forget_request(number)
+        row = outcome_row_of(outcome)
+        self._verdicts.append(UnarchivedOutcome(number, row.kind, _encode(row), row.reason, outcome.link.why))
+        if outcome.link.door is Origin.POLLED:
             self._answered_polls.add(number)
         self._note(number, row.kind)
 
-    def note_parsed(self, parsed: Iterable[Parsed]) -> list[Link]:
+    def record_parsed(self, parsed: Iterable[IndexResult]) -> list[Request]:
         """Record the indexer's results; returns the links it found."""
-        links: list[Link] = []
+        links: list[Request] = []
         for page in parsed:
             links.extend(page.links)
             if not page.number:
@@ -176,17 +181,17 @@ class Desk:
             self._pages_in_flight.discard(page.number)
             self._known.setdefault(page.shard, {}).setdefault(page.batch, []).append(page)
             self._note(page.number, page.kind)
-            self.fresh_bytes += page.size
+            self.undurable_bytes += page.size
         return links
 
     def _note(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
         """Count a known outcome, or uncount it with `by=-1`."""
         if number in self._answered_polls:
-            self.fresh_polls += by
+            self.undurable_polls += by
         else:
-            self.fresh[kind] += by
+            self.undurable[kind] += by
 
-    def note_undone(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
+    def undo_parsed(self, numbers: Sequence[int]) -> list[tuple[int, Request]]:
         """Forget the results of a dead worker process; returns the tickets to fetch again."""
         lost = set(numbers)
         for batches in self._known.values():
@@ -195,18 +200,18 @@ class Desk:
                 for page in parsed:
                     if page.number in lost:
                         self._note(page.number, page.kind, -1)
-                        self.fresh_bytes -= page.size
+                        self.undurable_bytes -= page.size
                 batches[batch] = kept
         again = []
         for number in numbers:
             self._pages_in_flight.discard(number)
             self._answered_polls.discard(number)
-            link = self.links.pop(number, None)
+            link = self.awaiting_index.pop(number, None)
             if link is not None:
                 again.append((number, link))
         return again
 
-    def settle(self, batches: Sequence[int]) -> tuple[dict[int, OutcomeKind], list[bytes]]:
+    def take_durable(self, batches: Sequence[int]) -> tuple[dict[int, OutcomeKind], list[bytes]]:
         """Remove and count everything that is durable now: shard i up to batch `batches[i]`, and all
         verdicts.
 
@@ -220,7 +225,7 @@ class Desk:
                 for page in pages.pop(batch):
                     kinds[page.number] = page.kind
                     rows.append(page.row)
-                    self._count(page, self.links.pop(page.number, None))
+                    self._count(page, self.awaiting_index.pop(page.number, None))
         for verdict in self._verdicts:
             kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
@@ -233,7 +238,7 @@ class Desk:
     def begin(self) -> None:
         """Nothing to restore: the tally is in the journal."""
 
-    def seal(self) -> Sealed[CrawlTally]:
+    def seal(self) -> Sealed[CrawlCounters]:
         return Sealed(self.tally)
 
     def committed(self) -> None:
@@ -242,10 +247,10 @@ class Desk:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _count(self, outcome: Parsed | Judged, link: Link | None) -> None:
-        size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, Parsed) else (0, 0)
+    def _count(self, outcome: IndexResult | UnarchivedOutcome, link: Request | None) -> None:
+        size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, IndexResult) else (0, 0)
         self._note(outcome.number, outcome.kind, -1)
-        self.fresh_bytes -= size
+        self.undurable_bytes -= size
         if outcome.number not in self._answered_polls:
             self.tally.count(outcome.kind, outcome.reason, size, left_out)
             return
@@ -253,12 +258,18 @@ class Desk:
         row = _decode(outcome.row)
         # A request without a digest of the stored copy counts as changed.
         has_no_copy = link is None or not link.digest
-        changed = has_no_copy or row.news not in (News.SAME, News.NOISE)
-        why = outcome.why if isinstance(outcome, Judged) else link.why if link else Reason.NONE
+        changed = has_no_copy or row.news not in (ContentChange.SAME, ContentChange.NOISE)
+        why = (
+            outcome.why
+            if isinstance(outcome, UnarchivedOutcome)
+            else link.why
+            if link
+            else OutcomeReason.NONE
+        )
         self.tally.count_poll(row, size, left_out, changed=changed, why=why)
 
 
-def row_of(outcome: Refused | Failed) -> OutcomeRow:
+def outcome_row_of(outcome: Refused | Failed) -> OutcomeRow:
     """The row of an outcome that does not pass through the indexer."""
     link = outcome.link
     return OutcomeRow(
@@ -277,73 +288,75 @@ def row_of(outcome: Refused | Failed) -> OutcomeRow:
 
 
 @dataclass(eq=False, slots=True)
-class Booking:
+class Results:
     """`follow_sitemaps`: whether sitemaps named by a robots.txt are queued."""
 
-    desk: Desk
+    in_flight: InFlight
     frontier: CrawlFrontier
     outcomes: DurableLog
-    fuse: Fuse
+    failure: FailureLatch
     clock: Clock
     scope: CrawlScope
     follow_sitemaps: bool
 
-    def judged(self, ticket: Ticket, outcome: Refused | Failed) -> None:
+    def record_outcome(self, ticket: QueuedRequest, outcome: Refused | Failed) -> None:
         """Record an outcome without a response to store."""
-        self.desk.note_verdict(ticket.number, outcome)
+        self.in_flight.record_outcome(ticket.number, outcome)
 
-    def fetch_again(self, number: int) -> None:
+    def requeue_dropped(self, number: int) -> None:
         """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
         lost."""
-        link = self.desk.taken_back(number)
-        with self.fuse:
-            self.frontier.again(number, link)
+        link = self.in_flight.undo_delivery(number)
+        with self.failure:
+            self.frontier.retry(number, link)
 
-    def retry(self, ticket: Ticket, link: Link) -> None:
+    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
         """Queue `link` instead of a ticket whose request failed."""
-        self.desk.landed(ticket.number)
-        with self.fuse:
-            self.frontier.again(ticket.number, link)
+        self.in_flight.forget_request(ticket.number)
+        with self.failure:
+            self.frontier.retry(ticket.number, link)
 
-    def sitemaps(self, host: Host, found: Sequence[str]) -> None:
+    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
         """Queue the sitemaps that a robots.txt names."""
         if not self.follow_sitemaps:
             return
         base, now = Url(host + "/robots.txt"), self.clock.now()
         urls = (resolve(text.strip(), base) for text in found)
-        links = [Link(url, via=base, kind=Kind.SITEMAP, seen_at=now) for url in urls if url is not None]
-        with self.fuse:
-            self.frontier.discover(self.scope.admit(links, depth=1))
+        links = [
+            Request(url, via=base, kind=RequestKind.SITEMAP, seen_at=now) for url in urls if url is not None
+        ]
+        with self.failure:
+            self.frontier.discover(self.scope.filter_links(links, depth=1))
 
-    def parsed(self, parsed: Sequence[Parsed]) -> None:
+    def record_parsed(self, parsed: Sequence[IndexResult]) -> None:
         """Record parsed pages and queue their links."""
-        released: list[Link] = []
+        released: list[Request] = []
         for answer in parsed:
-            link = self.desk.links.get(answer.number)
+            link = self.in_flight.awaiting_index.get(answer.number)
             if link is not None:
-                released += self.scope.note_answer(link, answer)
+                released += self.scope.handle_result(link, answer)
             if answer.held:
-                released += self.scope.admit(answer.held)
-        if links := self.desk.note_parsed(parsed) + released:
+                released += self.scope.filter_links(answer.held)
+        if links := self.in_flight.record_parsed(parsed) + released:
             self.frontier.discover(links)
 
-    def take_in(self) -> None:
+    def apply_shared_scope(self) -> None:
         """Queue links that are in scope since other agents widened it."""
-        if links := self.scope.take_in():
+        if links := self.scope.apply_shared():
             self.frontier.discover(links)
 
-    def undone(self, numbers: Sequence[int]) -> int:
+    def requeue_lost(self, numbers: Sequence[int]) -> int:
         """Queue the tickets of a dead worker process again; returns their number."""
-        again = self.desk.note_undone(numbers)
+        again = self.in_flight.undo_parsed(numbers)
         for number, link in again:
-            self.frontier.again(number, link)
+            self.frontier.retry(number, link)
         return len(again)
 
-    def settle(self, batches: Sequence[int], seconds: float) -> None:
+    def ack_durable(self, batches: Sequence[int], seconds: float) -> None:
         """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
-        settled, rows = self.desk.settle(batches)
+        settled, rows = self.in_flight.take_durable(batches)
         for row in rows:
             self.outcomes.append(row)
-        self.scope.note_settled(rows)
-        self.frontier.done(settled)
-        self.desk.tally.note_seconds(seconds)
+        self.scope.handle_durable(rows)
+        self.frontier.mark_done(settled)
+        self.in_flight.tally.set_seconds(seconds)

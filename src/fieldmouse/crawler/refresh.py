@@ -19,28 +19,28 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.aio import Aside
-from fieldmouse.archive.warc_reader import Torn, answer_of, members, read_record
+from fieldmouse.aio import DaemonExecutor
+from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, stored_response
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.refresh_state import RefreshState
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.retry import POLL_WAIT
-from fieldmouse.refresh.apply_outcomes import ODD, Flag
-from fieldmouse.refresh.page_table import Ledger
-from fieldmouse.refresh.scheduler import Scheduler
-from fieldmouse.storage.changes import REFRESH
+from fieldmouse.refresh.apply_outcomes import UNPLANNED, PageFlag
+from fieldmouse.refresh.page_table import PageTable
+from fieldmouse.refresh.scheduler import PollScheduler
+from fieldmouse.storage.changes import REFRESH_PART
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.request import Link
-from fieldmouse.types.stats import HostRest
+from fieldmouse.types.request import Request
+from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Url
 
-ROOM = 4096
+MAX_WAITING_POLLS = 4096
 """Most polls that wait in the frontier; other due polls wait in the page table, at no cost."""
 _MOVING = 4096  # remembered pages whose redirect targets are not stored yet; others are polled in their turn
 _NEAR = 1 << 14  # bytes: most headers are in the first piece that is read
@@ -48,18 +48,18 @@ _HOPS = 10  # redirects in a row
 _FEWEST_OPEN = 8  # polls in flight per host, however slow it is
 
 
-class Refreshing:
+class Poller:
     """Poll loop of a run; a part of the checkpoint beside the page table."""
 
-    name = REFRESH
+    name = REFRESH_PART
 
     def __init__(
         self,
-        order: Order,
+        order: RefreshOrder,
         state: RefreshState,
         *,
-        ledger: Ledger,
-        scheduler: Scheduler,
+        ledger: PageTable,
+        scheduler: PollScheduler,
         frontier: CrawlFrontier,
         outcomes: DurableLog,
         clock: Clock,
@@ -74,7 +74,7 @@ class Refreshing:
         `share` is our share of the budget on a cluster. `elsewhere` says whether other agents have fetched
         a URL that was found at that time.
         """
-        self.asked_for_time = order.only and not order.once
+        self.has_time_limit = order.refresh_only and not order.once
         self._state, self._ledger, self._scheduler = state, ledger, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
         self._opened_at, self._round_noted = opened_at, round_noted or math.inf
@@ -85,8 +85,8 @@ class Refreshing:
         self._look_at = 0.0
         self._has_new_polls = False  # polls were sent since the last checkpoint
         self._over = False
-        self.postponed = 0  # pages that the round left for the next one
-        self.resting: list[HostRest] = []  # hosts that the round did not wait for
+        self.postponed_pages = 0  # pages that the round left for the next one
+        self.resting_hosts: list[RestingHost] = []  # hosts that the round did not wait for
 
     # -- part of the checkpoint
 
@@ -95,8 +95,8 @@ class Refreshing:
         self._end = self._outcomes.length
         self._ledger.catch_up(self._end)
         self._ledger.limit_times(self._opened_at, self._round_noted)
-        if not self._frontier.polling and self._ledger.asked:
-            self._ledger.forget_asked()  # they left with a host, or with a frontier that was repaired
+        if not self._frontier.polls_waiting and self._ledger.in_flight:
+            self._ledger.clear_in_flight()  # they left with a host, or with a frontier that was repaired
 
     def seal(self) -> Sealed[RefreshState]:
         state, self._end = self._state, self._outcomes.length
@@ -118,22 +118,22 @@ class Refreshing:
 
     # -- polling
 
-    def look(self, now: float) -> None:
+    def send_due_polls(self, now: float) -> None:
         """Send the polls that are due."""
         if self._share is not None and self._total_budget is not None:
-            self._scheduler.afford(self._total_budget * self._share(), now)
-        room = ROOM - self._frontier.polling
+            self._scheduler.set_budget(self._total_budget * self._share(), now)
+        room = MAX_WAITING_POLLS - self._frontier.polls_waiting
         if now < self._look_at or room <= 0:
             return
-        self._poll(self._scheduler.due(now, room))
+        self._poll(self._scheduler.take_due(now, room))
         self._look_at = self._scheduler.next_at(now) or 0.0
 
-    def _poll(self, links: Sequence[Link]) -> None:
+    def _poll(self, links: Sequence[Request]) -> None:
         if links:
             self._frontier.poll(links)
             self._has_new_polls = True
 
-    def rest(self, now: float) -> float:
+    def seconds_until_due(self, now: float) -> float:
         """Seconds until the next poll can be due; for a time when no fetch worker is active."""
         return self._look_at - now
 
@@ -143,45 +143,48 @@ class Refreshing:
         return self._ledger.budget
 
     @property
-    def ends(self) -> bool:
+    def is_single_round(self) -> bool:
         """Whether this run polls one round and then ends."""
         return self._state.round > 0
 
     @property
-    def unsettled(self) -> bool:
+    def has_undurable(self) -> bool:
         """Whether a checkpoint would add outcomes, although no fetch worker is active."""
-        return self._has_new_polls or self._ledger.asked > 0
+        return self._has_new_polls or self._ledger.in_flight > 0
 
     @property
-    def left(self) -> int:
+    def work_left(self) -> int:
         """Work left in the round: polls, and URLs discovered since; always 1 without a round."""
         if not self._state.round:
             return 1
         frontier = self._frontier
-        return self._scheduler.left + frontier.polling + frontier.waiting - frontier.held
+        return self._scheduler.remaining + frontier.polls_waiting + frontier.waiting - frontier.held_back
 
     def is_stalled(self, now: float) -> bool:
         """Whether the round only waits for failed hosts that rest for longer than it waits."""
-        stalled = self.ends and self._frontier.is_stalled(now, POLL_WAIT)
-        return stalled and not self._scheduler.can_ask()
+        stalled = self.is_single_round and self._frontier.is_stalled(now, POLL_WAIT)
+        return stalled and not self._scheduler.can_poll()
 
-    def postpone(self, now: float) -> None:
+    def end_round_early(self, now: float) -> None:
         """End the round without the pages of resting hosts. Their polls stay in the frontier."""
-        self.postponed, self.resting = self._scheduler.left, self._frontier.resting(now)
+        self.postponed_pages, self.resting_hosts = (
+            self._scheduler.remaining,
+            self._frontier.resting_hosts(now),
+        )
         self._over = True
 
     @property
-    def is_over(self) -> bool:
+    def is_round_over(self) -> bool:
         """Whether the round has ended, perhaps with postponed pages."""
-        return self._over or not self.left
+        return self._over or not self.work_left
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop polling. If the round is over, the next run begins another."""
-        self._over = self.is_over
+        self._over = self.is_round_over
 
     # -- moved pages
 
-    def has_moved(self, link: Link, target: Url) -> bool:
+    def is_target_stored(self, link: Request, target: Url) -> bool:
         """Whether a permanently redirected page can be removed: its target is stored."""
         if self._is_stored(target, self._moved_at.get(link.url, math.inf)):
             self._moving.pop(link.url, None)
@@ -205,9 +208,9 @@ class Refreshing:
                 return self._elsewhere is not None and self._elsewhere(Url(url), since)
             rows = np.array([number])
             flags = int(ledger.take("flags", rows)[0])
-            if not flags & ODD:
+            if not flags & UNPLANNED:
                 return True
-            if not flags & Flag.MOVED:
+            if not flags & PageFlag.MOVED:
                 return False
             url = ledger.row_at(int(ledger.take("standing", rows)[0])).target
         return False
@@ -219,37 +222,37 @@ class Refreshing:
         for url in [url for url, target in self._moving.items() if self._is_stored(target, at[url])]:
             number = ledger.find(url)
             rows = np.array([] if number is None else [number], np.int64)
-            if not (ledger.take("flags", rows) & Flag.ASKED).any():
+            if not (ledger.take("flags", rows) & PageFlag.IN_FLIGHT).any():
                 del self._moving[url]
-                self._poll(self._scheduler.ask(rows))
+                self._poll(self._scheduler.poll_now(rows))
 
 
-def open_ledger(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> Ledger:
+def open_page_table(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> PageTable:
     """The page table of the last checkpoint, or an empty one; changes nothing on disk."""
     named = settings.refresh.policy
-    return Ledger.open(home, last, policy=registry.policy(named), named=named)
+    return PageTable.open(home, last, policy=registry.create_policy(named), named=named)
 
 
-def scheduler_of(
-    home: CrawlDir, ledger: Ledger, settings: Settings, state: RefreshState, clock: Clock
-) -> Scheduler:
+def make_scheduler(
+    home: CrawlDir, ledger: PageTable, settings: Settings, state: RefreshState, clock: Clock
+) -> PollScheduler:
     """Poll scheduler, built from the settings."""
     asked, delay = settings.refresh, settings.politeness.delay
     # The page table learns outcomes at the next checkpoint; until then a host may have more polls in flight.
     unknown = 3 * settings.storage.checkpoint
-    return Scheduler(
+    return PollScheduler(
         ledger,
-        registry.policy(asked.policy),
+        registry.create_policy(asked.policy),
         1 / asked.budget if asked.budget else None,
         host_rate=1 / delay if delay else None,
-        host_open=max(_FEWEST_OPEN, math.ceil(unknown / delay)) if delay else ROOM,
+        host_open=max(_FEWEST_OPEN, math.ceil(unknown / delay)) if delay else MAX_WAITING_POLLS,
         once_since=state.round or None,
         last_round=state.last_round,
         retry=asked.retry,
         read_headers=partial(_archived_headers, home / "archive"),
         read_answer=partial(_archived_response, home / "archive"),
         # Virtual time cannot wait for a thread.
-        pool=Aside() if isinstance(clock, WallClock) else None,
+        pool=DaemonExecutor() if isinstance(clock, WallClock) else None,
     )
 
 
@@ -261,9 +264,9 @@ def _archived_headers(archive: Path, warc: str, offset: int) -> dict[str, str]:
 def _archived_response(archive: Path, warc: str, offset: int) -> Response:
     path = archive / warc
     try:
-        member = next(members(path, offset, path.stat().st_size, piece=_NEAR), None)
-    except Torn as torn:
-        raise Damaged(path, torn.what) from torn
+        member = next(read_members(path, offset, path.stat().st_size, piece=_NEAR), None)
+    except TornMember as torn:
+        raise DamagedFile(path, torn.reason) from torn
     if member is None:
-        raise Damaged(path, f"there is no record at byte {offset}")
-    return answer_of(read_record(member.content))
+        raise DamagedFile(path, f"there is no record at byte {offset}")
+    return stored_response(read_record(member.content))

@@ -7,7 +7,7 @@ before then was postponed by it. `held`: URLs discovered before then stay queued
 refreshes.
 
 Clocks get corrected. A time in the future was recorded while the clock was ahead, and counts as now: for
-these times in `begun`, for the page table in `Ledger.limit_times`, for queued URLs in
+these times in `begun`, for the page table in `PageTable.limit_times`, for queued URLs in
 `frontier/holding.py`. Waits of hosts and URLs are shifted with the clock instead (`frontier/hostrows.py`):
 they never end early.
 
@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.config.sections import Order
-from fieldmouse.storage.changes import REFRESH
+from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.storage.changes import REFRESH_PART
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
 
 
@@ -35,21 +35,25 @@ class RefreshState(msgspec.Struct, frozen=True):
     moving: dict[str, str] = {}  # moved pages and their targets, as long as the target is not stored
 
 
-def sealed_refresh(last: Checkpoint | None) -> RefreshState:
+def saved_refresh_state(last: Checkpoint | None) -> RefreshState:
     """State in the last checkpoint; the default if the crawl was never refreshed."""
-    return last.state(REFRESH, RefreshState) if last is not None and REFRESH in last.parts else RefreshState()
+    return (
+        last.state(REFRESH_PART, RefreshState)
+        if last is not None and REFRESH_PART in last.parts
+        else RefreshState()
+    )
 
 
-def begun(last: Checkpoint | None, order: Order, now: float) -> RefreshState:
+def state_for_run(last: Checkpoint | None, order: RefreshOrder, now: float) -> RefreshState:
     """State with which a run of `order` starts."""
-    state = sealed_refresh(last)
+    state = saved_refresh_state(last)
     alone = state.reach == sealed_outcomes(last)
     ahead = [(sealed_outcomes(last), state.baseline)] if state.baseline > now else []
     return RefreshState(
-        baseline=min(state.baseline, now) or (now if order.hold else 0.0),
+        baseline=min(state.baseline, now) or (now if order.hold_waiting else 0.0),
         round=min(state.round or now, now) if order.once else 0.0,
         last_round=min(state.last_round, now),
-        held=min(state.held if alone and state.held else now, now) if order.hold else 0.0,
+        held=min(state.held if alone and state.held else now, now) if order.hold_waiting else 0.0,
         replaced=[*state.replaced, *ahead],
         moving=state.moving,
     )

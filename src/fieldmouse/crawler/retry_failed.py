@@ -18,45 +18,47 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.policy.retry import FORGIVABLE, OF_HOSTS
-from fieldmouse.storage.counters import CrawlTally
+from fieldmouse.policy.retry import CLEARABLE, HOST_FAILURES
+from fieldmouse.storage.counters import CrawlCounters
 from fieldmouse.storage.log import Log, records
 from fieldmouse.types.outcome import OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 _decode_late = msgspec.msgpack.Decoder(tuple[str, float]).decode
 
-_OF_ONE_PAGE = frozenset({Reason.TLS.value, Reason.TIMEOUT.value, Reason.CLOSED.value})
+_OF_ONE_PAGE = frozenset(
+    {OutcomeReason.TLS.value, OutcomeReason.TIMEOUT.value, OutcomeReason.CONNECTION_CLOSED.value}
+)
 """Reasons that may concern one page of a healthy host: these outcomes stand unless the host was given up."""
 
 
 _GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)
 
 
-class Forgiven(msgspec.Struct, frozen=True):
+class RetriedHosts(msgspec.Struct, frozen=True):
     """Numbers of hosts and URLs to be tried again."""
 
     hosts: int
     urls: int
 
 
-class Mercy:
+class RetryFailed:
     """One retry of failures. `tell` gets the result; with `private`, private addresses are allowed."""
 
-    def __init__(self, tell: Callable[[Forgiven], None], *, private: bool = False):
+    def __init__(self, tell: Callable[[RetriedHosts], None], *, private: bool = False):
         self._tell = tell
-        self._verdicts = FORGIVABLE if private else OF_HOSTS
+        self._verdicts = CLEARABLE if private else HOST_FAILURES
         self._pardoned: set[Host] = set()
 
-    def pardon(self, frontier: Frontier) -> None:
+    def clear_verdicts(self, frontier: Frontier) -> None:
         """Clear the verdicts of hosts: before the frontier begins, which queues hosts by their verdict."""
-        self._pardoned.update(frontier.pardon(self._verdicts))
+        self._pardoned.update(frontier.clear_verdicts(self._verdicts))
 
-    def readmit(self, frontier: Frontier, outcomes: Log, tally: CrawlTally, now: float) -> None:
+    def requeue(self, frontier: Frontier, outcomes: Log, tally: CrawlCounters, now: float) -> None:
         """Queue the URLs again: after all parts have begun, and before the first checkpoint."""
         rows = [
             row
@@ -64,15 +66,15 @@ class Mercy:
             if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
         ]
         self._withdraw(rows, outcomes, tally, now)
-        frontier.readmit([_link(row) for row in rows])
-        self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+        frontier.requeue([_link(row) for row in rows])
+        self._tell(RetriedHosts(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
 
-    def send_out(
+    def requeue_on_cluster(
         self,
-        take_back: Callable[[Sequence[tuple[Link, str]]], None],
+        take_back: Callable[[Sequence[tuple[Request, str]]], None],
         outcomes: Log,
         unbooked: Log,
-        tally: CrawlTally,
+        tally: CrawlCounters,
         now: float,
         *,
         own_from: int,
@@ -90,7 +92,7 @@ class Mercy:
         rows = [row for row in rows if row.reason in self._verdicts or host_of(row.url) in hosts]
         self._withdraw(rows, outcomes, tally, now)
         take_back([(msgspec.structs.replace(_link(row), forgiven=True), row.kind.value) for row in rows])
-        self._tell(Forgiven(len(hosts), len(rows)))
+        self._tell(RetriedHosts(len(hosts), len(rows)))
 
     def _given_up(self, outcomes: Log, *, polled: bool, start: int = 0) -> dict[str, OutcomeRow]:
         """The last row of each URL with a retryable reason that is not withdrawn yet.
@@ -104,7 +106,7 @@ class Mercy:
             # Most rows are pages: searching for the reason is much cheaper than decoding.
             if polled or any(mark in record for mark in marks):
                 row = _decode(record)
-                if row.kind is OutcomeKind.FORGIVEN or (row.polled and row.stands):
+                if row.kind is OutcomeKind.WITHDRAWN or (row.polled and row.is_latest):
                     rows.pop(row.url, None)
                 elif row.polled:
                     continue
@@ -113,12 +115,12 @@ class Mercy:
         return rows
 
     @staticmethod
-    def _withdraw(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlTally, now: float) -> None:
+    def _withdraw(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlCounters, now: float) -> None:
         for row in rows:
-            mark = OutcomeRow(row.url, OutcomeKind.FORGIVEN, now, reason=row.reason, detail=row.kind)
+            mark = OutcomeRow(row.url, OutcomeKind.WITHDRAWN, now, reason=row.reason, detail=row.kind)
             outcomes.append(_encode(mark))
-            tally.take_back(row.kind, row.reason)
+            tally.uncount(row.kind, row.reason)
 
 
-def _link(row: OutcomeRow) -> Link:
-    return Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
+def _link(row: OutcomeRow) -> Request:
+    return Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)

@@ -24,78 +24,80 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fieldmouse.backpressure import Meter
-from fieldmouse.control.gauge import Gauge
-from fieldmouse.crawler.in_flight import Desk
+from fieldmouse.backpressure import Backpressure
+from fieldmouse.control.gauge import BufferGauge
+from fieldmouse.crawler.in_flight import InFlight
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.policy.site_limits import DropRule
-from fieldmouse.storage.counters import CrawlTally, PollTally
+from fieldmouse.storage.counters import CrawlCounters, PollCounters
 from fieldmouse.types.reason import OutcomeKind, StoppedBy
-from fieldmouse.types.stats import Reading, Refreshed, Summary, WholeCrawl
+from fieldmouse.types.stats import ClusterSummary, LiveStats, RefreshSummary, Summary
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.refresh import Refreshing  # loaded only by a crawl that polls
+    from fieldmouse.crawler.refresh import Poller  # loaded only by a crawl that polls
 
 
-def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
+def live_stats(
+    now: float, desk: InFlight, frontier: CrawlFrontier, meter: Backpressure, gauge: BufferGauge
+) -> LiveStats:
     """Current statistics."""
-    tally, fresh = desk.tally, desk.fresh
+    tally, fresh = desk.tally, desk.undurable
     ready_at = frontier.ready_at()
-    next_at = ready_at if ready_at is not None and ready_at > now and not meter.out else 0.0
-    return Reading(
+    next_at = ready_at if ready_at is not None and ready_at > now and not meter.active_visits else 0.0
+    return LiveStats(
         at=now,
         pages=desk.pages,
-        hosts=frontier.hosts,
+        hosts=frontier.host_count,
         ready=frontier.ready_hosts(now),
-        front=frontier.front,
-        buffered=meter.waiting,
-        robots=meter.out,
+        front=frontier.online_hosts,
+        buffered=meter.buffered,
+        robots=meter.active_visits,
         waiting=frontier.waiting - sum(fresh.values()),
         failed=tally.failed + fresh[OutcomeKind.FAILED],
         seen=frontier.seen,
-        bytes=tally.bytes + desk.fresh_bytes,
+        bytes=tally.bytes + desk.undurable_bytes,
         refused=tally.refused + fresh[OutcomeKind.REFUSED],
         dropped=gauge.dropped,
         obsolete=gauge.obsolete,
-        allowed=meter.allowed,
+        allowed=meter.concurrency,
         level=gauge.level,
         dropped_links=sum(dropped_links(tally, frontier).values()),
-        polls=tally.polled.polls + desk.fresh_polls,
+        polls=tally.polled.polls + desk.undurable_polls,
         changed=tally.polled.changed,
         gone=tally.polled.gone,
-        polling=frontier.polling - desk.fresh_polls,
+        polling=frontier.polls_waiting - desk.undurable_polls,
         next_at=next_at,
-        resting=len(frontier.resting(now)) if next_at else 0,
+        resting=len(frontier.resting_hosts(now)) if next_at else 0,
     )
 
 
-class Before(NamedTuple):
+class StatsAtStart(NamedTuple):
     """Totals at the start of this run."""
 
     pages: int
     seen: int
-    polled: PollTally
+    polled: PollCounters
 
     @classmethod
-    def of(cls, tally: CrawlTally, frontier: CrawlFrontier) -> Before:
+    def of(cls, tally: CrawlCounters, frontier: CrawlFrontier) -> StatsAtStart:
         return cls(tally.pages, frontier.seen, deepcopy(tally.polled))
 
 
-def refreshed(
-    before: Before, tally: CrawlTally, frontier: CrawlFrontier, refreshing: Refreshing
-) -> Refreshed:
+def refresh_summary(
+    before: StatsAtStart, tally: CrawlCounters, frontier: CrawlFrontier, refreshing: Poller
+) -> RefreshSummary:
     """Results of this run's polls."""
     old, new = before.polled, tally.polled
     polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
-    return Refreshed(
+    return RefreshSummary(
         polls=polls,
         changed=changed,
         unchanged=new.unchanged - old.unchanged,
         gone=gone,
         failed=new.failed - old.failed,
         refused=new.refused - old.refused,
-        postponed=refreshing.postponed,
-        resting=refreshing.resting,
+        postponed=refreshing.postponed_pages,
+        resting=refreshing.resting_hosts,
         reasons={
             reason: times - old.reasons.get(reason, 0)
             for reason, times in sorted(new.reasons.items())
@@ -107,17 +109,17 @@ def refreshed(
     )
 
 
-def sum_up(
-    desk: Desk,
+def make_summary(
+    desk: InFlight,
     frontier: CrawlFrontier,
     *,
     seconds: float,
-    before: Before,
+    before: StatsAtStart,
     peak_rss: int,
     stopped_by: StoppedBy,
     is_done: bool,
-    told: Refreshed | None,
-    whole: WholeCrawl | None = None,
+    told: RefreshSummary | None,
+    whole: ClusterSummary | None = None,
 ) -> Summary:
     """Summary at the end of a run; `peak_rss` is bytes, and `told` the results of its polls, if any."""
     tally = desk.tally
@@ -128,7 +130,7 @@ def sum_up(
     code = 130 if left else 3 if not is_done else 1 if nothing else 0
     return Summary(
         pages=tally.pages,
-        hosts=frontier.hosts,
+        hosts=frontier.host_count,
         giving_hosts=tally.giving,
         seconds=round(seconds, 3),
         pages_per_second=round(max(0, tally.pages - before.pages) / seconds, 2) if seconds else 0.0,
@@ -155,17 +157,17 @@ def sum_up(
     )
 
 
-def dropped_links(tally: CrawlTally, frontier: CrawlFrontier) -> dict[str, int]:
+def dropped_links(tally: CrawlCounters, frontier: CrawlFrontier) -> dict[str, int]:
     """Links found but not accepted, by the setting that limits them; repeated finds count again."""
     left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
-    return left_out | dict(sorted(frontier.dropped.items()))
+    return left_out | dict(sorted(frontier.dropped_links.items()))
 
 
-LATE = 0.05
+LATE_SECONDS = 0.05
 """Seconds by which a busy event loop is late."""
-EVERY = 1.0
+CPU_EVERY = 1.0
 """Seconds between two CPU measurements."""
-LONGEST = 60.0
+MAX_BACKLOG_SECONDS = 60.0
 """Longest backlog of pages that is reported, in seconds."""
 _MEMORY = 5.0  # seconds over which load and rates are averaged
 
@@ -178,9 +180,9 @@ class CpuDemand:
     def __init__(self, workers: Pids, now: Callable[[], float] = time.monotonic, proc: Path = Path("/proc")):
         self._workers, self._now, self._proc = workers, now, proc
         self._at, self._before = now(), dict[str, float]()
-        self.share()
+        self.measure()
 
-    def share(self) -> float:
+    def measure(self) -> float:
         """Since the last call; the larger of this thread's share and the mean of the processes' shares."""
         now = self._now()
         seconds, self._at = now - self._at, now
@@ -205,32 +207,36 @@ class CpuDemand:
 class AgentLoad:
     """Keeps `load` and `behind` of the meter up to date. `look` is called several times a second."""
 
-    def __init__(self, meter: Meter, served: Callable[[], int], window: int, cpu: CpuDemand | None):
+    def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuDemand | None):
         """`served` counts the pages that worker processes have finished, from any start.
 
         `window` is the number of pages that all of them may hold; `cpu` is None in virtual time.
         """
         self._meter, self._count, self._window, self._cpu = meter, served, window, cpu
         self._load, self._rate, self._served = 0.0, 0.0, served()
-        self._demand, self._until_cpu = 0.0, EVERY
+        self._demand, self._until_cpu = 0.0, CPU_EVERY
 
-    def look(self, seconds: float, late: float) -> None:
+    def update(self, seconds: float, late: float) -> None:
         """Update the load; `seconds` since the last call, and how many of them the event loop was `late`."""
         if seconds <= 0.0:
             return
         meter, fresh = self._meter, 1.0 - exp(-seconds / _MEMORY)
         before, self._served = self._served, self._count()
         self._rate += fresh * (max(0, self._served - before) / seconds - self._rate)
-        behind = meter.waiting / self._rate if self._rate > meter.waiting / LONGEST else LONGEST
+        behind = (
+            meter.buffered / self._rate
+            if self._rate > meter.buffered / MAX_BACKLOG_SECONDS
+            else MAX_BACKLOG_SECONDS
+        )
         self._load += fresh * (self._share(seconds, max(0.0, late)) - self._load)
-        meter.note_load(self._load, behind if meter.waiting else 0.0)
+        meter.set_load(self._load, behind if meter.buffered else 0.0)
 
     def _share(self, seconds: float, late: float) -> float:
         meter = self._meter
         if self._cpu is not None:
             self._until_cpu -= seconds
             if self._until_cpu <= 0.0:
-                self._demand, self._until_cpu = self._cpu.share(), EVERY
-        fetchers = 1.0 if meter.paused else meter.out / max(1, meter.allowed)
+                self._demand, self._until_cpu = self._cpu.measure(), CPU_EVERY
+        fetchers = 1.0 if meter.paused else meter.active_visits / max(1, meter.concurrency)
         workers = meter.level / self._window
-        return min(1.0, max(fetchers, workers, late / (late + LATE), self._demand))
+        return min(1.0, max(fetchers, workers, late / (late + LATE_SECONDS), self._demand))

@@ -25,8 +25,8 @@ Pairs = list[tuple[int, int]]
 
 MAX_NOISE_WORDS = 24  # maximum words between two blocks that may be noise; more is text written by a person
 MAX_DEPTH = 16  # maximum depth of the alignment between common blocks
-TABLE = 400  # cells
-ORDER = 1  # the place of blocks that were only moved
+MAX_TABLE_CELLS = 400  # cells
+MOVED_PLACE = 1  # the place of blocks that were only moved
 _EDGE = "\0"  # stands for the page's start and end, where there is no neighbouring block
 
 _token = re.compile(r"\b[^\W\d]*+\d\w*+")
@@ -39,7 +39,7 @@ _zeros = re.compile(r"0(?:[\s.,:;/+'()-]*+0)++")
 _ago = re.compile(r"\b(?:0|an?) (?:second|minute|hour|day|week|month|year|min|sec|hr)s?\b", re.IGNORECASE)
 
 
-class Differing(NamedTuple):
+class Difference(NamedTuple):
     """Number of words removed and added at one place."""
 
     place: int  # 0 if not recognizable at the next comparison
@@ -47,23 +47,23 @@ class Differing(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    differing: list[Differing]
+    differences: list[Difference]
     words: int  # of both versions together
 
-    def share(self, noise: frozenset[int] = frozenset()) -> float:
+    def changed_share(self, noise: frozenset[int] = frozenset()) -> float:
         """Share of the words that differ; places in `noise` do not count."""
-        words = sum(difference.words for difference in self.differing if difference.place not in noise)
+        words = sum(difference.words for difference in self.differences if difference.place not in noise)
         return min(1.0, words / self.words) if self.words else 0.0
 
 
-class Step(NamedTuple):
+class DiffSegment(NamedTuple):
     """Segment of two versions: equal in both, or the old and the new blocks."""
 
     old: list[str]
     new: list[str]
 
     @property
-    def same(self) -> bool:
+    def equal(self) -> bool:
         return self.old == self.new
 
 
@@ -77,7 +77,7 @@ class Hunk(NamedTuple):
     after: str = ""
 
 
-def template(block: str) -> str:
+def mask_variable_parts(block: str) -> str:
     """Mask the parts of a block that change at every fetch: dates, numbers and tokens.
 
     >>> template("Served Mon, 16 Nov 2026 12:31:05 by web7 (3f9a21c)"), template("5 minutes ago")
@@ -91,9 +91,11 @@ def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
     """Places at which `new` differs from `old`, with the number of words."""
     words_at: dict[int, int] = {}
     for hunk in hunks(old, new):
-        words = _length(hunk.old) + _length(hunk.new) if hunk.place == ORDER else _words(hunk.old, hunk.new)
+        words = (
+            _length(hunk.old) + _length(hunk.new) if hunk.place == MOVED_PLACE else _words(hunk.old, hunk.new)
+        )
         words_at[hunk.place] = words_at.get(hunk.place, 0) + words
-    differing = [Differing(place, words) for place, words in words_at.items()]
+    differing = [Difference(place, words) for place, words in words_at.items()]
     return Comparison(differing, _length(old) + _length(new))
 
 
@@ -111,7 +113,7 @@ def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
         removed, moved_from = _split_moved(old[i1:i2], moved_out)
         added, moved_to = _split_moved(new[j1:j2], moved_in)
         if moved_from or moved_to:
-            yield Hunk(ORDER, moved_from, moved_to, before, after)
+            yield Hunk(MOVED_PLACE, moved_from, moved_to, before, after)
         if removed or added:
             yield from _gap_hunks(removed, added, before, after)
 
@@ -130,8 +132,11 @@ def _split_moved(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str],
 
 def _gap_hunks(removed: list[str], added: list[str], before: str, after: str) -> Iterator[Hunk]:
     """Differences between two unchanged blocks, place by place."""
-    old, new = [template(block) for block in removed], [template(block) for block in added]
-    around = template(before) if before else _EDGE, template(after) if after else _EDGE
+    old, new = (
+        [mask_variable_parts(block) for block in removed],
+        [mask_variable_parts(block) for block in added],
+    )
+    around = mask_variable_parts(before) if before else _EDGE, mask_variable_parts(after) if after else _EDGE
     i = j = 0
     for at, now in [*align(old, new), (len(removed), len(added))]:
         if at > i or now > j:
@@ -147,7 +152,7 @@ def _gap_hunks(removed: list[str], added: list[str], before: str, after: str) ->
 
 
 def _place(*templates: str) -> int:
-    return xxhash.xxh32_intdigest("\n".join(templates).encode("utf-8", "replace")) or ORDER
+    return xxhash.xxh32_intdigest("\n".join(templates).encode("utf-8", "replace")) or MOVED_PLACE
 
 
 def _length(blocks: Sequence[str]) -> int:
@@ -165,17 +170,19 @@ def _words(removed: Sequence[str], added: Sequence[str]) -> int:
 # -- alignment
 
 
-def steps(old: Sequence[str], new: Sequence[str], *, table: int = TABLE) -> Iterator[Step]:
+def diff_segments(
+    old: Sequence[str], new: Sequence[str], *, table: int = MAX_TABLE_CELLS
+) -> Iterator[DiffSegment]:
     """Both versions from beginning to end, as alternating equal and different segments."""
     i = j = 0
     pairs = align(old, new, table=table)
     for i1, i2, j1, j2 in _gaps(pairs, len(old), len(new)):
         if i1 > i:
-            yield Step(list(old[i:i1]), list(new[j:j1]))
-        yield Step(list(old[i1:i2]), list(new[j1:j2]))
+            yield DiffSegment(list(old[i:i1]), list(new[j:j1]))
+        yield DiffSegment(list(old[i1:i2]), list(new[j1:j2]))
         i, j = i2, j2
     if i < len(old):
-        yield Step(list(old[i:]), list(new[j:]))
+        yield DiffSegment(list(old[i:]), list(new[j:]))
 
 
 def _gaps(pairs: Pairs, old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
@@ -187,7 +194,7 @@ def _gaps(pairs: Pairs, old: int, new: int) -> Iterator[tuple[int, int, int, int
         i, j = at + 1, now + 1
 
 
-def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> Pairs:
+def align(old: Sequence[T], new: Sequence[T], *, table: int = MAX_TABLE_CELLS) -> Pairs:
     """Pairs of indices of equal elements, in ascending order.
 
     Segments without an element that occurs once are aligned by a table, if it has at most `table` cells.

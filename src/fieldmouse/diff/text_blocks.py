@@ -1,13 +1,13 @@
 """Visible text of a stored document, as a list of blocks, after the user's noise rules.
 
-A block is the text between two block-level tags; the page's title is the first one. In plain text, JSON and XML a
-block is a line. Markup, attributes, scripts, comments and white space are ignored, so that a form token or
-another build of the same page makes no difference. Documents without text (an image, a PDF) have no blocks; only
-their bytes can be compared.
+A block is the text between two block-level tags; the page's title is the first one. In plain text, JSON
+and XML a block is a line. Markup, attributes, scripts, comments and white space are ignored, so that a
+form token or another build of the same page makes no difference. Documents without text (an image, a PDF)
+have no blocks; only their bytes can be compared.
 
-Noise rules are CSS selectors, XPath and regular expressions. XPath runs on a copy, for lxml, of the tree that a
-browser would build: users copy XPaths from their browser. On a page whose tree is deep and large enough to make
-XPath expensive it finds nothing.
+Noise rules are CSS selectors, XPath and regular expressions. XPath runs on a copy, for lxml, of the tree
+that a browser would build: users copy XPaths from their browser. On a page whose tree is deep and large
+enough to make XPath expensive it finds nothing.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from functools import lru_cache
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from fieldmouse.http.decoding import unpack
-from fieldmouse.http.headers import media_type
-from fieldmouse.parse.charset import decoded, find_charset
-from fieldmouse.parse.content import mime_of
+from fieldmouse.http.decoding import decode_response
+from fieldmouse.http.headers import effective_media_type
+from fieldmouse.parse.charset import decode_text, find_charset
+from fieldmouse.parse.content import response_mime
 from fieldmouse.parse.html import (
-    COMMENT,
-    FRAMES,
-    INLINE,
-    SILENT,
-    TEXT,
+    COMMENT_TAG,
+    FRAME_TAGS,
+    HIDDEN_TAGS,
+    INLINE_TAGS,
+    MAX_TEXT,
     TITLE_TAG,
     WITHOUT_EVENTS,
-    is_drawn,
+    in_svg_or_math,
 )
-from fieldmouse.parse.parse_cost import bounded
-from fieldmouse.parse.readers import MARKUP, is_markup, markup_of
+from fieldmouse.parse.parse_cost import limit_parse_cost
+from fieldmouse.parse.readers import MAX_HTML, html_for_parser, is_html
 from fieldmouse.policy.noise_rules import NoiseRule, NoiseRules
 from fieldmouse.types.outcome import Response
 
-WORK = 300_000  # ancestors of elements, summed over the page; sane pages have a third of that
+MAX_XPATH_WORK = 300_000  # ancestors of elements, summed over the page; sane pages have a third of that
 
 _NOT_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 
-def elements(tree: LexborHTMLParser, rule: NoiseRule) -> list[LexborNode]:
+def select_elements(tree: LexborHTMLParser, rule: NoiseRule) -> list[LexborNode]:
     """Return the elements that a rule matches, in page order; none for a regular expression."""
     if rule.how == "css":
         return tree.css(rule.what)
     return _by_xpath(tree, rule.what) if rule.how == "xpath" else []
 
 
-def without(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
+def remove_regex_matches(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
     """Remove the matches of regular expressions from texts."""
     for rule in rules:
         if rule.how == "regex":
@@ -59,7 +59,7 @@ def without(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
     return texts
 
 
-def found_in(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
+def find_regex_matches(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
     """Return the matches of regular expressions in texts."""
     return [
         match[0]
@@ -95,7 +95,7 @@ def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
             builder.data(_NOT_XML.sub("", child.text_content or ""))
         else:
             work += len(within)
-            if work > WORK:
+            if work > MAX_XPATH_WORK:
                 return []
             name = (child.tag or "").lower()
             name = name if _NAME.fullmatch(name) else "unnamed"
@@ -118,30 +118,30 @@ NO_RATIO_LIMIT = 1 << 40  # no decompression-bomb check: the body passed it befo
 
 _PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
 _JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
-_HANDLED = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
+_HANDLED = INLINE_TAGS | HIDDEN_TAGS | FRAME_TAGS | {COMMENT_TAG, TITLE_TAG}
 _SEPARATOR = "\0"  # cannot occur in HTML: the parser drops it
 
 
-def body_of(response: Response, limit: int) -> bytes:
+def stored_body(response: Response, limit: int) -> bytes:
     """The decompressed body of a stored response."""
-    return unpack(response, limit=limit, ratio=NO_RATIO_LIMIT).body
+    return decode_response(response, limit=limit, ratio=NO_RATIO_LIMIT).body
 
 
-EVERYTHING = NoiseRules()
+NO_RULES = NoiseRules()
 
 
-def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -> list[str] | None:
+def text_blocks(response: Response, body: bytes, rules: NoiseRules = NO_RULES) -> list[str] | None:
     """Visible blocks of a response whose decompressed body is `body`; None if it is not text.
 
     `rules` are the noise rules for its URL.
     """
-    mime, declared = mime_of(response), media_type(response.all("content-type"))
-    if is_markup(mime, body):
-        charset = find_charset(body[:MARKUP], declared)
-        return _of_html(markup_of(body, charset), rules)
+    mime, declared = response_mime(response), effective_media_type(response.all_headers("content-type"))
+    if is_html(mime, body):
+        charset = find_charset(body[:MAX_HTML], declared)
+        return _of_html(html_for_parser(body, charset), rules)
     if not _PLAIN.fullmatch(mime):
         return None
-    text = decoded(body[: 4 * TEXT], find_charset(body, declared, markup=False))[:TEXT]
+    text = decode_text(body[: 4 * MAX_TEXT], find_charset(body, declared, markup=False))[:MAX_TEXT]
     if _JSON.fullmatch(mime):
         text = _one_value_per_line(text)
     return _apply_rules(_normalize(text.splitlines()), rules)
@@ -155,23 +155,23 @@ def _one_value_per_line(text: str) -> str:
         return text
 
 
-def _of_html(markup: bytes | str, rules: NoiseRules = EVERYTHING) -> list[str]:
+def _of_html(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]:
     """
     >>> _of_html("<title>Mice</title><!-- 17 --><p class=a1>They r<b>u</b>n.<script>x</script><p>  Fast. ")
     ['Mice', 'They run.', 'Fast.']
     """
-    raw, _ = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
+    raw, _ = limit_parse_cost(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
     if rules.empty:
         return _blocks(tree)
     for rule in rules.ignore:
         # Inner elements first: removing an element also removes its descendants.
-        for node in reversed(elements(tree, rule)):
+        for node in reversed(select_elements(tree, rule)):
             node.decompose()
     chosen = [rule for rule in rules.only if rule.how != "regex"]
     if not chosen:
         return _apply_rules(_blocks(tree), rules)
-    parts = [node.html or "" for rule in chosen for node in elements(tree, rule)]
+    parts = [node.html or "" for rule in chosen for node in select_elements(tree, rule)]
     texts = [block for part in parts for block in _blocks(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
     return _apply_rules(texts, rules)
 
@@ -180,9 +180,9 @@ def _apply_rules(texts: list[str], rules: NoiseRules) -> list[str]:
     """Apply the regular expressions of `rules` to the blocks."""
     if rules.empty:
         return texts
-    texts = without(texts, rules.ignore)
+    texts = remove_regex_matches(texts, rules.ignore)
     if any(rule.how == "regex" for rule in rules.only):
-        texts = found_in(texts, rules.only)
+        texts = find_regex_matches(texts, rules.only)
     return _normalize(texts)
 
 
@@ -195,11 +195,11 @@ def _blocks(tree: LexborHTMLParser) -> list[str]:
     # From the outside in, so that each removed node is moved once.
     for node in [node for node in root.traverse() if node.tag_id in _HANDLED]:
         kind = node.tag_id
-        if kind in INLINE:
+        if kind in INLINE_TAGS:
             node.unwrap(delete_empty=True)
         elif kind != TITLE_TAG:
             silent.append(node)
-        elif not title and not is_drawn(node):
+        elif not title and not in_svg_or_math(node):
             title = node.text()
     for node in reversed(silent):
         node.decompose()
@@ -207,7 +207,7 @@ def _blocks(tree: LexborHTMLParser) -> list[str]:
     text = ""
     if body is not None:
         body.merge_text_nodes()
-        text = body.text(separator=_SEPARATOR, skip_empty=True)[:TEXT]
+        text = body.text(separator=_SEPARATOR, skip_empty=True)[:MAX_TEXT]
     return _normalize([title, *text.split(_SEPARATOR)])
 
 

@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Callable
 
-from fieldmouse.backpressure import Meter
+from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -16,22 +16,22 @@ _EASE = 30.0  # seconds after which the limit is doubled
 _PLENTY = 4096  # fetch workers; above this the limit is removed
 
 
-class Headroom:
+class DescriptorLimit:
     """`on_change` is called when `robots`, the limit on fetch workers, has changed."""
 
-    def __init__(self, clock: Clock, meter: Meter, on_change: Callable[[], None]):
+    def __init__(self, clock: Clock, meter: Backpressure, on_change: Callable[[], None]):
         self._clock, self._meter, self._on_change = clock, meter, on_change
-        self.robots = sys.maxsize
+        self.max_workers = sys.maxsize
         self._squeezed_at = -_EASE
         self._easing: asyncio.TimerHandle | None = None
 
-    def squeeze(self, moment: float) -> None:
+    def halve(self, moment: float) -> None:
         """Halve the limit because descriptors ran out; at most once in `moment` seconds."""
         now = self._clock.now()
         if now - self._squeezed_at >= moment:
             self._squeezed_at = now
-            self.robots = max(1, min(self.robots, self._meter.out) // 2)
-            log.warning("out of file descriptors: continuing with %d fetch workers", self.robots)
+            self.max_workers = max(1, min(self.max_workers, self._meter.active_visits) // 2)
+            log.warning("out of file descriptors: continuing with %d fetch workers", self.max_workers)
             self._on_change()
             if self._easing is None:
                 self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
@@ -39,9 +39,9 @@ class Headroom:
     def _ease(self) -> None:
         self._easing = None
         if self._clock.now() - self._squeezed_at >= _EASE / 2:
-            self.robots = 2 * self.robots if self.robots < _PLENTY else sys.maxsize
+            self.max_workers = 2 * self.max_workers if self.max_workers < _PLENTY else sys.maxsize
             self._on_change()
-        if self.robots < sys.maxsize:
+        if self.max_workers < sys.maxsize:
             self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
 
     def close(self) -> None:

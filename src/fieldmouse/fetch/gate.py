@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fieldmouse.clock import Clock
 from fieldmouse.http.client import Fetcher
 from fieldmouse.http.dns import Resolver
-from fieldmouse.robotstxt.cache import Exclusions
+from fieldmouse.robotstxt.cache import RobotsTxtCache
 from fieldmouse.url import Host
 
 _SWEEP_AT = 10_000
@@ -45,11 +45,11 @@ class Gate:
             await self._clock.sleep(early)
         inside[host] = inside[address] = deque()
 
-    def rests(self, host: Host) -> float:
+    def seconds_until_free(self, host: Host) -> float:
         """Seconds until the host may be visited, as far as the gate knows; negative if it may be now."""
         return self._free_at.get(host, 0.0) - self._clock.now()
 
-    def keep_quiet(self, host: Host, until: float) -> None:
+    def close_until(self, host: Host, until: float) -> None:
         """Close the host until then; never shortens a wait.
 
         For a wait that is known only once the response has been read, such as a Crawl-delay.
@@ -60,7 +60,7 @@ class Gate:
         """Free host and address for the next request, from the given times on."""
         queue = self._inside.pop(host)
         self._inside.pop(address, None)
-        self.keep_quiet(host, host_free_at)
+        self.close_until(host, host_free_at)
         self._free_at[address] = max(address_free_at, self._free_at.get(address, 0.0))
         for turn in queue:
             if not turn.done():
@@ -81,5 +81,5 @@ class Transport:
     fetcher: Fetcher
     resolver: Resolver
     gate: Gate
-    exclusions: Exclusions
+    robots_txt_cache: RobotsTxtCache
     clock: Clock

@@ -6,24 +6,26 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from fieldmouse.fetch.blame import Blame
+from fieldmouse.fetch.blame import FailureAttribution
 from fieldmouse.fetch.gate import Transport
-from fieldmouse.fetch.outage import Prober
-from fieldmouse.fetch.responses import asked_wait, asked_words
+from fieldmouse.fetch.outage import OutageDetector
+from fieldmouse.fetch.responses import describe_requested_wait, requested_wait
 from fieldmouse.http.dns import FoundAddress, NoAddress
-from fieldmouse.policy.outage import Cause, cause_of
-from fieldmouse.policy.politeness import Politeness, sane_delay
-from fieldmouse.robotstxt.parser import Exclusion, Redirect, Unreachable, lifetime
+from fieldmouse.policy.outage import FailureCause, cause_of
+from fieldmouse.policy.politeness import Politeness, clamp_crawl_delay
+from fieldmouse.robotstxt.parser import RobotsTxt, RobotsTxtRedirect, RobotsTxtUnreachable, cache_seconds
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Errand, Kind, Link
-from fieldmouse.url import Host, Url, host_of, name_of
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import HostVisit, Request, RequestKind
+from fieldmouse.url import Host, Url, host_of, hostname_of
 
-_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have failed any other URL of the host, too
+_HOST_WIDE = frozenset(
+    {OutcomeReason.NO_CONNECTION, OutcomeReason.TLS}
+)  # would have failed any other URL of the host, too
 
 
-class Rulebook:
+class RobotsTxtLoader:
     """Fetches and caches robots.txt. `keep` archives it, `name` receives its sitemaps."""
 
     def __init__(
@@ -31,42 +33,44 @@ class Rulebook:
         transport: Transport,
         politeness: Politeness,
         size: int,
-        prober: Prober,
-        blame: Blame,
-        keep: Callable[[Link, Response], Awaitable[None]],
+        prober: OutageDetector,
+        blame: FailureAttribution,
+        keep: Callable[[Request, Response], Awaitable[None]],
         name: Callable[[Host, Sequence[str]], None],
     ):
         self._fetcher, self._resolver, self._clock = transport.fetcher, transport.resolver, transport.clock
-        self._gate, self._exclusions = transport.gate, transport.exclusions
+        self._gate, self._exclusions = transport.gate, transport.robots_txt_cache
         self._politeness, self._size = politeness, size
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
 
-    async def recall(self, host: Host) -> Exclusion | None:
+    async def get_cached(self, host: Host) -> RobotsTxt | None:
         """The cached rules; None without any."""
-        return await self._exclusions.recall(host)
+        return await self._exclusions.get_or_parse(host)
 
-    async def ask(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
+    async def fetch(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
         """Fetch the host's robots.txt; None if it is not available for now."""
         after, rules = await self._read(errand, state)
         # Other requests go to the host, too: network checks, and redirects of other robots.txt files.
-        self._gate.keep_quiet(errand.host, after.ready_at)
+        self._gate.close_until(errand.host, after.ready_at)
         return after, rules
 
-    async def _read(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
+    async def _read(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
         host, address = errand.host, errand.address
         target, hops = Url(errand.host + "/robots.txt"), 0
         while True:
             is_own = host == errand.host
-            link = Link(target, kind=Kind.EXCLUSION)
+            link = Request(target, kind=RequestKind.ROBOTS_TXT)
             visited = state if is_own else self._redirect_target(host)
             after, answer = await self._fetch(link, host, address, visited)
             state = after if is_own else state
             if isinstance(answer, Response):
                 await self._keep(link, answer)
-            result: Exclusion | Redirect | Unreachable = await self._exclusions.read(answer, target, hops)
-            if isinstance(result, Redirect):
+            result: (
+                RobotsTxt | RobotsTxtRedirect | RobotsTxtUnreachable
+            ) = await self._exclusions.parse_response(answer, target, hops)
+            if isinstance(result, RobotsTxtRedirect):
                 target, host = result.target, host_of(result.target)
-                lookup = await self._resolver.lookup(name_of(host))
+                lookup = await self._resolver.lookup(hostname_of(host))
                 if isinstance(lookup, FoundAddress):
                     address, hops = lookup.address, hops + 1
                     continue
@@ -74,32 +78,32 @@ class Rulebook:
                     return await self._unresolved(errand.host, state, target, lookup), None
                 # A redirect to an unknown name or a forbidden address counts as no robots.txt (RFC 9309,
                 # 2.3.1.2).
-                result = Exclusion.EVERYTHING
-            if isinstance(result, Unreachable):
+                result = RobotsTxt.ALLOW_ALL
+            if isinstance(result, RobotsTxtUnreachable):
                 return await self._unreachable(errand.host, state, answer, is_own), None
             if not is_own and isinstance(answer, Response) and target == host + "/robots.txt":
                 # The redirect target is the target host's own robots.txt: obey its Crawl-delay there, too.
-                target_state = HostState(crawl_delay=sane_delay(result.crawl_delay))
-                self._gate.keep_quiet(host, answer.answered_at + self._politeness.host_delay(target_state))
+                target_state = HostState(crawl_delay=clamp_crawl_delay(result.crawl_delay))
+                self._gate.close_until(host, answer.answered_at + self._politeness.host_delay(target_state))
             return self._accept(errand.host, state, result, answer), result
 
     def _redirect_target(self, host: Host) -> HostState:
         """State of a redirect target that this visit does not lease: it has its own Crawl-delay."""
         rules = self._exclusions.get(host)
-        return HostState(crawl_delay=sane_delay(rules.crawl_delay if rules else None))
+        return HostState(crawl_delay=clamp_crawl_delay(rules.crawl_delay if rules else None))
 
-    def _accept(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
+    def _accept(self, host: Host, state: HostState, rules: RobotsTxt, answer: Response | Failed) -> HostState:
         """Cache the rules, and rest as long as they ask for."""
-        self._exclusions.keep(host, rules, lifetime(answer))
+        self._exclusions.put(host, rules, cache_seconds(answer))
         if rules.sitemaps:
             self._name(host, rules.sitemaps)
-        state = msgspec.structs.replace(state, crawl_delay=sane_delay(rules.crawl_delay), failures=0)
+        state = msgspec.structs.replace(state, crawl_delay=clamp_crawl_delay(rules.crawl_delay), failures=0)
         if isinstance(answer, Response):
             state = self._politeness.after_visit(state, answer.answered_at, answer.ended_at)
         return state
 
     async def _fetch(
-        self, link: Link, host: Host, address: str, state: HostState
+        self, link: Request, host: Host, address: str, state: HostState
     ) -> tuple[HostState, Response | Failed]:
         gate, politeness = self._gate, self._politeness
         await gate.enter(host, address)
@@ -114,7 +118,7 @@ class Rulebook:
         finally:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
         if isinstance(answer, Response) or cause_of(answer) is None:
-            self._prober.reached(host, address)
+            self._prober.note_reached(host, address)
         # The caller decides from the response whether the host is healthy.
         as_before = {"failures": state.failures, "put_off": state.put_off, "unreached": state.unreached}
         return msgspec.structs.replace(after, **as_before), answer
@@ -122,9 +126,9 @@ class Rulebook:
     async def _unresolved(self, host: Host, state: HostState, target: Url, lookup: NoAddress) -> HostState:
         """Put the host off if the DNS fails for the redirect target: that does not permit fetching without
         robots.txt."""
-        detail, asked = f"redirected to {target}: {lookup.why}", lookup.expires_at - self._clock.now()
-        return await self._blame.put_off(
-            host, state, Cause.DNS, Reason.EXCLUSION_UNREACHABLE, detail, max(0.0, asked)
+        detail, asked = f"redirected to {target}: {lookup.reason}", lookup.expires_at - self._clock.now()
+        return await self._blame.postpone(
+            host, state, FailureCause.DNS, OutcomeReason.ROBOTS_TXT_UNREACHABLE, detail, max(0.0, asked)
         )
 
     async def _unreachable(
@@ -132,15 +136,21 @@ class Rulebook:
     ) -> HostState:
         """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
         given up."""
-        reason = Reason.EXCLUSION_UNREACHABLE
+        reason = OutcomeReason.ROBOTS_TXT_UNREACHABLE
         if isinstance(answer, Response):
-            return await self._blame.in_trouble(
-                host, state, None, reason, f"status {answer.status}", asked_wait(answer), asked_words(answer)
+            return await self._blame.after_host_failure(
+                host,
+                state,
+                None,
+                reason,
+                f"status {answer.status}",
+                requested_wait(answer),
+                describe_requested_wait(answer),
             )
         detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
         if is_own and answer.reason in _HOST_WIDE:
             reason, detail = answer.reason, answer.detail
         cause = cause_of(answer)
-        return await self._blame.in_trouble(
-            host, state, cause, reason, detail, answer.retry_after, asked_words(answer.response)
+        return await self._blame.after_host_failure(
+            host, state, cause, reason, detail, answer.retry_after, describe_requested_wait(answer.response)
         )

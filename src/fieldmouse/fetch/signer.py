@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fieldmouse.errors import UsageError
-from fieldmouse.http.client import Signature
-from fieldmouse.plugins.page import Request
-from fieldmouse.plugins.runner import BadAnswer, Complaint, kind_of
-from fieldmouse.plugins.thread_runner import Gossip, Threads
+from fieldmouse.http.client import RequestHeaders
+from fieldmouse.plugins.page import OutgoingRequest
+from fieldmouse.plugins.runner import InvalidPluginResult, PluginError, type_with_article
+from fieldmouse.plugins.thread_runner import PluginWarnings, ThreadedCalls
 from fieldmouse.policy.request_headers import BLANK, OURS, check_header
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host
 
-LONGEST = 16 << 10  # characters of all headers together
+MAX_HEADER_CHARS = 16 << 10  # characters of all headers together
 
 
 class Signer:
@@ -28,7 +28,7 @@ class Signer:
 
     def __init__(
         self,
-        sign: Callable[[Request], Any],
+        sign: Callable[[OutgoingRequest], Any],
         name: str,
         *,
         hosts: Collection[Host],
@@ -39,45 +39,45 @@ class Signer:
         """`taken` are names of headers that every request already has."""
         self._sign, self._hosts, self._keep = sign, frozenset(hosts), keep
         self._taken = OURS | {name.lower() for name in taken}
-        self._threads, self._gossip = Threads(name, patience), Gossip()
+        self._threads, self._gossip = ThreadedCalls(name, patience), PluginWarnings()
 
-    async def __call__(self, link: Link, host: Host) -> Signature | str | None:
+    async def __call__(self, link: Request, host: Host) -> RequestHeaders | str | None:
         """Header lines for this request, None without any, or the reason the request cannot be made."""
         if host not in self._hosts:
             return None
-        request = Request(link.url, host)
+        request = OutgoingRequest(link.url, host)
         result = await self._threads.call(lambda: self._lines(self._sign(request)))
-        if not isinstance(result, Complaint):
+        if not isinstance(result, PluginError):
             return result
-        if link.kind is Kind.EXCLUSION:
+        if link.kind is RequestKind.ROBOTS_TXT:
             return None  # robots.txt is requested without the headers rather than not at all
-        what = result.what.partition(":")[0] if result.what.startswith("raised ") else result.what
-        reason = str(Complaint(result.plugin, what))
-        self._gossip.hear(f"{reason}, on {link.url[:200]}")
+        what = result.message.partition(":")[0] if result.message.startswith("raised ") else result.message
+        reason = str(PluginError(result.plugin, what))
+        self._gossip.warn(f"{reason}, on {link.url[:200]}")
         return reason
 
-    def _lines(self, answer: object) -> Signature | None:
+    def _lines(self, answer: object) -> RequestHeaders | None:
         if answer is None:
             return None
         if not isinstance(answer, Mapping):
-            raise BadAnswer(f"gave {kind_of(answer)} and not a mapping of headers")
+            raise InvalidPluginResult(f"gave {type_with_article(answer)} and not a mapping of headers")
         headers: dict[str, str] = {}
         for name, value in answer.items():
             if not isinstance(name, str) or not isinstance(value, str):
-                raise BadAnswer("gave a header that is no text")
+                raise InvalidPluginResult("gave a header that is no text")
             self._check(name, value)
             headers[name] = value
-        result = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
-        if len(result.sent) > LONGEST:
-            raise BadAnswer(f"gave headers of more than {LONGEST} characters")
+        result = RequestHeaders.encode(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        if len(result.sent) > MAX_HEADER_CHARS:
+            raise InvalidPluginResult(f"gave headers of more than {MAX_HEADER_CHARS} characters")
         return result if headers else None
 
     def _check(self, name: str, value: str) -> None:
         shown = name[:50] if name.isprintable() else "?"
         if name.lower() in self._taken:
-            raise BadAnswer(f"gave the header `{shown}`, which requests have already")
+            raise InvalidPluginResult(f"gave the header `{shown}`, which requests have already")
         try:
             check_header(name, value)
             value.encode("latin-1")
         except (UsageError, UnicodeEncodeError):
-            raise BadAnswer(f"gave the header `{shown}`, which cannot be sent") from None
+            raise InvalidPluginResult(f"gave the header `{shown}`, which cannot be sent") from None

@@ -8,119 +8,126 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.fetch.blame import Blame, OurWord, SecondOpinion
+from fieldmouse.fetch.blame import FailureAttribution, LocalOpinion, SecondOpinion
 from fieldmouse.fetch.gate import Transport
-from fieldmouse.fetch.outage import Prober
-from fieldmouse.fetch.responses import asked_words, outcome_of
-from fieldmouse.fetch.robotstxt_loader import Rulebook
-from fieldmouse.http.dns import Forbidden, FoundAddress, NoAddress
+from fieldmouse.fetch.outage import OutageDetector
+from fieldmouse.fetch.responses import describe_requested_wait, outcome_of
+from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
+from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, NoAddress
 from fieldmouse.policy.name_resolution import is_address
-from fieldmouse.policy.outage import Cause, cause_of
+from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.policy.retry import next_try, rule_for
-from fieldmouse.robotstxt.parser import Exclusion
+from fieldmouse.policy.retry import retry_wait, rule_for
+from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Failed, Outcome, Page, Refused, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Door, Errand, Link, Ticket
-from fieldmouse.url import Host, name_of, path_of
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
+from fieldmouse.url import Host, hostname_of, path_of
 
 _ANSWERED_BY_US = frozenset(
-    {Reason.PRIVATE, Reason.HOST_FULL, Reason.EXCLUSION_UNREACHABLE, Reason.EXCLUDED}
+    {
+        OutcomeReason.PRIVATE_ADDRESS,
+        OutcomeReason.HOST_FULL,
+        OutcomeReason.ROBOTS_TXT_UNREACHABLE,
+        OutcomeReason.ROBOTS_TXT_EXCLUDED,
+    }
 )  # verdicts that are refusals; the others are failures of the host
 
 
-class Outlet(Protocol):
+class ResultReceiver(Protocol):
     """Receiver of a fetch worker's results."""
 
-    async def deliver(self, ticket: Ticket, outcome: Outcome) -> None: ...
+    async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None: ...
 
-    async def keep(self, link: Link, response: Response) -> None:
+    async def archive(self, link: Request, response: Response) -> None:
         """Archive a response that is no outcome: a robots.txt."""
 
-    def retry(self, ticket: Ticket, link: Link) -> None: ...
+    def requeue(self, ticket: QueuedRequest, link: Request) -> None: ...
 
-    def sitemaps(self, host: Host, lookup: Sequence[str]) -> None: ...
+    def queue_sitemaps(self, host: Host, lookup: Sequence[str]) -> None: ...
 
-    def may_ask(self, ticket: Ticket) -> bool:
+    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
         """Whether this page may be requested now; each True is followed by one `deliver` or `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class FetchSettings:
     """Settings of all fetch workers."""
 
     politeness: Politeness
-    obey_exclusion: bool = True
-    most_redirects: int = 10
+    obey_robots_txt: bool = True
+    max_redirects: int = 10
     pages_per_host: int = 0  # 0: no limit
-    patience: float = 1.0
-    exclusion_bytes: int = 500 << 10
+    retry_patience: float = 1.0
+    max_robots_txt_bytes: int = 500 << 10
 
 
-Report = tuple[HostState, Sequence[Ticket]]
+VisitReport = tuple[HostState, Sequence[QueuedRequest]]
 """The new state of the host, and the unused tickets."""
 
 
-class Robot:
+class FetchWorker:
     """Makes host visits; stateless, so one instance serves all."""
 
     def __init__(
         self,
         transport: Transport,
-        manners: Manners,
-        outlet: Outlet,
-        prober: Prober | None = None,
+        manners: FetchSettings,
+        outlet: ResultReceiver,
+        prober: OutageDetector | None = None,
         opinion: SecondOpinion | None = None,
     ):
         self._fetcher, self._resolver = transport.fetcher, transport.resolver
         self._gate, self._clock = transport.gate, transport.clock
         self._manners, self._outlet = manners, outlet
-        politeness, size = manners.politeness, manners.exclusion_bytes
-        self._prober = prober = prober or Prober(transport, politeness, size=size)
-        self._blame = Blame(prober, politeness, self._clock, opinion or OurWord())
-        self._rulebook = Rulebook(
-            transport, politeness, size, prober, self._blame, outlet.keep, outlet.sitemaps
+        politeness, size = manners.politeness, manners.max_robots_txt_bytes
+        self._prober = prober = prober or OutageDetector(transport, politeness, size=size)
+        self._blame = FailureAttribution(prober, politeness, self._clock, opinion or LocalOpinion())
+        self._rulebook = RobotsTxtLoader(
+            transport, politeness, size, prober, self._blame, outlet.archive, outlet.queue_sitemaps
         )
 
-    async def run(self, errand: Errand) -> Report:
+    async def visit(self, errand: HostVisit) -> VisitReport:
         state, tickets = errand.state, errand.tickets
         if state.verdict:
             await self._answer_all(tickets, state.verdict, state.detail)
             return state, ()
-        state = self._blame.excuse(errand.host, state)
-        lookup = await self._resolver.lookup(name_of(errand.host))
+        state = self._blame.remove_own_failures(errand.host, state)
+        lookup = await self._resolver.lookup(hostname_of(errand.host))
         if not isinstance(lookup, FoundAddress):
             return await self._unresolved(errand.host, state, lookup), tickets
         if lookup.address != errand.address:
             # The lease is for another address; this one may be leased to another visit.
             return msgspec.structs.replace(state, address=lookup.address, address_ready_at=0.0), tickets
-        obeys = self._manners.obey_exclusion
-        rules = await self._rulebook.recall(errand.host) if obeys else Exclusion.EVERYTHING
+        obeys = self._manners.obey_robots_txt
+        rules = await self._rulebook.get_cached(errand.host) if obeys else RobotsTxt.ALLOW_ALL
         if rules is None:
-            state, rules = await self._rulebook.ask(errand, state)
+            state, rules = await self._rulebook.fetch(errand, state)
             if rules is None or state.ready_at > self._clock.now():
                 return state, tickets
         return await self._ask_all(errand, state, rules)
 
-    async def _ask_all(self, errand: Errand, state: HostState, rules: Exclusion) -> Report:
+    async def _ask_all(self, errand: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
         outlet, manners = self._outlet, self._manners
         for position, ticket in enumerate(errand.tickets):
             link = ticket.link
-            if (rule := rules.objection(path_of(link.url))) is not None:
-                await outlet.deliver(ticket, Refused(link, Reason.EXCLUDED, self._clock.now(), rule))
+            if (rule := rules.forbidding_rule(path_of(link.url))) is not None:
+                await outlet.deliver(
+                    ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule)
+                )
                 continue
             if (
                 manners.pages_per_host
                 and state.pages >= manners.pages_per_host
-                and ticket.door is not Door.POLLED
+                and ticket.origin is not Origin.POLLED
             ):
-                if any(later.door is Door.POLLED for later in errand.tickets[position:]):
-                    await outlet.deliver(ticket, Refused(link, Reason.HOST_FULL, self._clock.now()))
+                if any(later.origin is Origin.POLLED for later in errand.tickets[position:]):
+                    await outlet.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
                     continue
-                full = msgspec.structs.replace(state, verdict=Reason.HOST_FULL)
+                full = msgspec.structs.replace(state, verdict=OutcomeReason.HOST_FULL)
                 return full, errand.tickets[position:]
-            if not outlet.may_ask(ticket):
+            if not outlet.try_start_fetch(ticket):
                 return state, errand.tickets[position:]
             before = state
             state, outcome = await self._ask(link, errand.host, errand.address, state)
@@ -133,36 +140,40 @@ class Robot:
         return state, ()
 
     async def _handle_failure(
-        self, ticket: Ticket, host: Host, before: HostState, after: HostState, failed: Failed
+        self, ticket: QueuedRequest, host: Host, before: HostState, after: HostState, failed: Failed
     ) -> HostState:
         """Retry the URL or give it up; returns the state of the host, with the failure counted only if that
         is fair."""
-        link, cause = self._blame.excuse_link(ticket.link), cause_of(failed)
-        if cause is not None and cause.ours:
-            state = await self._blame.put_off(host, before, cause, failed.reason, _sentence(failed))
+        link, cause = self._blame.remove_own_tries(ticket.link), cause_of(failed)
+        if cause is not None and cause.is_local:
+            state = await self._blame.postpone(host, before, cause, failed.reason, _sentence(failed))
             if state.verdict:
                 await self._outlet.deliver(ticket, failed)
             else:
-                self._outlet.retry(ticket, link)
+                self._outlet.requeue(ticket, link)
             return state
-        polled = ticket.door is Door.POLLED
-        wait = next_try(failed.reason, link.tries + 1, self._manners.patience, polled=polled)
+        polled = ticket.origin is Origin.POLLED
+        wait = retry_wait(failed.reason, link.tries + 1, self._manners.retry_patience, polled=polled)
         # After a successful connection, a silent page does not suggest a network outage.
-        ask = failed.reason is Reason.NO_CONNECTION
-        unheard = (ask and after.failures > link.tries) or failed.reason is Reason.TLS
-        fair, state = self._blame.weigh(
+        ask = failed.reason is OutcomeReason.NO_CONNECTION
+        unheard = (ask and after.failures > link.tries) or failed.reason is OutcomeReason.TLS
+        fair, state = self._blame.attribute(
             host, before, after, cause, failed.reason, link.url, final=wait is None, ask=ask, unheard=unheard
         )
         if not fair:
-            self._outlet.retry(ticket, link)
+            self._outlet.requeue(ticket, link)
         elif wait is not None and not state.verdict:
             later = failed.at + wait if wait else 0.0
-            self._outlet.retry(ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later))
+            self._outlet.requeue(
+                ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later)
+            )
         else:
             await self._outlet.deliver(ticket, failed)
         return state
 
-    async def _ask(self, link: Link, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
+    async def _ask(
+        self, link: Request, host: Host, address: str, state: HostState
+    ) -> tuple[HostState, Outcome]:
         """Make one request; returns its effect on the host, and the outcome."""
         gate, manners = self._gate, self._manners
         await gate.enter(host, address)
@@ -172,11 +183,11 @@ class Robot:
             answer = await self._fetcher.fetch(link, host, address)
             if isinstance(answer, Failed):
                 outcome: Outcome = answer
-                spoke = cause_of(answer) is None and answer.reason is not Reason.UNSIGNED
+                spoke = cause_of(answer) is None and answer.reason is not OutcomeReason.NOT_SIGNED
             else:
-                outcome, spoke = outcome_of(link, answer, most_redirects=manners.most_redirects), True
+                outcome, spoke = outcome_of(link, answer, most_redirects=manners.max_redirects), True
             if spoke:
-                self._prober.reached(host, address)
+                self._prober.note_reached(host, address)
             after = self._after(state, outcome)
         finally:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
@@ -187,12 +198,12 @@ class Robot:
         if isinstance(outcome, Failed):
             rule = rule_for(outcome.reason)
             if rule.host and not (rule.once and outcome.link.tries):
-                after = politeness.after_trouble(
+                after = politeness.after_failure(
                     state,
                     outcome.at,
                     retry_after=outcome.retry_after,
                     bury_after=rule.bury_after,
-                    asked=asked_words(outcome.response),
+                    asked=describe_requested_wait(outcome.response),
                 )
                 return _explained(after, _sentence(outcome))
         response = None if isinstance(outcome, Refused) else outcome.response
@@ -202,23 +213,27 @@ class Robot:
             rested = politeness.after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
         after = politeness.after_visit(state, response.answered_at, response.ended_at)
-        if isinstance(outcome, Page) and outcome.link.door is not Door.POLLED:
+        if isinstance(outcome, Page) and outcome.link.door is not Origin.POLLED:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 
-    async def _unresolved(self, host: Host, state: HostState, lookup: Forbidden | NoAddress) -> HostState:
-        if isinstance(lookup, Forbidden):
-            detail = f"{lookup.address} is {lookup.why}"
-            verdict = msgspec.structs.replace(state, verdict=Reason.PRIVATE, detail=detail)
-            if is_address(name_of(host)):
+    async def _unresolved(
+        self, host: Host, state: HostState, lookup: ForbiddenAddress | NoAddress
+    ) -> HostState:
+        if isinstance(lookup, ForbiddenAddress):
+            detail = f"{lookup.address} is {lookup.reason}"
+            verdict = msgspec.structs.replace(state, verdict=OutcomeReason.PRIVATE_ADDRESS, detail=detail)
+            if is_address(hostname_of(host)):
                 return verdict
-            return self._blame.elsewhere(state, Reason.PRIVATE) or verdict
+            return self._blame.leave_to_others(state, OutcomeReason.PRIVATE_ADDRESS) or verdict
         if not lookup.temporary:
-            return await self._blame.no_such_name(host, state, lookup.why)
+            return await self._blame.after_unknown_name(host, state, lookup.reason)
         asked = max(0.0, lookup.expires_at - self._clock.now())
-        return await self._blame.put_off(host, state, Cause.DNS, Reason.NO_ADDRESS, lookup.why, asked)
+        return await self._blame.postpone(
+            host, state, FailureCause.DNS, OutcomeReason.NO_ADDRESS, lookup.reason, asked
+        )
 
-    async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason, detail: str) -> None:
+    async def _answer_all(self, tickets: Sequence[QueuedRequest], reason: OutcomeReason, detail: str) -> None:
         """Deliver the verdict on a host as the outcome of its URLs, without a request."""
         now = self._clock.now()
         for ticket in tickets:

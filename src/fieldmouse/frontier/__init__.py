@@ -1,6 +1,6 @@
 """URL scheduling: the path of one URL through the frontier.
 
-A page links to `http://example.org/a`. The indexer sends it as a `Link`, and the
+A page links to `http://example.org/a`. The indexer sends it as a `Request`, and the
 crawler passes it to `Frontier.discover`. The **sieve** (`disksieve`) reads only a
 64-bit hash of the URL. Offers are collected until there are about two thousand, or
 until a fetch worker has nothing to do. Then they are sorted and looked up together,

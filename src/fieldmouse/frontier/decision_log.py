@@ -24,7 +24,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from fieldmouse.storage.log import Diary, records
+from fieldmouse.storage.log import BestEffortLog, records
 from fieldmouse.url import Host
 
 _BLOCK = 1 << 15  # words collected before they are written
@@ -35,8 +35,8 @@ _BITS = 4
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Act(IntEnum):
-    """Kind of event; the methods of `Witness` say more."""
+class EventKind(IntEnum):
+    """Kind of event; the methods of `DecisionObserver` say more."""
 
     ARRIVED = 0  # host
     SEATED = 1  # host, urls
@@ -55,10 +55,20 @@ class Act(IntEnum):
     SENT_OFF = 14  # host, urls
 
 
-TWO_WORDS = frozenset({Act.SEATED, Act.HELD, Act.KNOWN, Act.LOCATED, Act.LEFT, Act.RECALLED, Act.SENT_OFF})
+TWO_WORD_EVENTS = frozenset(
+    {
+        EventKind.SEATED,
+        EventKind.HELD,
+        EventKind.KNOWN,
+        EventKind.LOCATED,
+        EventKind.LEFT,
+        EventKind.RECALLED,
+        EventKind.SENT_OFF,
+    }
+)
 
 Event = tuple[int, int, int]
-"""Event: an `Act`, its subject or amount, and the second word or 0."""
+"""Event: an `EventKind`, its subject or amount, and the second word or 0."""
 
 
 class RunStart(msgspec.Struct, frozen=True, tag="start", array_like=True):
@@ -85,11 +95,11 @@ _decode = msgspec.msgpack.Decoder(RunStart | DecisionBlock | RunEnd).decode
 
 
 class DecisionLog:
-    """`Witness` that writes to a file. `policy` and `options` name the policy for `lab replay`."""
+    """`DecisionObserver` that writes to a file. `policy` and `options` name the policy for `lab replay`."""
 
     def __init__(self, path: Path, *, limit: int, policy: str, options: Mapping[str, object]) -> None:
         """`limit` bounds the file, in bytes."""
-        self._log = Diary(path)
+        self._log = BestEffortLog(path)
         self._limit, self._policy, self._options = limit, policy, dict(options)
         self._started = self._next_tick = 0.0
         self._unlisted = 0
@@ -107,7 +117,7 @@ class DecisionLog:
         options = msgspec.convert(self._options, dict[str, int | float | str | bool | None])
         self._write(RunStart(now, self._policy, options, batch, unlisted))
 
-    def arrived(self, hosts: Iterable[Host]) -> None:
+    def discovered(self, hosts: Iterable[Host]) -> None:
         if self.full:
             return
         get, meet = self._numbers.get, self._meet
@@ -128,25 +138,25 @@ class DecisionLog:
         number = self._numbers.get(name)
         return self._meet(name) if number is None else number
 
-    def _note(self, act: Act, host: Host, second: int) -> None:
+    def _note(self, act: EventKind, host: Host, second: int) -> None:
         if not self.full:
             self._words += (self._number(host) << _BITS | act, second)
             if len(self._words) >= _BLOCK:  # a resumed crawl lists all its hosts at once
                 self._write_block()
 
-    def held(self, host: Host, urls: int) -> None:
-        self._note(Act.HELD, host, urls)
+    def backlog_restored(self, host: Host, urls: int) -> None:
+        self._note(EventKind.HELD, host, urls)
 
-    def seated(self, host: Host, urls: int) -> None:
-        self._note(Act.SEATED, host, urls)
+    def put_online(self, host: Host, urls: int) -> None:
+        self._note(EventKind.SEATED, host, urls)
 
-    def known(self, host: Host, address: str) -> None:
-        self._lives(Act.KNOWN, host, address)
+    def address_known(self, host: Host, address: str) -> None:
+        self._lives(EventKind.KNOWN, host, address)
 
-    def located(self, host: Host, address: str) -> None:
-        self._lives(Act.LOCATED, host, address)
+    def address_found(self, host: Host, address: str) -> None:
+        self._lives(EventKind.LOCATED, host, address)
 
-    def _lives(self, act: Act, host: Host, address: str) -> None:
+    def _lives(self, act: EventKind, host: Host, address: str) -> None:
         if self.full:
             return
         number = self._number(host)
@@ -154,45 +164,45 @@ class DecisionLog:
             self._homes[number] = address
             self._words += (number << _BITS | act, self._number(address))
 
-    def fed(self, width: int, out: int) -> None:
-        self._robots(Act.FED, width, out)
+    def starved(self, width: int, out: int) -> None:
+        self._robots(EventKind.FED, width, out)
 
-    def taken(self, width: int, out: int) -> None:
-        self._robots(Act.TAKEN, width, out)
+    def visit_started(self, width: int, out: int) -> None:
+        self._robots(EventKind.TAKEN, width, out)
 
-    def _robots(self, act: Act, width: int, out: int) -> None:
+    def _robots(self, act: EventKind, width: int, out: int) -> None:
         if self.full:
             return
         words = self._words
         if width != self._width:
             self._width = width
-            words.append(width << _BITS | Act.WIDTH)
+            words.append(width << _BITS | EventKind.WIDTH)
         words.append(out << _BITS | act)
         if len(words) >= _BLOCK:
             self._write_block()
 
-    def left(self, host: Host, urls: int) -> None:
-        self._note(Act.LEFT, host, urls)
+    def visit_ended(self, host: Host, urls: int) -> None:
+        self._note(EventKind.LEFT, host, urls)
 
-    def tick(self, now: float) -> None:
+    def time_passed(self, now: float) -> None:
         if now >= self._next_tick and not self.full:
             tenths = int((now - self._started) / TICK)
             self._next_tick = self._started + (tenths + 1) * TICK
-            self._words.append(tenths << _BITS | Act.TICK)
+            self._words.append(tenths << _BITS | EventKind.TICK)
 
-    def placed(self, host: Host, online: bool) -> None:
+    def drawn(self, host: Host, online: bool) -> None:
         if self.full:
             return
         if self._unlisted:
             self._unlisted -= 1
-            self._words.append(self._number(host) << _BITS | Act.NAMED)
-        self._words.append(Act.ONLINE if online else Act.STORED)
+            self._words.append(self._number(host) << _BITS | EventKind.NAMED)
+        self._words.append(EventKind.ONLINE if online else EventKind.STORED)
 
     def recalled(self, host: Host, urls: int) -> None:
-        self._note(Act.RECALLED, host, urls)
+        self._note(EventKind.RECALLED, host, urls)
 
-    def sent_off(self, host: Host, urls: int) -> None:
-        self._note(Act.SENT_OFF, host, urls)
+    def taken_offline(self, host: Host, urls: int) -> None:
+        self._note(EventKind.SENT_OFF, host, urls)
 
     def flush(self) -> None:
         """Write everything collected, at every checkpoint, without waiting for the disk."""
@@ -243,7 +253,7 @@ class RecordedRun:
         """Number of words, which is about the number of events."""
         return self._words
 
-    def follow(self, offset: int, block: DecisionBlock) -> None:
+    def add_block(self, offset: int, block: DecisionBlock) -> None:
         """Add the names and offset of another block."""
         self._first, self._last = self._first or offset, offset
         self._words += block.count
@@ -259,7 +269,7 @@ class RecordedRun:
             words = iter(np.ascontiguousarray(planes.T).view("<u4").ravel().tolist())
             for word in words:
                 act = word & (1 << _BITS) - 1
-                yield act, word >> _BITS, next(words) if act in TWO_WORDS else 0
+                yield act, word >> _BITS, next(words) if act in TWO_WORD_EVENTS else 0
 
 
 def read_runs(path: Path) -> list[RecordedRun]:
@@ -271,13 +281,13 @@ def read_runs(path: Path) -> list[RecordedRun]:
                 case RunStart() as start:
                     runs.append(RecordedRun(path, start))
                 case DecisionBlock() as block:
-                    runs[-1].follow(offset, block)
+                    runs[-1].add_block(offset, block)
                 case RunEnd(why):
                     runs[-1].ended = why
     return runs
 
 
-class Witness(Protocol):
+class DecisionObserver(Protocol):
     """Events: first the policy's inputs, then its decisions."""
 
     def began(self, now: float, *, unlisted: int, batch: int) -> None:
@@ -285,48 +295,48 @@ class Witness(Protocol):
         queue."""
         ...
 
-    def arrived(self, hosts: Iterable[Host]) -> None:
+    def discovered(self, hosts: Iterable[Host]) -> None:
         """URLs of these hosts joined the source, in this order."""
         ...
 
-    def held(self, host: Host, urls: int) -> None:
+    def backlog_restored(self, host: Host, urls: int) -> None:
         """The host had URLs offline before."""
         ...
 
-    def seated(self, host: Host, urls: int) -> None:
+    def put_online(self, host: Host, urls: int) -> None:
         """URLs went online without a decision of the policy: they were online before, or are tried again."""
         ...
 
-    def known(self, host: Host, address: str) -> None:
+    def address_known(self, host: Host, address: str) -> None:
         """The policy is shown the host's address, which has not changed."""
         ...
 
-    def located(self, host: Host, address: str) -> None:
+    def address_found(self, host: Host, address: str) -> None:
         """A visit showed the host's address; "" once its URLs are answered without a request."""
         ...
 
-    def fed(self, width: int, out: int) -> None:
+    def starved(self, width: int, out: int) -> None:
         """No host was ready for a fetch worker: the front may grow to `width`; `out` URLs are with fetch
         workers."""
         ...
 
-    def taken(self, width: int, out: int) -> None:
+    def visit_started(self, width: int, out: int) -> None:
         """A fetch worker took a host visit: the front should be `width`, and is widened if narrower."""
         ...
 
-    def left(self, host: Host, urls: int) -> None:
+    def visit_ended(self, host: Host, urls: int) -> None:
         """A fetch worker returned the host after using `urls` of its URLs."""
         ...
 
-    def tick(self, now: float) -> None: ...
+    def time_passed(self, now: float) -> None: ...
 
-    def placed(self, host: Host, online: bool) -> None:
+    def drawn(self, host: Host, online: bool) -> None:
         """The oldest URL of the source was drawn; it went online, or to its host's queue."""
         ...
 
     def recalled(self, host: Host, urls: int) -> None: ...
 
-    def sent_off(self, host: Host, urls: int) -> None:
+    def taken_offline(self, host: Host, urls: int) -> None:
         """The host's address was crowded: its online URLs wait offline again."""
         ...
 
@@ -335,34 +345,34 @@ class Witness(Protocol):
     def close(self) -> None: ...
 
 
-class Nobody:
+class NullObserver:
     """Observer that ignores all events."""
 
     def began(self, now: float, *, unlisted: int, batch: int) -> None: ...
 
-    def arrived(self, hosts: Iterable[Host]) -> None: ...
+    def discovered(self, hosts: Iterable[Host]) -> None: ...
 
-    def held(self, host: Host, urls: int) -> None: ...
+    def backlog_restored(self, host: Host, urls: int) -> None: ...
 
-    def seated(self, host: Host, urls: int) -> None: ...
+    def put_online(self, host: Host, urls: int) -> None: ...
 
-    def known(self, host: Host, address: str) -> None: ...
+    def address_known(self, host: Host, address: str) -> None: ...
 
-    def located(self, host: Host, address: str) -> None: ...
+    def address_found(self, host: Host, address: str) -> None: ...
 
-    def fed(self, width: int, out: int) -> None: ...
+    def starved(self, width: int, out: int) -> None: ...
 
-    def taken(self, width: int, out: int) -> None: ...
+    def visit_started(self, width: int, out: int) -> None: ...
 
-    def left(self, host: Host, urls: int) -> None: ...
+    def visit_ended(self, host: Host, urls: int) -> None: ...
 
-    def tick(self, now: float) -> None: ...
+    def time_passed(self, now: float) -> None: ...
 
-    def placed(self, host: Host, online: bool) -> None: ...
+    def drawn(self, host: Host, online: bool) -> None: ...
 
     def recalled(self, host: Host, urls: int) -> None: ...
 
-    def sent_off(self, host: Host, urls: int) -> None: ...
+    def taken_offline(self, host: Host, urls: int) -> None: ...
 
     def flush(self) -> None: ...
 

@@ -13,10 +13,10 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.frontier.decision_log import Nobody, Witness
-from fieldmouse.frontier.queues.ready import Item
+from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
+from fieldmouse.frontier.queues.ready import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
-from fieldmouse.policy.distribution.registry import Distribution
+from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
@@ -25,18 +25,18 @@ _MOVES = 2000  # per call: a few milliseconds
 _URLS_A_HOST = 64
 
 
-class Front(Protocol):
+class OnlineTickets(Protocol):
     """Log that numbers the URLs that go online; implemented by `FrontLog`."""
 
     @property
-    def live(self) -> Mapping[int, bytes]: ...
+    def open_tickets(self) -> Mapping[int, bytes]: ...
 
     def add(self, links: Iterable[bytes]) -> list[int]: ...
 
-    def strike(self, numbers: Iterable[int]) -> int: ...
+    def remove(self, numbers: Iterable[int]) -> int: ...
 
 
-class Bench(Protocol):
+class OnlineHosts(Protocol):
     """Hosts that are online; implemented by `Workbench`."""
 
     @property
@@ -48,19 +48,19 @@ class Bench(Protocol):
 
     def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None: ...
 
-    def send_off(self, host: Host) -> list[int]: ...
+    def take_offline(self, host: Host) -> list[int]: ...
 
 
-class States(Protocol):
+class HostStates(Protocol):
     """States of hosts; implemented by `HostTable`."""
 
     def get(self, host: Host) -> HostState: ...
 
-    def meet(self, host: Host) -> HostState: ...
+    def get_or_add(self, host: Host) -> HostState: ...
 
-    def meet_number(self, host: Host) -> int: ...
+    def get_or_add_number(self, host: Host) -> int: ...
 
-    def name(self, number: int) -> Host: ...
+    def host_at(self, number: int) -> Host: ...
 
 
 class Distributor:
@@ -72,15 +72,15 @@ class Distributor:
 
     def __init__(
         self,
-        policy: Distribution[int],
+        policy: DistributionPolicy[int],
         *,
-        draw: Callable[[], Item | None],
+        draw: Callable[[], ReadyItem | None],
         queues: HostQueues,
-        front: Front,
-        workbench: Bench,
-        hosts: States,
+        front: OnlineTickets,
+        workbench: OnlineHosts,
+        hosts: HostStates,
         batch: int,
-        witness: Witness | None = None,
+        witness: DecisionObserver | None = None,
         holding: bool = False,
     ) -> None:
         """While `holding`, links stay in the queues, and every link drawn goes online."""
@@ -92,23 +92,23 @@ class Distributor:
         self._workbench = workbench
         self._hosts = hosts
         self._batch = batch
-        self._witness = witness or Nobody()
+        self._witness = witness or NullObserver()
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.draws = self.appends = 0
 
     def restore(self, tickets: dict[Host, list[int]]) -> None:
         """Show the policy the state after a restart, and put `tickets` back on the workbench."""
         for host, numbers in tickets.items():
-            self.seat(host, numbers)
+            self.put_online(host, numbers)
         if not self._holding:
             for host, count in self._queues.hosts():
-                self.hold(host, count)
+                self.restore_backlog(host, count)
 
-    def hold(self, host: Host, urls: int) -> None:
+    def restore_backlog(self, host: Host, urls: int) -> None:
         """Show the policy a queue that existed before it."""
-        number = self._hosts.meet_number(host)
+        number = self._hosts.get_or_add_number(host)
         self._report_address(host, number, self._hosts.get(host))
-        self._witness.held(host, urls)
+        self._witness.backlog_restored(host, urls)
         self._policy.stored(number, urls)
 
     def refill(self, width: int) -> int:
@@ -133,18 +133,18 @@ class Distributor:
         self.unfinished = True
         return urls_online
 
-    def _place(self, item: Item) -> int:
+    def _place(self, item: ReadyItem) -> int:
         host, link = item
         self.draws += 1
         if self._holding:
-            self.seat(host, self._front.add((link,)))
+            self.put_online(host, self._front.add((link,)))
             return 1
-        state = self._hosts.meet(host)
-        number = self._hosts.meet_number(host)
+        state = self._hosts.get_or_add(host)
+        number = self._hosts.get_or_add_number(host)
         if state.address:
             self._report_address(host, number, state)
         online = self._policy.place(number)
-        self._witness.placed(host, online)
+        self._witness.drawn(host, online)
         if online:
             self._put_online(host, number, state, self._front.add((link,)))
             return 1
@@ -154,7 +154,7 @@ class Distributor:
         return 0
 
     def _recall(self, number: int) -> int:
-        host = self._hosts.name(number)
+        host = self._hosts.host_at(number)
         links = self._queues.take(host, self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
         self._witness.recalled(host, len(links))
@@ -165,27 +165,27 @@ class Distributor:
     def _report_address(self, host: Host, number: int, state: HostState) -> None:
         """Report a host's address to the policy, before the policy decides about the host."""
         if state.address and not state.verdict:
-            self._witness.known(host, state.address)
+            self._witness.address_known(host, state.address)
             self._policy.located(number, _key(state.address))
 
     def _put_online(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
         self._workbench.put(host, state, tickets)
         self._policy.came_online(number, len(tickets))
 
-    def seat(self, host: Host, tickets: Sequence[int]) -> None:
+    def put_online(self, host: Host, tickets: Sequence[int]) -> None:
         """Put tickets online regardless of the policy: they were online before, or are polls."""
-        state = self._hosts.meet(host)
-        number = self._hosts.meet_number(host)
+        state = self._hosts.get_or_add(host)
+        number = self._hosts.get_or_add_number(host)
         self._report_address(host, number, state)
-        self._witness.seated(host, len(tickets))
+        self._witness.put_online(host, len(tickets))
         self._put_online(host, number, state, tickets)
 
-    def left(self, host: Host, state: HostState, urls: int) -> None:
+    def visit_ended(self, host: Host, state: HostState, urls: int) -> None:
         """Record that a fetch worker used `urls` of a host and returned it; its address may have changed."""
         address = "" if state.verdict else state.address
-        self._witness.located(host, address)
-        self._witness.left(host, urls)
-        number = self._hosts.meet_number(host)
+        self._witness.address_found(host, address)
+        self._witness.visit_ended(host, urls)
+        number = self._hosts.get_or_add_number(host)
         stays = not address or self._policy.located(number, _key(address))
         if urls:
             self._policy.left_online(number, urls)
@@ -194,11 +194,11 @@ class Distributor:
 
     def _take_offline(self, host: Host, number: int) -> None:
         """Take a host of a crowded address offline; its URLs go to its queue."""
-        tickets = self._workbench.send_off(host)
-        self._witness.sent_off(host, len(tickets))
+        tickets = self._workbench.take_offline(host)
+        self._witness.taken_offline(host, len(tickets))
         for ticket in tickets:
-            self._queues.append(host, self._front.live[ticket])
-        self._front.strike(tickets)
+            self._queues.append(host, self._front.open_tickets[ticket])
+        self._front.remove(tickets)
         # In this order: a host with no URLs in either place is forgotten, and its address with it.
         self._policy.stored(number, len(tickets))
         self._policy.left_online(number, len(tickets))

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.decision_log import Nobody, Witness
+from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.hosts.host_rows import lag
-from fieldmouse.frontier.in_flight import Holding, Resting, Tickets
+from fieldmouse.frontier.hosts.host_rows import clock_setback
+from fieldmouse.frontier.in_flight import HeldUrls, RestingTickets, Tickets
 from fieldmouse.frontier.state import FrontierState, open_parts
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.policy.distribution.registry import Distribution
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.distribution.registry import DistributionPolicy
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.site_limits import SiteLimits
 from fieldmouse.types.host import HostState
 
@@ -24,13 +24,13 @@ def open_frontier(
     *,
     key_seed: int,
     clock: Clock,
-    policy: Distribution[int],
-    front: FrontRule | None = None,
+    policy: DistributionPolicy[int],
+    front: FrontSizeRule | None = None,
     errand_links: int = 16,
     state: FrontierState | None = None,
     resumed_delay: Callable[[HostState], float],
     run_size: int = 1 << 21,
-    witness: Witness | None = None,
+    witness: DecisionObserver | None = None,
     limits: SiteLimits | None = None,
     share: float = 0.5,
     hold_before: float = 0.0,
@@ -42,14 +42,14 @@ def open_frontier(
     discovered before `hold_before` (epoch seconds) stay in place, see `holding.py`; 0: none.
     """
     now, polls = clock.now(), set[int]()
-    watcher = Nobody() if witness is None or hold_before else witness
+    watcher = NullObserver() if witness is None or hold_before else witness
     parts = open_parts(
         directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
     )
-    resting = Resting()
-    quiet_until = parts.hosts.quieten(now) if parts.hosts.resumed else 0.0
+    resting = RestingTickets()
+    quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
     workbench = Workbench(quiet_until, polls=polls, share=share)
-    holding = Holding(hold_before, now, parts) if hold_before else None
+    holding = HeldUrls(hold_before, now, parts) if hold_before else None
     distributor = Distributor(
         policy,
         draw=parts.ready.pop,
@@ -66,7 +66,7 @@ def open_frontier(
         resting,
         distributor,
         workbench,
-        set_back=lag(state.hosts.at, now) if state else 0.0,
+        set_back=clock_setback(state.hosts.at, now) if state else 0.0,
         polls=state.polls if state else 0,
         poll_numbers=polls,
         holding=holding,
@@ -80,7 +80,7 @@ def open_frontier(
         holding=holding,
         witness=watcher,
         clock=clock,
-        rule=front or FrontRule(),
+        rule=front or FrontSizeRule(),
         key_seed=key_seed,
         errand_links=errand_links,
         state=state,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.log import Log, records, understood
-from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.storage.log import Log, decode_record, records
+from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_entry = msgspec.msgpack.Decoder(tuple[list[tuple[int, bytes]], list[int]]).decode
@@ -36,36 +36,36 @@ class FrontLog:
 
     def __init__(self, directory: Path, state: FrontLogState | None = None):
         self._directory = directory
-        self._leftovers = Leftovers()
+        self._leftovers = SupersededFiles()
         self._next = state.next_number + _LEAP if state else 1
         state = state or FrontLogState()
         self._serial, self._snapshot = state.serial, state.snapshot
-        self.live = read_front(directory, state)
+        self.open_tickets = read_open_tickets(directory, state)
         self._log = Log(directory / _name(state.serial), state.length)
         self._fresh: dict[int, bytes] = {}
         self._gone: list[int] = []
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        sweep(self._directory, "front-*.log", [_name(self._serial)])
+        delete_unnamed(self._directory, "front-*.log", [_name(self._serial)])
         self._log.begin()
 
     def __len__(self) -> int:
-        return len(self.live)
+        return len(self.open_tickets)
 
     def add(self, links: Iterable[bytes]) -> list[int]:
         """Give each link a number unlike that of any open ticket, now or at any sealed state."""
         tickets = dict(enumerate(links, self._next))
         self._next += len(tickets)
-        self.live.update(tickets)
+        self.open_tickets.update(tickets)
         self._fresh.update(tickets)
         return list(tickets)
 
-    def strike(self, numbers: Iterable[int]) -> int:
+    def remove(self, numbers: Iterable[int]) -> int:
         """Close these tickets; returns how many were open."""
         struck = 0
         for number in numbers:
-            if self.live.pop(number, None) is not None:
+            if self.open_tickets.pop(number, None) is not None:
                 struck += 1
                 if self._fresh.pop(number, None) is None:
                     self._gone.append(number)
@@ -77,7 +77,7 @@ class FrontLog:
             self._log.close()
             self._serial += 1
             self._log = Log(self._directory / _name(self._serial))
-            self._fresh, self._gone = self.live, []
+            self._fresh, self._gone = self.open_tickets, []
             self._write()
             self._snapshot = self._log.length
         else:
@@ -101,12 +101,12 @@ class FrontLog:
         self._log.close()
 
 
-def read_front(directory: Path, state: FrontLogState) -> dict[int, bytes]:
+def read_open_tickets(directory: Path, state: FrontLogState) -> dict[int, bytes]:
     """Read the tickets that were open at that state; reads only."""
     live: dict[int, bytes] = {}
     path = directory / _name(state.serial)
     for _, record in records(path, length=state.length):
-        tickets, gone = understood(path, _decode_entry, record)
+        tickets, gone = decode_record(path, _decode_entry, record)
         live.update(tickets)
         for number in gone:
             live.pop(number, None)

@@ -14,25 +14,25 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.decision_log import Witness
+from fieldmouse.frontier.decision_log import DecisionObserver
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.in_flight import Holding, Resting, Tickets
-from fieldmouse.frontier.state import Books, FrontierParts, FrontierState
+from fieldmouse.frontier.in_flight import HeldUrls, RestingTickets, Tickets
+from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.storage.fsync import make_directory
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Errand, Link, Ticket
-from fieldmouse.types.stats import HostRest
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import HostVisit, QueuedRequest, Request
+from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
 _URLS_WITHOUT_REQUEST = 256  # URLs of a host visit that makes no request
 _COUNT_IDLE_EVERY = 256  # host visits between two counts of idle hosts
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Link).decode
+_decode = msgspec.msgpack.Decoder(Request).decode
 
 
 class Frontier:
@@ -47,11 +47,11 @@ class Frontier:
         workbench: Workbench,
         distributor: Distributor,
         tickets: Tickets,
-        resting: Resting,
-        holding: Holding | None,
-        witness: Witness,
+        resting: RestingTickets,
+        holding: HeldUrls | None,
+        witness: DecisionObserver,
         clock: Clock,
-        rule: FrontRule,
+        rule: FrontSizeRule,
         key_seed: int,
         errand_links: int,
         state: FrontierState | None,
@@ -80,7 +80,7 @@ class Frontier:
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         self._tickets.restore(now)
 
-    def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
+    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None:
         """Offer links found on the web; those never seen before will be visited. `keys`: `key_of` of their
         URLs."""
         if keys is None:
@@ -90,7 +90,7 @@ class Frontier:
         if self._sieve.pending >= _SIFT_AT:
             self._sift()
 
-    def poll(self, links: Sequence[Link]) -> None:
+    def poll(self, links: Sequence[Request]) -> None:
         """Fetch known links again: they enter behind the sieve, which would drop them.
 
         They go online at once, so the caller passes only those that are due. Their outcomes are counted
@@ -98,18 +98,20 @@ class Frontier:
         """
         self._tickets.poll(links)
 
-    def readmit(self, links: Sequence[Link]) -> None:
+    def requeue(self, links: Sequence[Request]) -> None:
         """Queue links whose outcome was taken back, as if they had just been discovered."""
         items = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(items)
-        self._witness.arrived([host for host, _ in items])
+        self._witness.discovered([host for host, _ in items])
         self._done -= len(items)
 
-    def pardon(self, verdicts: Container[str]) -> list[Host]:
+    def clear_verdicts(self, verdicts: Container[str]) -> list[Host]:
         """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
         judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
         for host, state in judged:
-            cleared = msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="")
+            cleared = msgspec.structs.replace(
+                state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail=""
+            )
             self._hosts.put(host, cleared, self._clock.now())
         return [host for host, _ in judged]
 
@@ -117,18 +119,18 @@ class Frontier:
         new = self._sieve.sift(self._sites.admit)
         items = [(host_of(link.url), _encode(link)) for link in new]
         self._ready.push(items)
-        self._witness.arrived([host for host, _ in items])
+        self._witness.discovered([host for host, _ in items])
 
-    def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
+    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
         """Lease a host that may be visited now to the caller; None if there is none.
 
         With `only_polls`, discovered URLs stay in place until the next call without it.
         """
-        self._witness.tick(now)
-        self._tickets.seat_rested(now)
+        self._witness.time_passed(now)
+        self._tickets.requeue_rested(now)
         if only_polls or self._only_polls:
             if self._only_polls and not only_polls:
-                self._tickets.bring_back()
+                self._tickets.restore_set_aside()
             self._only_polls = only_polls
             if only_polls:
                 errand = self._tickets.take_polls(now, self._errand_links, _URLS_WITHOUT_REQUEST)
@@ -141,14 +143,14 @@ class Frontier:
                 return None
             lease = self._workbench.take(now, most, _URLS_WITHOUT_REQUEST)
         self._out += len(lease.numbers)
-        self._witness.taken(self._width, self._out)
+        self._witness.visit_started(self._width, self._out)
         if len(self._workbench) < self._width and self._backlog():
             self._distributor.refill(self._width)
         self._visits += 1
         if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
-        return Errand(
-            lease.host, lease.address, self._tickets.get(lease.numbers), self._hosts.get(lease.host)
+            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
+        return HostVisit(
+            lease.host, lease.address, self._tickets.tickets_of(lease.numbers), self._hosts.get(lease.host)
         )
 
     def _backlog(self) -> int:
@@ -163,8 +165,8 @@ class Frontier:
             return False
         width = self._width
         if len(self._workbench) >= width:
-            width = self._rule.after_hunger(width)
-        self._witness.fed(width, self._out)
+            width = self._rule.grown(width)
+        self._witness.starved(width, self._out)
         brought = self._distributor.refill(width)
         if brought:
             self._width = width
@@ -178,7 +180,7 @@ class Frontier:
         rested_at = self._resting.ready_at()
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
-    def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None:
+    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         """Return a host after a visit; `state` says when it and its address may be visited again.
 
         Unused tickets go back to the head of the host's queue. The others are
@@ -188,22 +190,22 @@ class Frontier:
         self._hosts.put(host, state, self._clock.now())
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
         self._out -= len(errand.tickets)
-        self._distributor.left(host, state, len(errand.tickets) - len(unused))
+        self._distributor.visit_ended(host, state, len(errand.tickets) - len(unused))
 
-    def done(self, numbers: Iterable[int]) -> None:
+    def mark_done(self, numbers: Iterable[int]) -> None:
         """Record durable outcomes of tickets: their URLs are not visited again, unless polled."""
-        self._done += self._tickets.strike(numbers)
+        self._done += self._tickets.remove(numbers)
 
-    def again(self, number: int, link: Link) -> None:
+    def retry(self, number: int, link: Request) -> None:
         """Visit `link` instead of the ticket, under a new number, not before `link.not_before`."""
-        self._tickets.again(number, link, self._clock.now())
+        self._tickets.retry(number, link, self._clock.now())
 
     def seal(self) -> Sealed[FrontierState]:
         """Write everything to the operating system, and note the lengths."""
         if self._sieve.pending:
             self._sift()
         self._witness.flush()
-        books = Books(self._done, self._width, self.seen, self.waiting, self._tickets.polls)
+        books = FrontierCounts(self._done, self._width, self.seen, self.waiting, self._tickets.polls)
         state, paths = self._parts.seal(self._clock.now(), books)
         return Sealed(state, paths)
 
@@ -224,7 +226,7 @@ class Frontier:
         return self._parts.seen
 
     @property
-    def finished(self) -> int:
+    def settled(self) -> int:
         """URLs whose outcome is durable."""
         return self._done
 
@@ -234,45 +236,45 @@ class Frontier:
         return self._parts.waiting - self._tickets.polls
 
     @property
-    def held(self) -> int:
+    def held_back(self) -> int:
         """Waiting URLs that this run leaves alone."""
         return self._tickets.held + self._holding.queued if self._holding is not None else 0
 
     @property
-    def polling(self) -> int:
+    def polls_waiting(self) -> int:
         """Known URLs that are to be fetched again."""
         return self._tickets.polls
 
     @property
-    def hosts(self) -> int:
+    def host_count(self) -> int:
         return len(self._hosts)
 
     @property
-    def dropped(self) -> dict[str, int]:
+    def dropped_links(self) -> dict[str, int]:
         """Links dropped because their site was full, by the name of the setting; each time a link is found
         counts."""
         return self._sites.dropped
 
     @property
-    def front(self) -> int:
+    def online_hosts(self) -> int:
         """Number of hosts online."""
         return len(self._workbench)
 
     @property
-    def width(self) -> int:
+    def target_width(self) -> int:
         """Number of hosts that should be online."""
         return self._width
 
     def ready_hosts(self, now: float) -> int:
         return self._workbench.ready_hosts(now)
 
-    def resting(self, now: float) -> list[HostRest]:
+    def resting_hosts(self, now: float) -> list[RestingHost]:
         """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
         rests = []
         for host in self._workbench.waiting_hosts():
             state = self._hosts.get(host)
             if state.failures and not state.verdict and state.ready_at > now:
-                rests.append(HostRest(host, state.ready_at, state.failures))
+                rests.append(RestingHost(host, state.ready_at, state.failures))
         return sorted(rests, key=lambda rest: rest.until)
 
     def is_stalled(self, now: float, patience: float) -> bool:
@@ -283,7 +285,7 @@ class Frontier:
         ready_at = self.ready_at()
         if ready_at is None or ready_at <= now + patience or self._out or self._backlog():
             return False
-        return len(self.resting(now)) == len(self._workbench.waiting_hosts())
+        return len(self.resting_hosts(now)) == len(self._workbench.waiting_hosts())
 
     @property
     def draws(self) -> int:

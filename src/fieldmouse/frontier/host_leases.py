@@ -14,69 +14,69 @@ from dataclasses import dataclass
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.in_flight import Resting
-from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.frontier.in_flight import RestingTickets
+from fieldmouse.frontier.workbench import TakenHost, Workbench
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Door, Link, Ticket
+from fieldmouse.types.request import Origin, QueuedRequest, Request
 from fieldmouse.url import Host, host_of
 
 
 @dataclass(slots=True)
-class Tenancy:
+class HostLease:
     """Lease of one host. Epoch 0: the lease is lost, but a fetch worker still has the host."""
 
-    since: float
+    leased_at: float
     epoch: int
     state: HostState
-    left: int  # URLs of the host that wait at the coordinator
+    remaining: int  # URLs of the host that wait at the coordinator
     online: int = 0  # tickets on the workbench or resting
     polls: int = 0  # tickets among these that are polls
-    out: bool = False
-    asked: bool = False  # whether more URLs were requested
+    is_visited: bool = False
+    more_requested: bool = False  # whether more URLs were requested
 
-    def told(self, left: int) -> None:
+    def record_reply(self, left: int) -> None:
         """Record a reply of the coordinator, which has `left` more URLs."""
-        self.left, self.asked = left, False
+        self.remaining, self.more_requested = left, False
 
-    def ask(self) -> None:
+    def mark_requested(self) -> None:
         """Record that more URLs were requested."""
-        self.asked = True
+        self.more_requested = True
 
-    def lapse(self) -> None:
+    def mark_lost(self) -> None:
         """Mark the lease as lost."""
-        self.epoch = self.left = 0
+        self.epoch = self.remaining = 0
 
 
-class Tenancies:
+class HostLeases:
     """Leases by host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
 
     def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
         self._workbench, self._polls, self._clock = workbench, polls, clock
-        self._resting = Resting()
-        self._by_host: dict[Host, Tenancy] = {}
+        self._resting = RestingTickets()
+        self._by_host: dict[Host, HostLease] = {}
 
     def __len__(self) -> int:
         return len(self._by_host)
 
-    def __iter__(self) -> Iterator[tuple[Host, Tenancy]]:
+    def __iter__(self) -> Iterator[tuple[Host, HostLease]]:
         return iter(self._by_host.items())
 
-    def __getitem__(self, host: Host) -> Tenancy:
+    def __getitem__(self, host: Host) -> HostLease:
         return self._by_host[host]
 
-    def get(self, host: Host) -> Tenancy | None:
+    def get(self, host: Host) -> HostLease | None:
         return self._by_host.get(host)
 
-    def at_home(self) -> list[Host]:
+    def idle_hosts(self) -> list[Host]:
         """Hosts that no fetch worker has."""
-        return [host for host, tenancy in self._by_host.items() if not tenancy.out]
+        return [host for host, tenancy in self._by_host.items() if not tenancy.is_visited]
 
-    def begin(self, host: Host, epoch: int, state: HostState) -> Tenancy:
-        tenancy = self._by_host[host] = Tenancy(self._clock.now(), epoch, state, 0)
+    def add(self, host: Host, epoch: int, state: HostState) -> HostLease:
+        tenancy = self._by_host[host] = HostLease(self._clock.now(), epoch, state, 0)
         return tenancy
 
-    def seat(self, host: Host, tickets: Sequence[tuple[int, Link]]) -> None:
+    def add_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
         """Put tickets online, or let them rest until their time."""
         tenancy, now, ready = self._by_host[host], self._clock.now(), []
         for number, link in tickets:
@@ -89,42 +89,42 @@ class Tenancies:
         if ready:
             self._workbench.put(host, tenancy.state, ready)
 
-    def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
+    def take(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
         """Take a host that may be visited now, for a fetch worker."""
         lease = self._workbench.take(now, most, most_without_asking)
         if lease is not None:
             tenancy = self._by_host[lease.host]
-            tenancy.out = True
+            tenancy.is_visited = True
             tenancy.online -= len(lease.numbers)
             tenancy.polls -= sum(number in self._polls for number in lease.numbers)
         return lease
 
-    def seat_rested(self, now: float) -> None:
+    def requeue_rested(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
-        for host, number in self._resting.rested(now):
+        for host, number in self._resting.pop_rested(now):
             self._workbench.put(host, self._by_host[host].state, (number,))
 
-    def give_back(self, host: Host, state: HostState, unused: Sequence[Ticket]) -> Tenancy:
+    def give_back(self, host: Host, state: HostState, unused: Sequence[QueuedRequest]) -> HostLease:
         """Return a host after a visit."""
         tenancy = self._by_host[host]
-        tenancy.out, tenancy.state = False, state
+        tenancy.is_visited, tenancy.state = False, state
         tenancy.online += len(unused)
         tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
         return tenancy
 
-    def end(self, host: Host) -> list[int]:
+    def remove(self, host: Host) -> list[int]:
         """Remove a host that no fetch worker has; returns its tickets."""
-        numbers = [] if host not in self._workbench else self._workbench.send_off(host)
+        numbers = [] if host not in self._workbench else self._workbench.take_offline(host)
         del self._by_host[host]
-        return numbers + self._resting.withdraw(host)
+        return numbers + self._resting.remove_host(host)
 
     def ready_at(self) -> float | None:
         times = [at for at in (self._workbench.ready_at(), self._resting.ready_at()) if at is not None]
         return min(times, default=None)
 
 
-REMIND = 30.0
+REPEAT_AFTER = 30.0
 """Seconds after which a request for a host is repeated: the coordinator may have lost it, or we were fenced.
 """
 
@@ -134,8 +134,8 @@ class LeasedPolls:
 
     def __init__(self, wish: Callable[[Sequence[Host]], None], clock: Clock):
         self._wish, self._clock = wish, clock
-        self._waiting: dict[Host, list[Link]] = {}
-        self._tickets: dict[int, Link] = {}
+        self._waiting: dict[Host, list[Request]] = {}
+        self._tickets: dict[int, Request] = {}
         self._queued = 0
         self._remind_at = 0.0
 
@@ -147,7 +147,7 @@ class LeasedPolls:
         """Whether a ticket is a poll."""
         return number in self._tickets
 
-    def wait(self, host: Host, links: Iterable[Link], *, wished: bool = True) -> None:
+    def add_waiting(self, host: Host, links: Iterable[Request], *, wished: bool = True) -> None:
         """Keep polls until we hold the host; with `wished`, request the host."""
         links_waiting = self._waiting.setdefault(host, [])
         before = len(links_waiting)
@@ -158,36 +158,36 @@ class LeasedPolls:
         elif wished and not before:
             self._wish([host])
 
-    def take(self, host: Host) -> list[Link]:
+    def take_waiting(self, host: Host) -> list[Request]:
         """Remove and return the polls that were waiting for a host that we now hold."""
         links = self._waiting.pop(host, [])
         self._queued -= len(links)
         return links
 
-    def remind(self, now: float) -> None:
+    def repeat_requests(self, now: float) -> None:
         """Repeat the requests for hosts, if it is time."""
         if now >= self._remind_at:
-            self._remind_at = now + REMIND
+            self._remind_at = now + REPEAT_AFTER
             if self._waiting:
                 self._wish(list(self._waiting))
 
-    def add(self, number: int, link: Link) -> int:
+    def add(self, number: int, link: Request) -> int:
         """Give a poll a ticket; returns its number."""
         self._tickets[number] = link
         return number
 
-    def link(self, number: int) -> Link | None:
+    def link(self, number: int) -> Request | None:
         return self._tickets.get(number)
 
-    def strike(self, number: int) -> Link | None:
+    def remove(self, number: int) -> Request | None:
         """Close the ticket; None if it was no poll."""
         return self._tickets.pop(number, None)
 
 
-def polls_by_host(links: Iterable[Link]) -> dict[Host, list[Link]]:
+def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
     """Group known pages by host, marked as polls."""
-    lines: dict[Host, list[Link]] = {}
+    lines: dict[Host, list[Request]] = {}
     for link in links:
-        polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)
+        polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
         lines.setdefault(host_of(link.url), []).append(polled)
     return lines

@@ -20,13 +20,13 @@ import msgspec
 
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.state import FrontierParts
-from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.frontier.workbench import TakenHost, Workbench
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Door, Errand, Link, Ticket
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
 from fieldmouse.url import Host, host_of
 
 
-class Resting:
+class RestingTickets:
     """Tickets ordered by the end of their rest, in epoch seconds."""
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class Resting:
         """End of the first rest; None if there are no tickets."""
         return self._heap[0][0] if self._heap else None
 
-    def rested(self, now: float) -> Iterator[tuple[Host, int]]:
+    def pop_rested(self, now: float) -> Iterator[tuple[Host, int]]:
         """Remove and yield the tickets whose rest is over."""
         while self._heap and self._heap[0][0] <= now:
             _, number, host = heappop(self._heap)
             yield host, number
 
-    def withdraw(self, host: Host) -> list[int]:
+    def remove_host(self, host: Host) -> list[int]:
         """Remove and return the tickets of a host that leaves."""
         left = [number for _, number, name in self._heap if name == host]
         if left:
@@ -54,18 +54,18 @@ class Resting:
         return left
 
 
-_decode = msgspec.msgpack.Decoder(Link).decode
+_decode = msgspec.msgpack.Decoder(Request).decode
 
 
-class Holding:
+class HeldUrls:
     """URLs discovered before `before` (epoch seconds) are left alone; `now` is the time of opening."""
 
     def __init__(self, before: float, now: float, parts: FrontierParts):
         self._before, self._now, self._ready, self._queues = before, now, parts.ready, parts.queues
 
-    def holds(self, link: Link) -> bool:
+    def is_held(self, link: Request) -> bool:
         """Whether a URL that was waiting when the frontier was opened is left alone."""
-        return link.door is not Door.POLLED and not self._before <= link.seen_at <= self._now
+        return link.door is not Origin.POLLED and not self._before <= link.seen_at <= self._now
 
     def begin(self) -> None:
         """Move held URLs of the ready queue to their host's queue; the others keep their order."""
@@ -73,7 +73,7 @@ class Holding:
             item = self._ready.pop()
             assert item is not None
             host, row = item
-            if self.holds(_decode(row)):
+            if self.is_held(_decode(row)):
                 self._queues.append(host, row)
             else:
                 self._ready.push((item,))
@@ -85,7 +85,7 @@ class Holding:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_request = msgspec.msgpack.Decoder(Link).decode
+_decode_request = msgspec.msgpack.Decoder(Request).decode
 
 
 class Tickets:
@@ -94,14 +94,14 @@ class Tickets:
     def __init__(
         self,
         parts: FrontierParts,
-        resting: Resting,
+        resting: RestingTickets,
         distributor: Distributor,
         workbench: Workbench,
         *,
         set_back: float,
         polls: int,
         poll_numbers: set[int],
-        holding: Holding | None,
+        holding: HeldUrls | None,
     ) -> None:
         """`set_back`: seconds by which the clock was set back since the checkpoint.
 
@@ -111,9 +111,9 @@ class Tickets:
         self._hosts, self._resting = parts.hosts, resting
         self._distributor, self._workbench = distributor, workbench
         self._set_back = set_back
-        self._restored = [(number, _decode_request(row)) for number, row in front.live.items()]
+        self._restored = [(number, _decode_request(row)) for number, row in front.open_tickets.items()]
         self._poll_numbers, self._holding = poll_numbers, holding
-        poll_numbers.update([number for number, link in self._restored if link.door is Door.POLLED])
+        poll_numbers.update([number for number, link in self._restored if link.door is Origin.POLLED])
         self.polls = polls  # in any place
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
@@ -129,10 +129,10 @@ class Tickets:
         for number, link in self._restored:
             if self._set_back and link.not_before > now:
                 link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
-                self._front.strike((number,))
+                self._front.remove((number,))
                 number = self._add_ticket(link)
             host = host_of(link.url)
-            if self._holding is not None and self._holding.holds(link):
+            if self._holding is not None and self._holding.is_held(link):
                 self._held.setdefault(host, []).append(number)
             elif link.not_before > now:
                 self._resting.put(link.not_before, number, host)
@@ -141,60 +141,60 @@ class Tickets:
         self._restored.clear()
         self._distributor.restore(online)
 
-    def _add_ticket(self, link: Link) -> int:
+    def _add_ticket(self, link: Request) -> int:
         (number,) = self._front.add((_encode(link),))
-        if link.door is Door.POLLED:
+        if link.door is Origin.POLLED:
             self._poll_numbers.add(number)
         return number
 
-    def get(self, numbers: Iterable[int]) -> tuple[Ticket, ...]:
-        live = self._front.live
-        return tuple([Ticket(number, _decode_request(live[number])) for number in numbers])
+    def tickets_of(self, numbers: Iterable[int]) -> tuple[QueuedRequest, ...]:
+        live = self._front.open_tickets
+        return tuple([QueuedRequest(number, _decode_request(live[number])) for number in numbers])
 
-    def take_polls(self, now: float, most: int, most_without_asking: int) -> Errand | None:
+    def take_polls(self, now: float, most: int, most_without_asking: int) -> HostVisit | None:
         """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
         while (lease := self._workbench.take(now, most, most_without_asking)) is not None:
             state = self._hosts.get(lease.host)
             tickets = self._polls_among(lease)
             if tickets:
-                return Errand(lease.host, lease.address, tickets, state)
+                return HostVisit(lease.host, lease.address, tickets, state)
             self._workbench.give_back(lease.host, state, ())
         return None
 
-    def _polls_among(self, lease: Lease) -> tuple[Ticket, ...]:
+    def _polls_among(self, lease: TakenHost) -> tuple[QueuedRequest, ...]:
         """Return the polls of a lease; its other tickets are put aside."""
-        tickets = self.get(lease.numbers)
-        rest = [ticket.number for ticket in tickets if ticket.door is not Door.POLLED]
+        tickets = self.tickets_of(lease.numbers)
+        rest = [ticket.number for ticket in tickets if ticket.origin is not Origin.POLLED]
         if rest:
             self._set_aside.setdefault(lease.host, []).extend(rest)
-        return tuple([ticket for ticket in tickets if ticket.door is Door.POLLED])
+        return tuple([ticket for ticket in tickets if ticket.origin is Origin.POLLED])
 
-    def bring_back(self) -> None:
+    def restore_set_aside(self) -> None:
         """Return tickets that were put aside to their hosts."""
         for host, numbers in self._set_aside.items():
             self._workbench.put(host, self._hosts.get(host), numbers)
         self._set_aside.clear()
 
-    def seat_rested(self, now: float) -> None:
+    def requeue_rested(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
-        for host, number in self._resting.rested(now):
-            self._distributor.seat(host, (number,))
+        for host, number in self._resting.pop_rested(now):
+            self._distributor.put_online(host, (number,))
 
-    def poll(self, links: Sequence[Link]) -> None:
+    def poll(self, links: Sequence[Request]) -> None:
         """Put known links online, regardless of the policy: the caller passes only those that are due."""
         lines: dict[Host, list[bytes]] = {}
         for link in links:
-            polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)
+            polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
             lines.setdefault(host_of(link.url), []).append(_encode(polled))
         for host, rows in lines.items():
             numbers = self._front.add(rows)
             self._poll_numbers.update(numbers)
-            self._distributor.seat(host, numbers)
+            self._distributor.put_online(host, numbers)
         self.polls += len(links)
 
-    def again(self, number: int, link: Link, now: float) -> None:
+    def retry(self, number: int, link: Request, now: float) -> None:
         """Visit `link` instead of the ticket, under a new number; a ticket that is not open is ignored."""
-        if not self._front.strike((number,)):
+        if not self._front.remove((number,)):
             return
         self._poll_numbers.discard(number)
         host = host_of(link.url)
@@ -202,15 +202,15 @@ class Tickets:
         if link.not_before > now:
             self._resting.put(link.not_before, new_number, host)
         else:
-            self._distributor.seat(host, (new_number,))
+            self._distributor.put_online(host, (new_number,))
 
-    def strike(self, numbers: Iterable[int]) -> int:
+    def remove(self, numbers: Iterable[int]) -> int:
         """Close tickets that have an outcome; returns how many were open, polls not counted."""
         polls = 0
         if self.polls:
             numbers = list(numbers)
-            rows = map(self._front.live.get, numbers)
-            polls = sum(_decode_request(row).door is Door.POLLED for row in rows if row is not None)
+            rows = map(self._front.open_tickets.get, numbers)
+            polls = sum(_decode_request(row).door is Origin.POLLED for row in rows if row is not None)
             self.polls -= polls
             self._poll_numbers.difference_update(numbers)
-        return self._front.strike(numbers) - polls
+        return self._front.remove(numbers) - polls

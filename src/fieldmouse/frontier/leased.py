@@ -21,25 +21,25 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.host_leases import LeasedPolls, Tenancies, polls_by_host
-from fieldmouse.frontier.protocol import Landlord, SettledUrl
+from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls, polls_by_host
+from fieldmouse.frontier.protocol import LeaseSource, SettledUrl
 from fieldmouse.frontier.seen.sieve import DiskSieve
-from fieldmouse.frontier.state import Books, FrontierParts, FrontierState
+from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.policy.front_size import FrontRule
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.storage.fsync import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Errand, Link, Ticket
-from fieldmouse.types.stats import HostRest
+from fieldmouse.types.request import HostVisit, QueuedRequest, Request
+from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of, key_of
 
 
 class OwedTicket(NamedTuple):
     """A URL, and the lease under which its outcome is owed."""
 
-    link: Link
+    link: Request
     host: Host
     epoch: int
     key: int
@@ -61,23 +61,23 @@ class OwedTickets:
         self._last += 1
         return self._last
 
-    def add(self, link: Link, host: Host, epoch: int, key: int) -> int:
+    def add(self, link: Request, host: Host, epoch: int, key: int) -> int:
         """Add a ticket; returns its number."""
         number = self._numbers[key] = self.next_number()
         self._by_number[number] = OwedTicket(link, host, epoch, key)
         return number
 
-    def is_flying(self, key: int, epoch: int) -> bool:
+    def renew_in_flight(self, key: int, epoch: int) -> bool:
         """Whether that URL is owed already; if so, it now counts under this epoch."""
         number = self._numbers.get(key)
         if number is not None:
             self._by_number[number] = self._by_number[number]._replace(epoch=epoch)
         return number is not None
 
-    def link(self, number: int) -> Link:
+    def link(self, number: int) -> Request:
         return self._by_number[number].link
 
-    def strike(self, number: int) -> OwedTicket | None:
+    def remove(self, number: int) -> OwedTicket | None:
         """Remove a ticket; None if it was not owed."""
         owed = self._by_number.pop(number, None)
         if owed is not None:
@@ -85,24 +85,24 @@ class OwedTickets:
         return owed
 
 
-class SettledHere:
+class SettledKeys:
     """Set of settled keys. No key leaves the sieve; keys of retried URLs are kept beside it until settled
     again."""
 
-    def __init__(self, sieve: DiskSieve[Link], key_seed: int, forgiven: Collection[int]):
+    def __init__(self, sieve: DiskSieve[Request], key_seed: int, forgiven: Collection[int]):
         self._sieve, self._key_seed, self._forgiven = sieve, key_seed, set(forgiven)
 
     def __len__(self) -> int:
         return self._sieve.seen - len(self._forgiven)
 
-    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+    def split(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]:
         """Split links into those that are settled here and those that are not.
 
         Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
         """
         keys = [key_of(link.url, self._key_seed) for link in links]
-        done_here, new = list[Link](), list[Link]()
-        for link, key, is_settled in zip(links, keys, self._sieve.knows(keys), strict=True):
+        done_here, new = list[Request](), list[Request]()
+        for link, key, is_settled in zip(links, keys, self._sieve.has(keys), strict=True):
             if key in self._forgiven:
                 new.append(msgspec.structs.replace(link, forgiven=True))
             else:
@@ -114,12 +114,12 @@ class SettledHere:
         self._sieve.learn(np.array(keys, np.uint64))
         self._forgiven.difference_update(keys)
 
-    def take_back(self, keys: Sequence[int]) -> None:
+    def mark_unsettled(self, keys: Sequence[int]) -> None:
         """Mark these as no longer settled."""
         self._forgiven.update(keys)
 
 
-LONG = 20.0
+LONG_REST = 20.0
 """Seconds of rest above which a host goes back to the coordinator."""
 _URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
 
@@ -128,15 +128,15 @@ class LeasedFrontier:
     """Implementation of `face.CrawlFrontier` for one agent. Single-threaded and synchronous."""
 
     name = "frontier"
-    held = 0  # nothing is held back
+    held_back = 0  # nothing is held back
 
     def __init__(
         self,
         parts: FrontierParts,
         *,
-        landlord: Landlord,
+        landlord: LeaseSource,
         clock: Clock,
-        rule: FrontRule,
+        rule: FrontSizeRule,
         key_seed: int,
         errand_links: int,
         state: FrontierState | None,
@@ -153,64 +153,66 @@ class LeasedFrontier:
         """
         self._parts, self._lease_source, self._clock, self._rule = parts, landlord, clock, rule
         self._key_seed, self._errand_links, self._turn, self._rests = key_seed, errand_links, turn, rests
-        self._polls = LeasedPolls(landlord.wish, clock)
+        self._polls = LeasedPolls(landlord.request_hosts, clock)
         self._workbench = Workbench(polls=self._polls, share=share)
-        self._tenancies = Tenancies(self._workbench, self._polls, clock)
+        self._tenancies = HostLeases(self._workbench, self._polls, clock)
         self._owed = OwedTickets()
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._visits, self._granted = 0, 0  # host visits, and leases granted so far
         self._finished, self._closing = list[SettledUrl](), False
-        self._settled_keys = SettledHere(parts.sieve, key_seed, forgiven)
+        self._settled_keys = SettledKeys(parts.sieve, key_seed, forgiven)
 
     # -- leases
 
     @property
-    def wanted(self) -> int:
+    def hosts_wanted(self) -> int:
         """Number of further hosts that this agent could use."""
         width = 1 if self._rests() else self._width
         return 0 if self._closing else max(0, width - len(self._tenancies))
 
-    def grant(self, host: Host, epoch: int, links: Sequence[Link], state: HostState, left: int) -> None:
+    def grant(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None:
         """Add a host leased to us alone, with some of its URLs; or more URLs of a host that we have."""
         tenancy = self._tenancies.get(host)
         if tenancy is None or tenancy.epoch != epoch:
-            assert tenancy is None or not tenancy.out, f"{host} was granted twice"
+            assert tenancy is None or not tenancy.is_visited, f"{host} was granted twice"
             if tenancy is not None:
                 self._remove_host(host)
-            tenancy = self._tenancies.begin(host, epoch, state)
+            tenancy = self._tenancies.add(host, epoch, state)
             self._granted += 1
-        tenancy.told(left)
+        tenancy.record_reply(left)
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
-        fresh = [(link, key) for link, key in keys if not self._owed.is_flying(key, epoch)]
-        self._tenancies.seat(host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh])
-        self._put_polls_online(host, self._polls.take(host))
-        if not tenancy.out and not tenancy.online:
+        fresh = [(link, key) for link, key in keys if not self._owed.renew_in_flight(key, epoch)]
+        self._tenancies.add_tickets(
+            host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh]
+        )
+        self._put_polls_online(host, self._polls.take_waiting(host))
+        if not tenancy.is_visited and not tenancy.online:
             self._return_host(host)
 
-    def _put_polls_online(self, host: Host, links: Sequence[Link]) -> None:
+    def _put_polls_online(self, host: Host, links: Sequence[Request]) -> None:
         numbers = [self._polls.add(self._owed.next_number(), link) for link in links]
-        self._tenancies.seat(host, list(zip(numbers, links, strict=True)))
+        self._tenancies.add_tickets(host, list(zip(numbers, links, strict=True)))
 
-    def poll(self, links: Sequence[Link]) -> None:
+    def poll(self, links: Sequence[Request]) -> None:
         """Fetch known pages of this agent again, as soon as it holds their hosts."""
         for host, line in polls_by_host(links).items():
             self._queue_polls(host, line)
 
-    def _queue_polls(self, host: Host, polls: Sequence[Link]) -> None:
+    def _queue_polls(self, host: Host, polls: Sequence[Request]) -> None:
         tenancy = self._tenancies.get(host)
         if tenancy is None or not tenancy.epoch or self._closing:
-            self._polls.wait(host, polls, wished=not self._closing)
+            self._polls.add_waiting(host, polls, wished=not self._closing)
         else:
             self._put_polls_online(host, polls)
 
-    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+    def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]:
         """Split links into those with an outcome here, which the coordinator lost or never counted, and the
         others."""
-        return self._settled_keys.sort_out(links)
+        return self._settled_keys.split(links)
 
-    def take_back(self, keys: Sequence[int]) -> None:
-        self._settled_keys.take_back(keys)
+    def mark_unsettled(self, keys: Sequence[int]) -> None:
+        self._settled_keys.mark_unsettled(keys)
 
     def revoke_all(self) -> None:
         """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
@@ -221,43 +223,43 @@ class LeasedFrontier:
         """Drop one lease."""
         tenancy = self._tenancies.get(host)
         if tenancy is not None and tenancy.epoch == epoch:
-            tenancy.lapse()
-            if not tenancy.out:  # otherwise a fetch worker has it, and it is dropped on return
+            tenancy.mark_lost()
+            if not tenancy.is_visited:  # otherwise a fetch worker has it, and it is dropped on return
                 self._return_host(host)
 
-    def _remove_host(self, host: Host) -> list[Link]:
+    def _remove_host(self, host: Host) -> list[Request]:
         """Take a host off the workbench; returns its URLs that were not visited. Its polls wait for the next
         lease."""
-        numbers = self._tenancies.end(host)
-        polls = [self._polls.strike(number) for number in numbers if number in self._polls]
-        self._polls.wait(host, [link for link in polls if link is not None], wished=not self._closing)
-        struck = map(self._owed.strike, numbers)
+        numbers = self._tenancies.remove(host)
+        polls = [self._polls.remove(number) for number in numbers if number in self._polls]
+        self._polls.add_waiting(host, [link for link in polls if link is not None], wished=not self._closing)
+        struck = map(self._owed.remove, numbers)
         return [owed.link for owed in struck if owed is not None]
 
     def _return_host(self, host: Host, *, idle: bool = False) -> None:
         tenancy = self._tenancies[host]
         unused = self._remove_host(host)
         if tenancy.epoch:
-            self._lease_source.vacated(host, tenancy.epoch, tenancy.state, unused, idle=idle)
+            self._lease_source.return_host(host, tenancy.epoch, tenancy.state, unused, idle=idle)
         else:
-            self._lease_source.evicted(host)
+            self._lease_source.lease_lost(host)
 
-    def let_all_go(self) -> None:
+    def release_all(self) -> None:
         """Stop leasing, and return all hosts that no fetch worker has."""
         self._closing = True
-        for host in self._tenancies.at_home():
+        for host in self._tenancies.idle_hosts():
             self._return_host(host)
 
-    def let_idle_go(self) -> None:
+    def release_idle(self) -> None:
         """Return the hosts that no fetch worker has, except one to test: others may reach them."""
-        for host in [host for host in self._tenancies.at_home() if not self._tenancies[host].polls][1:]:
+        for host in [host for host in self._tenancies.idle_hosts() if not self._tenancies[host].polls][1:]:
             self._return_host(host)
 
     @property
-    def holds(self) -> int:
+    def lease_count(self) -> int:
         return len(self._tenancies)
 
-    def owed(self) -> dict[tuple[Host, int], set[int]]:
+    def owed_keys(self) -> dict[tuple[Host, int], set[int]]:
         """Keys of all URLs that we owe an outcome, by lease; leases that owe none are included."""
         keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies if tenancy.epoch}
         for owed in self._owed:
@@ -266,7 +268,7 @@ class LeasedFrontier:
             keys.setdefault((url.host, url.epoch), set()).add(url.key)
         return keys
 
-    def standing(self) -> dict[tuple[Host, int], HostState]:
+    def host_states(self) -> dict[tuple[Host, int], HostState]:
         return {(host, its.epoch): its.state for host, its in self._tenancies if its.epoch}
 
     def epoch_of(self, host: Host) -> int:
@@ -274,74 +276,75 @@ class LeasedFrontier:
 
     # -- host visits
 
-    def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
+    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None:
         """Report links found on the web; the coordinator decides which are new."""
         if keys is None:
             seed, digest = self._key_seed, xxh3_64_intdigest
             keys = [digest(link.url.encode(), seed) for link in links]
-        self._lease_source.found(links, keys)
+        self._lease_source.report_links(links, keys)
 
-    def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
-        self._tenancies.seat_rested(now)
-        self._polls.remind(now)
-        if only_polls or not self._lease_source.open:
+    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
+        self._tenancies.requeue_rested(now)
+        self._polls.repeat_requests(now)
+        if only_polls or not self._lease_source.is_valid:
             return None
         lease = self._tenancies.take(now, self._errand_links, _URLS_WITHOUT_REQUEST)
         if lease is None:
             if len(self._tenancies) >= self._width:
-                self._width = self._rule.after_hunger(self._width)
+                self._width = self._rule.grown(self._width)
             return None
         self._visits += 1
         if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
+            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
         tickets = tuple(
-            Ticket(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
+            QueuedRequest(number, self._polls.link(number) or self._owed.link(number))
+            for number in lease.numbers
         )
-        return Errand(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
+        return HostVisit(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 
     def ready_at(self) -> float | None:
-        if not self._lease_source.open:
+        if not self._lease_source.is_valid:
             return None
         return self._tenancies.ready_at()
 
-    def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None:
+    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         host = errand.host
         tenancy = self._tenancies.give_back(host, state, unused)
         visits = len(errand.tickets) - len(unused)
         # No other agent can make our polls: the host stays until they are done, then goes to a nearer agent.
-        stays = self._lease_source.stays(host, state, visits) or tenancy.polls > 0
-        over = self._clock.now() >= tenancy.since + self._turn()
+        stays = self._lease_source.should_keep(host, state, visits) or tenancy.polls > 0
+        over = self._clock.now() >= tenancy.leased_at + self._turn()
         if self._closing or not tenancy.epoch or not stays or over:
             self._return_host(host)
-        elif not tenancy.online and tenancy.left:
-            if not tenancy.asked:
-                tenancy.ask()
-                self._lease_source.want_more(host, tenancy.epoch)
-        elif not tenancy.online or state.ready_at > self._clock.now() + LONG:
+        elif not tenancy.online and tenancy.remaining:
+            if not tenancy.more_requested:
+                tenancy.mark_requested()
+                self._lease_source.request_more(host, tenancy.epoch)
+        elif not tenancy.online or state.ready_at > self._clock.now() + LONG_REST:
             self._return_host(host, idle=True)
 
-    def done(self, kinds: Mapping[int, OutcomeKind]) -> None:
+    def mark_done(self, kinds: Mapping[int, OutcomeKind]) -> None:
         """Include the outcomes of these tickets in the next checkpoint."""
         for number, kind in kinds.items():
-            if self._polls.strike(number) is not None:
+            if self._polls.remove(number) is not None:
                 continue
-            owed = self._owed.strike(number)
+            owed = self._owed.remove(number)
             if owed is not None:
                 self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url, kind.value))
 
-    def again(self, number: int, link: Link) -> None:
+    def retry(self, number: int, link: Request) -> None:
         """Visit `link` instead of the ticket, not before `link.not_before`."""
-        if self._polls.strike(number) is not None:
+        if self._polls.remove(number) is not None:
             self._queue_polls(host_of(link.url), [link])
             return
-        owed = self._owed.strike(number)
+        owed = self._owed.remove(number)
         if owed is None:
             return
         host, tenancy = owed.host, self._tenancies.get(owed.host)
         if tenancy is None or tenancy.epoch != owed.epoch or self._closing:
-            self._lease_source.put_back(host, owed.epoch, link)
+            self._lease_source.return_url(host, owed.epoch, link)
             return
-        self._tenancies.seat(host, [(self._owed.add(link, host, owed.epoch, owed.key), link)])
+        self._tenancies.add_tickets(host, [(self._owed.add(link, host, owed.epoch, owed.key), link)])
 
     # -- checkpoints
 
@@ -354,8 +357,8 @@ class LeasedFrontier:
         settled, self._finished = self._finished, []
         if settled:
             self._settled_keys.add(settled)
-            self._lease_source.settled(settled)
-        books = Books(self.finished, self._width, self.finished, 0, 0)
+            self._lease_source.report_settled(settled)
+        books = FrontierCounts(self.settled, self._width, self.settled, 0, 0)
         return Sealed(*self._parts.seal(self._clock.now(), books))
 
     def committed(self) -> None:
@@ -371,37 +374,37 @@ class LeasedFrontier:
     @property
     def seen(self) -> int:
         """URLs settled here, plus URLs waiting in the whole crawl."""
-        return self.finished + self.waiting
+        return self.settled + self.waiting
 
     @property
-    def finished(self) -> int:
+    def settled(self) -> int:
         return len(self._settled_keys)
 
     @property
     def waiting(self) -> int:
-        return self._lease_source.waiting
+        return self._lease_source.waiting_urls
 
     @property
-    def polling(self) -> int:
+    def polls_waiting(self) -> int:
         return len(self._polls)
 
     @property
-    def hosts(self) -> int:
+    def host_count(self) -> int:
         """Leases granted; a host that came twice counts twice."""
         return self._granted
 
     @property
-    def dropped(self) -> dict[str, int]:
-        return self._lease_source.dropped
+    def dropped_links(self) -> dict[str, int]:
+        return self._lease_source.dropped_links
 
     @property
-    def front(self) -> int:
+    def online_hosts(self) -> int:
         return len(self._tenancies)
 
     def ready_hosts(self, now: float) -> int:
         return self._workbench.ready_hosts(now)
 
-    def resting(self, now: float) -> list[HostRest]:
+    def resting_hosts(self, now: float) -> list[RestingHost]:
         """Always empty: a host that rests for long goes back to the coordinator."""
         return []
 

@@ -9,8 +9,8 @@ from fieldmouse.frontier.state import FrontierState
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Errand, Link, Ticket
-from fieldmouse.types.stats import HostRest
+from fieldmouse.types.request import HostVisit, QueuedRequest, Request
+from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host
 
 
@@ -22,20 +22,22 @@ class CrawlFrontier(Protocol):
 
     def begin(self) -> None: ...
 
-    def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None: ...
+    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None: ...
 
-    def poll(self, links: Sequence[Link]) -> None: ...
+    def poll(self, links: Sequence[Request]) -> None: ...
 
-    def take(self, now: float, *, only_polls: bool = False) -> Errand | None: ...
+    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None: ...
 
     def ready_at(self) -> float | None: ...
 
-    def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None: ...
+    def give_back(
+        self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()
+    ) -> None: ...
 
-    def done(self, kinds: Mapping[int, OutcomeKind], /) -> None:
+    def mark_done(self, kinds: Mapping[int, OutcomeKind], /) -> None:
         """Include the outcomes of these tickets, given by number, in the next checkpoint."""
 
-    def again(self, number: int, link: Link) -> None: ...
+    def retry(self, number: int, link: Request) -> None: ...
 
     def seal(self) -> Sealed[FrontierState]: ...
 
@@ -47,29 +49,29 @@ class CrawlFrontier(Protocol):
     def seen(self) -> int: ...
 
     @property
-    def finished(self) -> int: ...
+    def settled(self) -> int: ...
 
     @property
     def waiting(self) -> int: ...
 
     @property
-    def held(self) -> int: ...
+    def held_back(self) -> int: ...
 
     @property
-    def polling(self) -> int: ...
+    def polls_waiting(self) -> int: ...
 
     @property
-    def hosts(self) -> int: ...
+    def host_count(self) -> int: ...
 
     @property
-    def dropped(self) -> dict[str, int]: ...
+    def dropped_links(self) -> dict[str, int]: ...
 
     @property
-    def front(self) -> int: ...
+    def online_hosts(self) -> int: ...
 
     def ready_hosts(self, now: float) -> int: ...
 
-    def resting(self, now: float) -> list[HostRest]: ...
+    def resting_hosts(self, now: float) -> list[RestingHost]: ...
 
     def is_stalled(self, now: float, patience: float) -> bool: ...
 
@@ -84,42 +86,42 @@ class SettledUrl(NamedTuple):
     kind: str  # kind of its outcome
 
 
-class Landlord(Protocol):
+class LeaseSource(Protocol):
     """Source of host leases for a `LeasedFrontier`."""
 
     @property
-    def open(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether our leases are still valid."""
 
-    def found(self, links: Sequence[Link], keys: Sequence[int]) -> None:
+    def report_links(self, links: Sequence[Request], keys: Sequence[int]) -> None:
         """Report links that an agent should visit."""
 
-    def stays(self, host: Host, state: HostState, visits: int) -> bool:
+    def should_keep(self, host: Host, state: HostState, visits: int) -> bool:
         """Whether this agent should also make the next visit, after `visits` to the host."""
 
-    def want_more(self, host: Host, epoch: int) -> None:
+    def request_more(self, host: Host, epoch: int) -> None:
         """Request more URLs of this host: we have none left, and the coordinator has some."""
 
-    def wish(self, hosts: Sequence[Host]) -> None:
+    def request_hosts(self, hosts: Sequence[Host]) -> None:
         """Request these hosts, some time: we have known pages of them to fetch again."""
 
-    def vacated(
-        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+    def return_host(
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Request], *, idle: bool = False
     ) -> None:
         """Return a host, with the URLs that were not visited. `idle`: only because it has nothing to do."""
 
-    def evicted(self, host: Host) -> None:
+    def lease_lost(self, host: Host) -> None:
         """Report that we left a host whose lease was lost."""
 
-    def put_back(self, host: Host, epoch: int, link: Link) -> None:
+    def return_url(self, host: Host, epoch: int, link: Request) -> None:
         """Ask the present holder of a host that left us to visit this link again."""
 
-    def settled(self, urls: Sequence[SettledUrl]) -> None:
+    def report_settled(self, urls: Sequence[SettledUrl]) -> None:
         """Report URLs whose outcomes are in the checkpoint that is sealed now."""
 
     @property
-    def waiting(self) -> int:
+    def waiting_urls(self) -> int:
         """Last known number of URLs that wait in the whole crawl; never 0 before all is done."""
 
     @property
-    def dropped(self) -> dict[str, int]: ...
+    def dropped_links(self) -> dict[str, int]: ...

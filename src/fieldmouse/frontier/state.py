@@ -16,7 +16,7 @@ import msgspec
 
 from fieldmouse.errors import UsageError
 from fieldmouse.frontier.front_log import FrontLog, FrontLogState
-from fieldmouse.frontier.hosts.host_rows import HostsState
+from fieldmouse.frontier.hosts.host_rows import HostTableState
 from fieldmouse.frontier.hosts.host_table import HostTable
 from fieldmouse.frontier.hosts.sites import SitesState, SiteTable
 from fieldmouse.frontier.queues.ready import ReadyQueue, ReadyState
@@ -25,7 +25,7 @@ from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.site_limits import SiteLimits
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 
 
 class FrontierState(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class FrontierState(msgspec.Struct, frozen=True):
     ready: ReadyState
     queues: VirtualizerState
     front: FrontLogState
-    hosts: HostsState
+    hosts: HostTableState
     done: int = 0
     width: int = 0
     seen: int = 0
@@ -50,7 +50,7 @@ def sealed_frontier(last: Checkpoint) -> FrontierState:
     return last.state("frontier", FrontierState)
 
 
-class Begun(Protocol):
+class FrontierPart(Protocol):
     """Operations of a part beside `seal`."""
 
     def begin(self) -> None: ...
@@ -60,10 +60,10 @@ class Begun(Protocol):
     def close(self) -> None: ...
 
 
-B = TypeVar("B", bound=Begun)
+B = TypeVar("B", bound=FrontierPart)
 
 
-class Books(NamedTuple):
+class FrontierCounts(NamedTuple):
     """Counts of a frontier at one moment."""
 
     done: int
@@ -78,14 +78,14 @@ class FrontierParts:
     """All parts of a frontier that a checkpoint holds."""
 
     directory: Path
-    sieve: DiskSieve[Link]
+    sieve: DiskSieve[Request]
     ready: ReadyQueue
     queues: Virtualizer
     front: FrontLog
     hosts: HostTable
     sites: SiteTable
 
-    def __iter__(self) -> Iterator[Begun]:
+    def __iter__(self) -> Iterator[FrontierPart]:
         return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
 
     @property
@@ -98,7 +98,7 @@ class FrontierParts:
         """Number of URLs that were accepted."""
         return self.sieve.seen
 
-    def seal(self, now: float, books: Books) -> tuple[FrontierState, list[Path]]:
+    def seal(self, now: float, books: FrontierCounts) -> tuple[FrontierState, list[Path]]:
         """Write all files; returns the state, and the files to sync before it counts."""
         sieve, keys = self.sieve.seal()
         ready, waiting = self.ready.seal()
@@ -132,7 +132,9 @@ def open_parts(
             opened.callback(part.close)
             return part
 
-        sieve: DiskSieve[Link] = keep(DiskSieve(directory, state.sieve if state else None, run_size=run_size))
+        sieve: DiskSieve[Request] = keep(
+            DiskSieve(directory, state.sieve if state else None, run_size=run_size)
+        )
         ready = keep(ReadyQueue(directory, state.ready if state else None))
         front = keep(FrontLog(directory, state.front if state else None))
         hosts = keep(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.frontier.front_log import read_front
+from fieldmouse.frontier.front_log import read_open_tickets
 from fieldmouse.frontier.hosts.host_rows import read_hosts
 from fieldmouse.frontier.hosts.sites import site_counts
 from fieldmouse.frontier.queues.ready import waiting_items
@@ -20,13 +20,13 @@ from fieldmouse.frontier.queues.virtualizer import queued_links
 from fieldmouse.frontier.seen.sieve import has_key
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url, host_of, key_of
 
-_decode = msgspec.msgpack.Decoder(Link).decode
+_decode = msgspec.msgpack.Decoder(Request).decode
 
 
-class Place(Enum):
+class UrlPlace(Enum):
     """Possible locations of a URL."""
 
     UNKNOWN = "never seen"
@@ -37,34 +37,34 @@ class Place(Enum):
     DONE = "done"
 
 
-class Whereabouts(msgspec.Struct, frozen=True):
+class UrlLocation(msgspec.Struct, frozen=True):
     """Location of one URL at the last checkpoint."""
 
-    place: Place
+    place: UrlPlace
     ahead: int = 0  # URLs before it: of all hosts when ready, of its host when queued
-    link: Link | None = None  # its waiting request; None when it does not wait
+    link: Request | None = None  # its waiting request; None when it does not wait
     host: HostState | None = None  # None when its host is unknown
     site: str = ""  # of a URL never seen: the site it counts towards; "" if exempt or not counted
     site_hosts: int = 0
     site_urls: int = 0
 
 
-def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
+def locate_url(directory: Path, state: FrontierState, key_seed: int, url: Url) -> UrlLocation:
     """Find `url` at the time when `state` was sealed, and the state of its host."""
     host = host_of(url)
     standing = read_hosts(directory, state.hosts, only=host).get(host)
     if not has_key(directory, state.sieve, key_of(url, key_seed)):
         site, hosts, urls = site_counts(directory, state.sites, host, key_seed) if state.sites else ("", 0, 0)
-        return Whereabouts(Place.UNKNOWN, host=standing, site=site, site_hosts=hosts, site_urls=urls)
+        return UrlLocation(UrlPlace.UNKNOWN, host=standing, site=site, site_hosts=hosts, site_urls=urls)
     wanted = url.encode()
-    for row in read_front(directory, state.front).values():
+    for row in read_open_tickets(directory, state.front).values():
         if wanted in row and (link := _decode(row)).url == url:
-            place = Place.RESTING if link.not_before else Place.ONLINE
-            return Whereabouts(place, link=link, host=standing)
+            place = UrlPlace.RESTING if link.not_before else UrlPlace.ONLINE
+            return UrlLocation(place, link=link, host=standing)
     for ahead, row in enumerate(queued_links(directory, state.queues, host)):
         if wanted in row and (link := _decode(row)).url == url:
-            return Whereabouts(Place.QUEUED, ahead, link, standing)
+            return UrlLocation(UrlPlace.QUEUED, ahead, link, standing)
     for ahead, (_, row) in enumerate(waiting_items(directory, state.ready)):
         if wanted in row and (link := _decode(row)).url == url:
-            return Whereabouts(Place.READY, ahead, link, standing)
-    return Whereabouts(Place.DONE, host=standing)
+            return UrlLocation(UrlPlace.READY, ahead, link, standing)
+    return UrlLocation(UrlPlace.DONE, host=standing)

@@ -26,7 +26,7 @@ from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
 
-class Lease(NamedTuple):
+class TakenHost(NamedTuple):
     """Host taken by a fetch worker, and the numbers of the URLs to visit."""
 
     host: Host
@@ -156,7 +156,7 @@ class Workbench:
         servers = self._servers.items()
         self._servers = {a: s for a, s in servers if s.hosts or s.held or s.ready_at > self._now}
 
-    def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
+    def take(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
         """Take the host that has been ready longest, with its address, for one fetch worker alone."""
         due = self.ready_at()
         if due is None or due > now:
@@ -177,7 +177,7 @@ class Workbench:
         else:
             numbers = [queue.popleft() for _ in range(most)]
         self.urls -= len(numbers)
-        return Lease(entry.host, entry.address, numbers)
+        return TakenHost(entry.host, entry.address, numbers)
 
     def ready_at(self) -> float | None:
         """Time at which the next host can be taken; None when no host is waiting."""
@@ -214,7 +214,7 @@ class Workbench:
         self._schedule(entry.server)
         return bool(len(entry))
 
-    def send_off(self, host: Host) -> list[int]:
+    def take_offline(self, host: Host) -> list[int]:
         """Take a host offline that no fetch worker has; returns the numbers of its URLs."""
         entry = self._hosts.pop(host)
         assert not entry.held, f"{host} is out"

@@ -1,17 +1,17 @@
 """HTTP fetcher: one GET of one URL from one given address.
 
-`fetch` returns a `Response` or a `Failed` and raises nothing for errors of servers. It connects to the given address
-and resolves nothing itself: the SSRF guard has checked that address, and a second look-up could return another one.
-The URL's host is still used for the request, the SNI and the certificate check.
+`fetch` returns a `Response` or a `Failed` and raises nothing for errors of servers. It connects to the
+given address and resolves nothing itself: the SSRF guard has checked that address, and a second look-up
+could return another one. The URL's host is still used for the request, the SNI and the certificate check.
 
-Responses that exceed a limit:
-- a body longer than the limit is cut: a `Response` with `truncated="length"`;
-- a body not complete after `Limits.total` is cut: `truncated="time"`;
-- silence, too low a speed, a lost connection or invalid HTTP: `Failed`, whose `response` has the data received, if the
-  head was complete: `truncated` is "time", "disconnect" or "unspecified".
+Responses that exceed a limit: - a body longer than the limit is cut: a `Response` with
+`truncated="length"`; - a body not complete after `Limits.total` is cut: `truncated="time"`; - silence,
+too low a speed, a lost connection or invalid HTTP: `Failed`, whose `response` has the data received, if
+the head was complete: `truncated` is "time", "disconnect" or "unspecified".
 
-There is one connection per address: after a response it may be kept for a few seconds for the same host, and it is
-closed before another host at that address is visited. Requests are stored with secret headers blanked.
+There is one connection per address: after a response it may be kept for a few seconds for the same host,
+and it is closed before another host at that address is visited. Requests are stored with secret headers
+blanked.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from msgspec.structs import replace
 
 from fieldmouse.clock import Clock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.connection import Connection, Limits, Trouble
+from fieldmouse.http.connection import Connection, Limits, RequestFailure
 from fieldmouse.http.source_address import SourceAddress
-from fieldmouse.http.tls import tls_complaint, trust
-from fieldmouse.policy.request_headers import blanked, check_headers
+from fieldmouse.http.tls import create_tls_context, tls_error_text
+from fieldmouse.policy.request_headers import check_headers, redact_headers
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
-from fieldmouse.url import Host, name_of, path_of, port_of
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
+from fieldmouse.url import Host, hostname_of, path_of, port_of
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class RequestHeaders:
     """Header lines as sent, and as stored in the archive."""
 
     sent: bytes
-    kept: bytes
+    stored: bytes
 
     @classmethod
-    def of(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> Signature:
+    def encode(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> RequestHeaders:
         """Encode `headers` to send and `shown` for the archive; characters outside latin-1 become `?`."""
         return cls(_lines(headers), _lines(shown))
 
@@ -56,11 +56,11 @@ def _lines(headers: Mapping[str, str]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1", "replace")
 
 
-Sign = Callable[[Link, Host], Awaitable[Signature | str | None]]
+RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaders | str | None]]
 """Signs a request to a host: returns header lines, None for none, or the reason not to send it."""
 
 
-def shown(answer: Response | Failed, request: bytes) -> Response | Failed:
+def with_stored_request(answer: Response | Failed, request: bytes) -> Response | Failed:
     """Return the response with `request` in place of the request that was sent."""
     if isinstance(answer, Response):
         return replace(answer, request=request)
@@ -76,7 +76,7 @@ class Fetcher(Protocol):
     """Interface between fetch workers and the web, real or synthetic."""
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         """Send a GET of `link` to `address`; `body_limit` lowers the limit on its body."""
         ...
@@ -100,7 +100,7 @@ class HttpFetcher:
         idle_connections: int = 256,
         most_connections: int = sys.maxsize,
         headers: Mapping[str, str] | None = None,
-        sign: Sign | None = None,
+        sign: RequestSigner | None = None,
         source: SourceAddress | None = None,
         may_ask: Callable[[], bool] | None = None,
         keep_secrets: bool = False,
@@ -127,26 +127,26 @@ class HttpFetcher:
         self._tick: asyncio.TimerHandle | None = None
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         limit = self._limits.body if body_limit is None else min(body_limit, self._limits.body)
         signature = await self._sign(link, host) if self._sign is not None else None
         if isinstance(signature, str):
-            return Failed(link, Reason.UNSIGNED, self._clock.now(), signature)
+            return Failed(link, OutcomeReason.NOT_SIGNED, self._clock.now(), signature)
         lines = self._common_headers
         if signature is not None:
-            lines = Signature(signature.sent + lines.sent, signature.kept + lines.kept)
+            lines = RequestHeaders(signature.sent + lines.sent, signature.stored + lines.stored)
         answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
-        if lines.sent == lines.kept:
+        if lines.sent == lines.stored:
             return answer
-        return shown(answer, self._request(link, host, lines.kept))
+        return with_stored_request(answer, self._request(link, host, lines.stored))
 
     async def _fetch(
-        self, link: Link, host: Host, address: str, request: bytes, limit: int
+        self, link: Request, host: Host, address: str, request: bytes, limit: int
     ) -> Response | Failed:
         connection = self._idle.pop(address, None)
         if connection is not None:
-            if connection.host == host and connection.is_quiet():
+            if connection.host == host and connection.has_no_unread_data():
                 answer = await self._exchange(connection, request, limit)
                 if isinstance(answer, Response):
                     return answer
@@ -156,7 +156,7 @@ class HttpFetcher:
             else:
                 connection.close()
         fresh = await self._connect(host, address)
-        if isinstance(fresh, Trouble):
+        if isinstance(fresh, RequestFailure):
             return self._failed(link, fresh)
         answer = await self._exchange(fresh, request, limit)
         return answer if isinstance(answer, Response) else self._failed(link, answer)
@@ -173,15 +173,17 @@ class HttpFetcher:
             self._tick = None
         await asyncio.sleep(0)  # let the transports run
 
-    async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | Trouble:
+    async def _exchange(
+        self, connection: Connection, request: bytes, limit: int
+    ) -> Response | RequestFailure:
         if self._may_ask is not None and not self._may_ask():
             connection.close()
-            return Trouble(Reason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH)
+            return RequestFailure(OutcomeReason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH)
         self._busy.add(connection)
         if self._tick is None:
             self._start_ticking()
         try:
-            answer = await connection.ask(request, limit)
+            answer = await connection.send(request, limit)
         except asyncio.CancelledError:
             connection.abort()
             raise
@@ -207,11 +209,13 @@ class HttpFetcher:
             connection.close()
         self._idle.clear()
 
-    async def _connect(self, host: Host, address: str) -> Connection | Trouble:
+    async def _connect(self, host: Host, address: str) -> Connection | RequestFailure:
         if len(self._busy) + len(self._connecting) + len(self._idle) >= self._most_connections:
             self._close_idle()
             if len(self._busy) + len(self._connecting) >= self._most_connections:
-                return Trouble(Reason.NO_CONNECTION, "the limit on our connections is reached", errno=EMFILE)
+                return RequestFailure(
+                    OutcomeReason.NO_CONNECTION, "the limit on our connections is reached", errno=EMFILE
+                )
         task = asyncio.get_running_loop().create_task(self._open(host, address))
         self._connecting[task] = self._clock.now() + self._limits.connect
         if self._tick is None:
@@ -223,21 +227,25 @@ class HttpFetcher:
                 task.add_done_callback(_abandon)
                 task.cancel()
                 raise
-            return Trouble(Reason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
+            return RequestFailure(
+                OutcomeReason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s"
+            )
         except ssl.SSLError as error:
-            return Trouble(Reason.TLS, tls_complaint(error))
+            return RequestFailure(OutcomeReason.TLS, tls_error_text(error))
         except ValueError as error:  # a name that no certificate can have, such as `.example`
-            return Trouble(Reason.TLS, str(error))
+            return RequestFailure(OutcomeReason.TLS, str(error))
         except OSError as error:
             number = error.errno or 0
             if number in (EMFILE, ENFILE):
                 self._close_idle()
-            return Trouble(Reason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number)
+            return RequestFailure(
+                OutcomeReason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number
+            )
         finally:
             del self._connecting[task]
 
     async def _open(self, host: Host, address: str) -> Connection:
-        name = name_of(host)
+        name = hostname_of(host)
         port = self._port(name) if self._port is not None else None
         port = port_of(host) if port is None else port
         secured: dict[str, Any] = {}
@@ -250,7 +258,7 @@ class HttpFetcher:
             }
         loop = asyncio.get_running_loop()
         make = partial(Connection, host, address, self._limits, self._clock)
-        if self._source is not None and self._source.serves(address):
+        if self._source is not None and self._source.has_same_family(address):
             sock = await self._source.connect(address, port)
             _, connection = await loop.create_connection(make, sock=sock, **secured)
         else:
@@ -259,7 +267,7 @@ class HttpFetcher:
 
     def _trust(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = trust()
+            self._tls = create_tls_context()
         return self._tls
 
     def _start_ticking(self) -> None:
@@ -272,7 +280,7 @@ class HttpFetcher:
             if now > due_at:
                 task.cancel()
         for connection in tuple(self._busy):
-            connection.check(now)
+            connection.enforce_limits(now)
         for address, connection in tuple(self._idle.items()):
             if not connection.reusable or now - connection.idle_since > self._keep_alive:
                 connection.close()
@@ -281,14 +289,14 @@ class HttpFetcher:
         if self._busy or self._connecting or self._idle:
             self._start_ticking()
 
-    def _request(self, link: Link, host: Host, lines: bytes) -> bytes:
+    def _request(self, link: Request, host: Host, lines: bytes) -> bytes:
         url = link.url
         ask = f"GET {path_of(url)} HTTP/1.1\r\nHost: {host[host.index('/') + 2 :]}\r\n"
         if link.etag or link.last_modified:
             ask += _line("If-None-Match", link.etag) + _line("If-Modified-Since", link.last_modified)
         return ask.encode("latin-1", "replace") + lines + b"\r\n"
 
-    def _failed(self, link: Link, trouble: Trouble) -> Failed:
+    def _failed(self, link: Request, trouble: RequestFailure) -> Failed:
         return Failed(
             link, trouble.reason, self._clock.now(), trouble.detail, trouble.response, errno=trouble.errno
         )
@@ -310,7 +318,7 @@ def _line(name: str, value: str) -> str:
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
-def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
+def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> RequestHeaders:
     """Return the header lines of every request."""
     headers = {
         "User-Agent": user_agent,
@@ -327,4 +335,4 @@ def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, k
     if not user_agent.isprintable():
         raise UsageError("the user agent must be one line of text")
     sendable = {name: value for name, value in headers.items() if value and value.isprintable()}
-    return Signature.of(sendable, sendable if keep else blanked(sendable))
+    return RequestHeaders.encode(sendable, sendable if keep else redact_headers(sendable))

@@ -1,12 +1,12 @@
 """HTTP/1.1 connection: one request at a time, with limits on size and time of the response.
 
-The connection keeps what the archive needs (the head exactly as received, the body without its chunks) and enforces the
-`Limits`. Every byte is counted here first, so no server can cost more than the limits in memory and time. Chunked
-bodies (RFC 9112, 7.1) are decoded tolerantly: lines may end in a bare line feed, a chunk may lack the line end behind
-it, and chunk extensions and trailers are skipped.
+The connection keeps what the archive needs (the head exactly as received, the body without its chunks)
+and enforces the `Limits`. Every byte is counted here first, so no server can cost more than the limits in
+memory and time. Chunked bodies (RFC 9112, 7.1) are decoded tolerantly: lines may end in a bare line feed,
+a chunk may lack the line end behind it, and chunk extensions and trailers are skipped.
 
-A connection has no timer: its owner calls it every `Limits.tick` seconds, which is one timer for a thousand
-connections.
+A connection has no timer: its owner calls it every `Limits.tick` seconds, which is one timer for a
+thousand connections.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.http import headers
-from fieldmouse.http.decoding import Decoded, decode
+from fieldmouse.http.decoding import DecodedBody, decode_body
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 LONGEST_LINE = 64 * 1024  # bytes of a size with its extensions, or of a trailer
 
@@ -37,7 +37,7 @@ class BadChunk(ValueError):
     """Invalid chunk; the message says why."""
 
 
-class Chunks:
+class ChunkedDecoder:
     """Decoder of one body; `body` grows, and `done` is true after the last chunk and the trailers."""
 
     __slots__ = ("_behind", "_left", "_line", "_trailing", "body", "done")
@@ -114,7 +114,7 @@ class Chunks:
 _AT_ONCE = struct.pack("ii", 1, 0)  # linger: on, for zero seconds
 
 
-def drop_unsent(transport: asyncio.Transport) -> None:
+def discard_unsent(transport: asyncio.Transport) -> None:
     """Discard unacknowledged data when the transport is aborted.
 
     Otherwise the system retransmits it for minutes. After a network outage the request could reach a host
@@ -140,10 +140,10 @@ class Limits(msgspec.Struct, frozen=True):
     tick: float = 0.25  # interval of the checks
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class RequestFailure(msgspec.Struct, frozen=True):
     """Reason for an incomplete response; `response` is the part received before."""
 
-    reason: Reason
+    reason: OutcomeReason
     detail: str
     response: Response | None = None
     unanswered: bool = False  # the connection was lost before the first byte: a GET may be repeated
@@ -159,11 +159,11 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, host: str, address: str, limits: Limits, clock: Clock):
         self.host, self.address = host, address
-        self.asked = 0  # requests sent on this connection
+        self.requests_sent = 0  # requests sent on this connection
         self.idle_since = 0.0
         self._limits, self._clock = limits, clock
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Response | Trouble] | None = None
+        self._waiter: asyncio.Future[Response | RequestFailure] | None = None
         self._request = b""
         self._body_limit = 0
         self._asked_at = self._answered_at = self._heard_at = 0.0
@@ -176,8 +176,8 @@ class Connection(asyncio.Protocol):
         self._head: bytes | None = None
         self._body_at = 0  # bytes before the body
         self._fields = _NONE
-        self._framing = headers.Framing()
-        self._chunks: Chunks | None = None
+        self._framing = headers.BodyFraming()
+        self._chunks: ChunkedDecoder | None = None
         self._body: bytes | bytearray = b""
 
     # Methods for the owner
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
         """Whether it is connected and has no request in progress."""
         return self._waiter is None and self._transport is not None and not self._transport.is_closing()
 
-    def is_quiet(self) -> bool:
+    def has_no_unread_data(self) -> bool:
         """Tell whether nothing waits to be read, not even in the system's buffer.
 
         Data that arrived before a request does not answer it, and the event loop may not have seen it yet.
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
         poll.register(sock.fileno(), select.POLLIN)
         return not poll.poll(0)
 
-    def ask(self, request: bytes, body_limit: int) -> asyncio.Future[Response | Trouble]:
+    def send(self, request: bytes, body_limit: int) -> asyncio.Future[Response | RequestFailure]:
         """Send a request head; the future never holds an exception."""
         assert self._waiter is None, "a connection is asked one thing at a time"
         self._reset()
@@ -210,16 +210,16 @@ class Connection(asyncio.Protocol):
         self._answered_at = 0.0
         self._done = self._surplus = False
         self._asked_at = self._clock.now()
-        self.asked += 1
-        waiter: asyncio.Future[Response | Trouble] = asyncio.get_running_loop().create_future()
+        self.requests_sent += 1
+        waiter: asyncio.Future[Response | RequestFailure] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
         if self._transport is None or self._transport.is_closing():
-            self._give_up(Reason.CLOSED, "closed before the request was sent")
+            self._give_up(OutcomeReason.CONNECTION_CLOSED, "closed before the request was sent")
         else:
             self._transport.write(request)
         return waiter
 
-    def check(self, now: float) -> None:
+    def enforce_limits(self, now: float) -> None:
         """Enforce the time limits on the current response."""
         if self._waiter is None:
             return
@@ -228,17 +228,17 @@ class Connection(asyncio.Protocol):
             if self._body:
                 self._finish(now, truncated="time")
             else:
-                self._give_up(Reason.TIMEOUT, f"not complete after {limits.total:g} s")
+                self._give_up(OutcomeReason.TIMEOUT, f"not complete after {limits.total:g} s")
         elif not self._answered_at:
             if now - self._asked_at > limits.first_byte:
-                self._give_up(Reason.TIMEOUT, f"no answer within {limits.first_byte:g} s")
+                self._give_up(OutcomeReason.TIMEOUT, f"no answer within {limits.first_byte:g} s")
         elif now - self._heard_at > limits.idle:
-            self._give_up(Reason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
+            self._give_up(OutcomeReason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
         else:
             elapsed = now - self._answered_at
             if elapsed > limits.grace and self._received < limits.min_speed * elapsed:
                 speed = self._received / elapsed
-                self._give_up(Reason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
+                self._give_up(OutcomeReason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
 
     def close(self) -> None:
         """Close an idle connection gracefully."""
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection at once, even during a response."""
-        self._give_up(Reason.CLOSED, "stopped by us", cut="unspecified")
+        self._give_up(OutcomeReason.CONNECTION_CLOSED, "stopped by us", cut="unspecified")
 
     # Methods for the event loop
 
@@ -269,9 +269,9 @@ class Connection(asyncio.Protocol):
                     return
             self._read_body(data)
         except headers.BadHead as error:
-            self._give_up(Reason.BAD_HTTP, f"{error}; the answer begins {bytes(self._raw[:40])!r}")
+            self._give_up(OutcomeReason.BAD_HTTP, f"{error}; the answer begins {bytes(self._raw[:40])!r}")
         except BadChunk as error:
-            self._give_up(Reason.BAD_HTTP, f"{error}, in the body")
+            self._give_up(OutcomeReason.BAD_HTTP, f"{error}, in the body")
         else:
             if self._done and len(self._body) <= self._body_limit:
                 self._finish(now)
@@ -285,15 +285,24 @@ class Connection(asyncio.Protocol):
         if not self._answered_at:
             cause = "closed" if error is None else getattr(error, "strerror", None) or str(error)
             number = getattr(error, "errno", None) or 0
-            self._give_up(Reason.CLOSED, f"{cause.lower()} without an answer", unanswered=True, errno=number)
+            self._give_up(
+                OutcomeReason.CONNECTION_CLOSED,
+                f"{cause.lower()} without an answer",
+                unanswered=True,
+                errno=number,
+            )
         elif self._head is None:
-            self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
+            self._give_up(
+                OutcomeReason.CONNECTION_CLOSED, f"closed inside the headers, after {self._received} bytes"
+            )
         elif error is None and self._framing.ends_with_connection:
             self._finish(self._clock.now())
         else:
             promised = self._framing.length
             wanted = "" if promised is None else f" of {promised}"
-            self._give_up(Reason.CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
+            self._give_up(
+                OutcomeReason.CONNECTION_CLOSED, f"closed after {len(self._body)}{wanted} bytes of body"
+            )
 
     # Reading a response
 
@@ -309,29 +318,29 @@ class Connection(asyncio.Protocol):
             raw = self._raw
         before, at = self._received - len(raw), 0
         while True:
-            at = headers.after_empty_lines(raw, at)
-            end = headers.end_of(raw, max(at, seen - 2))
+            at = headers.skip_empty_lines(raw, at)
+            end = headers.head_length(raw, max(at, seen - 2))
             if not end:
                 break
             if before + end > self._limits.header:
                 self._refuse_head(before + end)
                 return b""
             self._raw = whole = bytes(raw[at:end])
-            fields = headers.read(whole)
+            fields = headers.parse_head(whole)
             if fields.status == 101:
                 raise headers.BadHead("the server switched protocols unasked")
             if fields.status >= 200:
-                self._framing = headers.framing(fields)
+                self._framing = headers.body_framing(fields)
                 self._fields, self._head, self._raw = fields, whole, b""
                 self._body_at = before + end
                 if self._framing.chunked:
-                    self._chunks = Chunks()
+                    self._chunks = ChunkedDecoder()
                     self._body = self._chunks.body
                 return bytes(raw[end:])
             at = end
         self._raw = raw if isinstance(raw, bytearray) else bytearray(raw)  # it grows in place from now on
         del self._raw[:at]
-        if headers.is_hopeless(self._raw):
+        if headers.is_not_http(self._raw):
             raise headers.BadHead("there is no status line")
         if self._received > self._limits.header:
             self._refuse_head(self._received)
@@ -361,10 +370,10 @@ class Connection(asyncio.Protocol):
     def _finish(self, now: float, truncated: str = "") -> None:
         if self._framing.codings:
             unpacked = self._unpack()
-            if unpacked.reason is Reason.BOMB:
+            if unpacked.reason is OutcomeReason.DECOMPRESSION_BOMB:
                 truncated = "length"
             elif unpacked.reason is not None and not truncated:
-                self._give_up(Reason.BAD_HTTP, f"Transfer-Encoding: {unpacked.detail}")
+                self._give_up(OutcomeReason.BAD_HTTP, f"Transfer-Encoding: {unpacked.detail}")
                 return
         response = self._response(now, truncated)
         if truncated or self._surplus or not self._framing.keep_alive:
@@ -374,7 +383,7 @@ class Connection(asyncio.Protocol):
         self._settle(response)
 
     def _give_up(
-        self, reason: Reason, detail: str, *, unanswered: bool = False, errno: int = 0, cut: str = ""
+        self, reason: OutcomeReason, detail: str, *, unanswered: bool = False, errno: int = 0, cut: str = ""
     ) -> None:
         now = self._clock.now()
         if self._framing.codings:
@@ -383,11 +392,13 @@ class Connection(asyncio.Protocol):
             None if self._head is None else self._response(now, cut or _TRUNCATED.get(reason, "unspecified"))
         )
         self._drop(at_once=True)
-        self._settle(Trouble(reason, detail, broken, unanswered, errno))
+        self._settle(RequestFailure(reason, detail, broken, unanswered, errno))
 
     def _refuse_head(self, size: int) -> None:
         self._head = None
-        self._give_up(Reason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}")
+        self._give_up(
+            OutcomeReason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}"
+        )
 
     def _response(self, now: float, truncated: str) -> Response:
         body = self._body
@@ -406,14 +417,14 @@ class Connection(asyncio.Protocol):
             truncated,
         )
 
-    def _unpack(self) -> Decoded:
+    def _unpack(self) -> DecodedBody:
         """Undo the transfer codings of the body, up to the limit on bodies."""
-        unpacked = decode(bytes(self._body), ", ".join(self._framing.codings), limit=self._body_limit)
+        unpacked = decode_body(bytes(self._body), ", ".join(self._framing.codings), limit=self._body_limit)
         self._body = unpacked.body
         self._framing = msgspec.structs.replace(self._framing, codings=())
         return unpacked
 
-    def _settle(self, answer: Response | Trouble) -> None:
+    def _settle(self, answer: Response | RequestFailure) -> None:
         waiter, self._waiter = self._waiter, None
         self._body = b""
         if waiter is not None and not waiter.done():
@@ -423,12 +434,16 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         if at_once:
-            drop_unsent(self._transport)
+            discard_unsent(self._transport)
             self._transport.abort()
         else:
             self._transport.close()
 
 
-_NONE = headers.Fields(0, ())
+_NONE = headers.ResponseHead(0, ())
 # WARC's names for the cause of an incomplete body.
-_TRUNCATED = {Reason.TIMEOUT: "time", Reason.TOO_SLOW: "time", Reason.CLOSED: "disconnect"}
+_TRUNCATED = {
+    OutcomeReason.TIMEOUT: "time",
+    OutcomeReason.TOO_SLOW: "time",
+    OutcomeReason.CONNECTION_CLOSED: "disconnect",
+}

@@ -1,14 +1,15 @@
 """Resolver with cache: host name to the address to connect to.
 
-The user's name map is checked first, then the hosts file, then DNS, without blocking the event loop. Answers are cached
-for their time to live, failures for a shorter time, and concurrent look-ups of a name share one query.
+The user's name map is checked first, then the hosts file, then DNS, without blocking the event loop.
+Answers are cached for their time to live, failures for a shorter time, and concurrent look-ups of a name
+share one query.
 
-`lookup` returns the first address that the SSRF guard allows, so the address that was checked is the one that is used.
-IPv4 is preferred, and IPv6 is queried only for a name without IPv4: that halves the queries, and most crawling machines
-have no IPv6.
+`lookup` returns the first address that the SSRF guard allows, so the address that was checked is the one
+that is used. IPv4 is preferred, and IPv6 is queried only for a name without IPv4: that halves the
+queries, and most crawling machines have no IPv6.
 
-`Dns` has two implementations: c-ares over sockets, and the nameserver of the synthetic web without sockets, for crawls
-in virtual time.
+`Dns` has two implementations: c-ares over sockets, and the nameserver of the synthetic web without
+sockets, for crawls in virtual time.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.http.ssrf import is_forbidden
+from fieldmouse.http.ssrf import forbidden_reason
 from fieldmouse.policy.name_resolution import NameMap, is_address
 
 if TYPE_CHECKING:
     import aiodns
 
 
-RENEW = 20_000  # queries after which the DNS library is restarted
+QUERIES_PER_CHANNEL = 20_000  # queries after which the DNS library is restarted
 _TROUBLES = 3
-NOTHING = "the name has no address"
+NO_ADDRESS = "the name has no address"
 
 # c-ares' numbers, copied so that the library is loaded only when DNS is needed.
 _NO_DATA, _NO_SUCH_NAME, _BAD_NAME = 1, 4, 8
@@ -41,12 +42,12 @@ class DnsAnswer(msgspec.Struct, frozen=True):
 
     addresses: tuple[str, ...] = ()
     ttl: float = 0.0
-    trouble: str = ""
+    error: str = ""
     temporary: bool = False  # DNS or this machine failed; it is unknown whether the name exists
 
 
 class Dns(Protocol):
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
+    async def query(self, name: str, kind: str) -> DnsAnswer:
         """Return the addresses of `name`, of the kind `A` or `AAAA`; never raises."""
         ...
 
@@ -63,7 +64,7 @@ class CaresDns:
         self._questions = 0  # sent on this channel
         self._troubles = 0  # consecutive failures
 
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
+    async def query(self, name: str, kind: str) -> DnsAnswer:
         import aiodns
         import pycares
 
@@ -71,7 +72,7 @@ class CaresDns:
         # itself after its last pending query. It is also replaced after several failures in a row: another
         # network may have brought other nameservers.
         try:
-            if self._channel is None or self._questions >= RENEW or self._troubles >= _TROUBLES:
+            if self._channel is None or self._questions >= QUERIES_PER_CHANNEL or self._troubles >= _TROUBLES:
                 self._channel = aiodns.DNSResolver(
                     nameservers=self._nameservers or None, timeout=self._timeout, tries=self._tries
                 )
@@ -82,14 +83,14 @@ class CaresDns:
             number = error.args[0] if error.args else 0
             if number == _NO_DATA:
                 self._troubles = 0
-                return DnsAnswer(trouble=NOTHING)
+                return DnsAnswer(error=NO_ADDRESS)
             definite = number in (_NO_SUCH_NAME, _BAD_NAME)
             self._troubles = 0 if definite else self._troubles + 1
-            return DnsAnswer(trouble=_sentence(error), temporary=not definite)
+            return DnsAnswer(error=_sentence(error), temporary=not definite)
         except UnicodeError:  # the name cannot be encoded in a query
-            return DnsAnswer(trouble="not a DNS name")
+            return DnsAnswer(error="not a DNS name")
         except (OSError, pycares.AresError) as error:  # no descriptors or no memory for a channel
-            return DnsAnswer(trouble=_sentence(error), temporary=True)
+            return DnsAnswer(error=_sentence(error), temporary=True)
         self._troubles = 0
         return _read(answer)
 
@@ -102,7 +103,7 @@ class CaresDns:
 def _read(answer: Any) -> DnsAnswer:
     addresses = tuple(record.data.addr for record in answer.answer if hasattr(record.data, "addr"))
     if not addresses:
-        return DnsAnswer(trouble=NOTHING)
+        return DnsAnswer(error=NO_ADDRESS)
     return DnsAnswer(addresses, min(record.ttl for record in answer.answer))
 
 
@@ -119,7 +120,7 @@ class HostsFile:
         self._checked_at = float("-inf")
         self._signature: tuple[int, int, int] | None = None
 
-    def find(self, name: str) -> tuple[str, ...]:
+    def addresses_of(self, name: str) -> tuple[str, ...]:
         """Return the addresses of a name, IPv4 first; none if the file does not have it."""
         now = self._clock.now()
         if now - self._checked_at >= 1.0:
@@ -150,7 +151,7 @@ def _read_hosts(text: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(addresses, key=lambda text: ":" in text)) for name, addresses in table.items()}
 
 
-FOR_EVER = float("inf")
+NEVER_EXPIRES = float("inf")
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -158,7 +159,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
     addresses: tuple[str, ...]
     expires_at: float
-    trouble: str = ""
+    error: str = ""
     temporary: bool = False  # an error of DNS, not of the name
 
 
@@ -169,18 +170,18 @@ class FoundAddress(msgspec.Struct, frozen=True):
     expires_at: float
 
 
-class Forbidden(msgspec.Struct, frozen=True):
+class ForbiddenAddress(msgspec.Struct, frozen=True):
     """The name resolves only to forbidden addresses."""
 
     address: str
-    why: str
+    reason: str
     expires_at: float
 
 
 class NoAddress(msgspec.Struct, frozen=True):
     """The name has no address; if `temporary`, try again after `expires_at`."""
 
-    why: str
+    reason: str
     temporary: bool
     expires_at: float
 
@@ -219,21 +220,21 @@ class Resolver:
         self._size = size
         self._cache: dict[str, Resolved] = {}  # oldest first
         self._queries: dict[str, asyncio.Task[Resolved]] = {}
-        self.heard_at = float("-inf")  # time of the last DNS answer with an address
+        self.answered_at = float("-inf")  # time of the last DNS answer with an address
 
-    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | Forbidden | NoAddress:
+    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | ForbiddenAddress | NoAddress:
         """Return the address at which to visit `name`; if `fresh`, the cache is skipped."""
         resolved = await self.addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
         if not resolved.addresses:
-            return NoAddress(resolved.trouble, resolved.temporary, expires_at)
+            return NoAddress(resolved.error, resolved.temporary, expires_at)
         refused = ""
         for address in resolved.addresses:
-            why = is_forbidden(address, self._allow_private)
+            why = forbidden_reason(address, self._allow_private)
             if why is None:
                 return FoundAddress(address, expires_at)
             refused = refused or why
-        return Forbidden(resolved.addresses[0], refused, expires_at)
+        return ForbiddenAddress(resolved.addresses[0], refused, expires_at)
 
     async def addresses(self, name: str, *, fresh: bool = False) -> Resolved:
         """Return all addresses of `name`, in the order to try them; cached."""
@@ -252,7 +253,7 @@ class Resolver:
         # A cancelled caller must not cancel the query for the others.
         return await asyncio.shield(task)
 
-    def is_written_down(self, name: str) -> bool:
+    def is_known_without_dns(self, name: str) -> bool:
         """Tell whether the address of a name is known without DNS."""
         return self._without_dns(name.lower().rstrip(".")) is not None
 
@@ -265,7 +266,7 @@ class Resolver:
         for name in [name for name, resolved in self._cache.items() if not resolved.addresses]:
             del self._cache[name]
 
-    def port(self, name: str) -> int | None:
+    def mapped_port(self, name: str) -> int | None:
         """Return the port that the user mapped this name to, or None for the URL's port."""
         return self._names.port(name.lower().rstrip("."))
 
@@ -279,17 +280,17 @@ class Resolver:
     def _without_dns(self, name: str) -> Resolved | None:
         pin = self._names.find(name)
         if pin is not None:
-            return Resolved((pin.address,), FOR_EVER)
+            return Resolved((pin.address,), NEVER_EXPIRES)
         if is_address(name):
-            return Resolved((name,), FOR_EVER)
+            return Resolved((name,), NEVER_EXPIRES)
         if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3: never query DNS
-            return Resolved(("127.0.0.1", "::1"), FOR_EVER)
-        addresses = self._hosts.find(name)
+            return Resolved(("127.0.0.1", "::1"), NEVER_EXPIRES)
+        addresses = self._hosts.addresses_of(name)
         return Resolved(addresses, self._clock.now() + self._least) if addresses else None
 
     async def _ask(self, name: str) -> Resolved:
         resolved = await self._query(name, "A")
-        if not resolved.addresses and resolved.trouble == NOTHING:
+        if not resolved.addresses and resolved.error == NO_ADDRESS:
             resolved = await self._query(name, "AAAA")
         cached = self._cache.get(name)
         if resolved.temporary and cached and cached.addresses and self._clock.now() < cached.expires_at:
@@ -301,10 +302,10 @@ class Resolver:
         return resolved
 
     async def _query(self, name: str, kind: str) -> Resolved:
-        answer = await self._dns.ask(name, kind)
+        answer = await self._dns.query(name, kind)
         now = self._clock.now()
         if answer.addresses:
-            self.heard_at = now
+            self.answered_at = now
             return Resolved(answer.addresses, now + min(max(answer.ttl, self._least), self._most))
         kept = self._temporary if answer.temporary else self._negative
-        return Resolved((), now + kept, answer.trouble, answer.temporary)
+        return Resolved((), now + kept, answer.error, answer.temporary)

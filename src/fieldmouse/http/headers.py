@@ -1,14 +1,16 @@
 """Parsers of HTTP response heads and header values: framing, dates, freshness, media type.
 
-Servers send lines that no grammar allows (`Server : x`, a line of a log, a byte order mark). A head is parsed as browsers
-do: blanks before a colon are dropped, lines without a name are ignored. Lines about the end of the body are an
-exception. If they contradict each other or are ambiguous, the response is refused, because the end of the page is then
-unknown. After a head that violates the standard the connection is not reused.
+Servers send lines that no grammar allows (`Server : x`, a line of a log, a byte order mark). A head is
+parsed as browsers do: blanks before a colon are dropped, lines without a name are ignored. Lines about
+the end of the body are an exception. If they contradict each other or are ambiguous, the response is
+refused, because the end of the page is then unknown. After a head that violates the standard the
+connection is not reused.
 
-Dates (RFC 9110, 5.6.7) have three forms, all in GMT; a wrong or missing day of the week and a numeric zone are accepted.
-Freshness (RFC 9111, 4.2): `max-age` has priority over Expires, the first of several values counts, an invalid value
-means stale, and the time spent in caches is subtracted. We are a private cache: `s-maxage` is ignored. Of several
-Content-Types the last valid one counts (Fetch Standard, "extract a MIME type").
+Dates (RFC 9110, 5.6.7) have three forms, all in GMT; a wrong or missing day of the week and a numeric
+zone are accepted. Freshness (RFC 9111, 4.2): `max-age` has priority over Expires, the first of several
+values counts, an invalid value means stale, and the time spent in caches is subtracted. We are a private
+cache: `s-maxage` is ignored. Of several Content-Types the last valid one counts (Fetch Standard, "extract
+a MIME type").
 """
 
 from __future__ import annotations
@@ -42,16 +44,16 @@ class BadHead(ValueError):
     """Not HTTP, or the end of the body is ambiguous; the message says why."""
 
 
-class Fields(msgspec.Struct, frozen=True):
+class ResponseHead(msgspec.Struct, frozen=True):
     """Status line and header lines; `odd` if some violate the standard."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     persistent: bool = True  # by its version: HTTP/1.1 keeps connections by default
-    odd: bool = False
+    irregular: bool = False
 
 
-class Framing(msgspec.Struct, frozen=True):
+class BodyFraming(msgspec.Struct, frozen=True):
     """End of a body: after `length` bytes, after its last chunk, or with the connection."""
 
     length: int | None = None
@@ -64,7 +66,7 @@ class Framing(msgspec.Struct, frozen=True):
         return self.length is None and not self.chunked
 
 
-def end_of(raw: bytes | bytearray, start: int = 0) -> int:
+def head_length(raw: bytes | bytearray, start: int = 0) -> int:
     r"""Return the length of the head at the start of `raw` with its empty line; 0 if it is incomplete.
 
     The search begins at `start`, and ends with the head, regardless of the data behind it.
@@ -76,7 +78,7 @@ def end_of(raw: bytes | bytearray, start: int = 0) -> int:
     return 0 if match is None else match.end()
 
 
-def after_empty_lines(raw: bytes | bytearray, start: int) -> int:
+def skip_empty_lines(raw: bytes | bytearray, start: int) -> int:
     r"""Return where the status line begins: empty lines before it are skipped (RFC 9112, 2.2).
 
     >>> after_empty_lines(b"\r\n\nHTTP", 0)
@@ -86,17 +88,17 @@ def after_empty_lines(raw: bytes | bytearray, start: int) -> int:
     return start if match is None else match.end()
 
 
-def split(raw: bytes) -> tuple[bytes, bytes]:
+def split_head(raw: bytes) -> tuple[bytes, bytes]:
     r"""Split `raw` into head and rest.
 
     >>> split(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody")
     (b'HTTP/1.1 200 OK\r\nA: b\r\n\r\n', b'body')
     """
-    end = end_of(raw) or len(raw)
+    end = head_length(raw) or len(raw)
     return raw[:end], raw[end:]
 
 
-def is_hopeless(raw: bytes | bytearray) -> bool:
+def is_not_http(raw: bytes | bytearray) -> bool:
     r"""Tell whether these first bytes can never become a head.
 
     >>> is_hopeless(b"HT"), is_hopeless(b"<html>"), is_hopeless(b"HTTP/1.1 banana\r\n")
@@ -109,7 +111,7 @@ def is_hopeless(raw: bytes | bytearray) -> bool:
     return not _BEGINNING.startswith(beginning)
 
 
-def read(head: bytes) -> Fields:
+def parse_head(head: bytes) -> ResponseHead:
     r"""Parse a complete head; raises `BadHead`.
 
     >>> read(b"HTTP/1.1 200 OK\r\nServer : x\r\nno header\r\nA:  b \r\n\r\n").headers
@@ -127,10 +129,10 @@ def read(head: bytes) -> Fields:
         name, colon, value = line.partition(":")
         if colon:
             headers.append((name.lower(), value.strip(_BLANK)))
-    return Fields(int(match[3]), tuple(headers), persistent, not tidy)
+    return ResponseHead(int(match[3]), tuple(headers), persistent, not tidy)
 
 
-def url_text(value: str) -> str:
+def decode_url_header(value: str) -> str:
     """Return a header's value as the text of a URL: as UTF-8 if valid, else with its bytes escaped.
 
     >>> url_text("/caf\u00c3\u00a9"), url_text("/caf\u00e9")
@@ -163,7 +165,7 @@ def _repaired(lines: Sequence[str]) -> list[str]:
     return [" ".join(filter(None, parts)) for parts in repaired]
 
 
-def framing(fields: Fields) -> Framing:
+def body_framing(fields: ResponseHead) -> BodyFraming:
     """Find the end of the body of a response to GET or POST (RFC 9112, 6.3); raises `BadHead`."""
     lengths: list[str] = []
     codings: list[str] = []
@@ -175,18 +177,18 @@ def framing(fields: Fields) -> Framing:
             else:
                 (options if name == "connection" else codings).extend(_listed(value))
     kept = "close" not in options if fields.persistent else "keep-alive" in options
-    kept = kept and not fields.odd
+    kept = kept and not fields.irregular
     if fields.status < 200 or fields.status in (204, 304):
-        return Framing(0, keep_alive=kept)
+        return BodyFraming(0, keep_alive=kept)
     if codings:
         chunked, others = _transfer(codings)
         if chunked or others:
             # A length beside it is ignored, but the connection is not reused.
-            return Framing(None, chunked, others, kept and chunked and not lengths)
+            return BodyFraming(None, chunked, others, kept and chunked and not lengths)
     if not lengths:
-        return Framing()
+        return BodyFraming()
     length, doubtful = _length(lengths)
-    return Framing(length, keep_alive=kept and not doubtful and not codings)
+    return BodyFraming(length, keep_alive=kept and not doubtful and not codings)
 
 
 def _listed(value: str) -> list[str]:
@@ -223,7 +225,7 @@ def _length(values: Sequence[str]) -> tuple[int, bool]:
     return int(lengths[0]), len(lengths) > 1
 
 
-MOST_SECONDS = 2.0**31  # larger numbers of seconds are reduced to this
+MAX_SECONDS = 2.0**31  # larger numbers of seconds are reduced to this
 
 _MONTHS = {name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})"
@@ -296,7 +298,7 @@ def parse_seconds(text: str) -> float | None:
     if match is None:
         return None
     digits = match[1].lstrip("0")
-    return min(MOST_SECONDS, float(digits or "0")) if len(digits) <= 10 else MOST_SECONDS
+    return min(MAX_SECONDS, float(digits or "0")) if len(digits) <= 10 else MAX_SECONDS
 
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
@@ -306,7 +308,7 @@ _valid = re.compile(rf"[ \t\r\n]*({_TOKEN}/{_TOKEN})[ \t\r\n]*(?:;.*)?", re.DOTA
 _charset = re.compile(r';[ \t\r\n]*charset=("[^"]*"|[^;"]+)', re.IGNORECASE).search
 
 
-def media_type(values: Sequence[str]) -> str:
+def effective_media_type(values: Sequence[str]) -> str:
     """Return type and parameters; the first value if none is valid, "" if there is none.
 
     >>> media_type(["text/plain", "text/html; charset=utf-8", "*/*", "nonsense"])
@@ -347,14 +349,14 @@ def essence(media: str) -> str:
 _listed_directives = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
 
 
-def fresh_for(answer: Response) -> float | None:
+def freshness_seconds(answer: Response) -> float | None:
     """Return seconds from the arrival of the response; 0 if it is stale already, None without information.
 
     >>> headers = (("cache-control", "max-age=60"), ("age", "20"))
     >>> fresh_for(Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers))
     40.0
     """
-    control = directives(_joined(answer, "cache-control"))
+    control = cache_control_directives(_joined(answer, "cache-control"))
     if "no-store" in control or control.get("no-cache") == "":
         return 0.0
     date = parse_date(answer.header("date"), answer.ended_at)
@@ -371,7 +373,7 @@ def fresh_for(answer: Response) -> float | None:
     return max(0.0, lifetime - age)
 
 
-def directives(control: str) -> dict[str, str]:
+def cache_control_directives(control: str) -> dict[str, str]:
     """Parse Cache-Control: names in lower case, the first of each name; "" for no value.
 
     >>> directives('no-cache="max-age=1", X-Max-Age=2, MAX-AGE="3"')

@@ -23,7 +23,7 @@ class SourceAddress:
         self.address = address
         self._family = _family_of(address)
 
-    def check(self) -> None:
+    def check_is_local(self) -> None:
         """Raise `FieldmouseError` if it is not an address of this machine."""
         with socket.socket(self._family, socket.SOCK_STREAM) as sock:
             try:
@@ -35,7 +35,7 @@ class SourceAddress:
                     "name an address that this machine has (`ip address` lists them), or leave it out",
                 ) from None
 
-    def serves(self, address: str) -> bool:
+    def has_same_family(self, address: str) -> bool:
         """Tell whether a server's address is of the same family."""
         return _family_of(address) is self._family
 

@@ -42,7 +42,7 @@ _FORBIDDEN = {
 # Alibaba; Volcengine; Azure; Oracle; Equinix; and in IPv6 Amazon, Google, Scaleway, Oracle and Linode.
 
 
-def is_forbidden(address: str, allow_private: bool = False) -> str | None:
+def forbidden_reason(address: str, allow_private: bool = False) -> str | None:
     """Return why `address` must not be connected to, or None if it may.
 
     >>> is_forbidden("127.0.0.1"), is_forbidden("127.0.0.1", allow_private=True)

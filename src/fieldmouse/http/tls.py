@@ -11,14 +11,16 @@ _NAME_MISMATCHES = frozenset({62, 64})  # OpenSSL's numbers: a host's name, an a
 _NAMES = "only names in its subjectAltName count"
 
 
-def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
+def create_tls_context(
+    *, verify: bool = True, ca_file: Path | None = None, protocol: str = "http/1.1"
+) -> ssl.SSLContext:
     """Return the context for all TLS connections: the system's authorities and those of `ca_file`.
 
     `protocol` is announced to servers (ALPN); "" announces none. Without `verify` any certificate is
     accepted; the pages are then only as trustworthy as the network.
     """
     context = ssl.create_default_context()
-    check_alternative_names_only(context)
+    ignore_common_names(context)
     if ca_file is not None:
         try:
             context.load_verify_locations(cafile=ca_file)
@@ -35,7 +37,7 @@ def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "
     return context
 
 
-def check_alternative_names_only(context: ssl.SSLContext) -> None:
+def ignore_common_names(context: ssl.SSLContext) -> None:
     """Ignore the CN of a certificate's subject, as RFC 9110 (4.3.4) and browsers do.
 
     OpenSSL checks it if a certificate has no subjectAltName.
@@ -43,7 +45,7 @@ def check_alternative_names_only(context: ssl.SSLContext) -> None:
     context.hostname_checks_common_name = False
 
 
-def tls_complaint(error: ssl.SSLError) -> str:
+def tls_error_text(error: ssl.SSLError) -> str:
     """Return why a handshake failed, in plain words."""
     if not isinstance(error, ssl.SSLCertVerificationError):
         return (error.reason or "TLS error").replace("_", " ").lower()

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.sanitize import visible
+from fieldmouse.sanitize import sanitize
 from fieldmouse.storage.changes import Change
 
 LONGEST_TITLE = 300
@@ -35,20 +35,20 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
+class DeliveryFailure:
     """Failed delivery of a notice. The reason contains no secret."""
 
-    why: str
-    wait: float = 0.0  # seconds that the receiver asks us to wait; 0 if it does not say
+    reason: str
+    retry_after: float = 0.0  # seconds that the receiver asks us to wait; 0 if it does not say
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class SendMode:
     """Batching that a channel asks for."""
 
-    most: int = 1  # changes in one notice, at most
-    every: float = 0.0  # minimum seconds between two notices; later changes are collected into one
-    steady: bool = True  # whether a notice must be the same after a kill
+    max_changes: int = 1  # changes in one notice, at most
+    min_interval: float = 0.0  # minimum seconds between two notices; later changes are collected into one
+    repeatable: bool = True  # whether a notice must be the same after a kill
 
 
 class Channel(Protocol):
@@ -58,13 +58,13 @@ class Channel(Protocol):
     def name(self) -> str: ...
 
     @property
-    def manner(self) -> Manner: ...
+    def mode(self) -> SendMode: ...
 
     @property
-    def since(self) -> int:
+    def replay_from(self) -> int:
         """The byte of the outcome log from which it reads again when it is reopened."""
 
-    async def send(self, notice: Notice) -> Setback | None:
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
         """Deliver a notice; None when the receiver has accepted it."""
 
     def close(self) -> None:
@@ -77,11 +77,11 @@ def one_line(text: str, most: int = LONGEST_TITLE) -> str:
     >>> one_line("Buy\r\nBcc: everyone\x1b[0m\uffff")
     'Buy Bcc: everyone␛[0m�'
     """
-    shown = visible(" ".join(text.split()))
+    shown = sanitize(" ".join(text.split()))
     shown = "".join("\ufffd" if ord(sign) & 0xFFFE == 0xFFFE else sign for sign in shown)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def titled(change: Change) -> str:
+def title_or_url(change: Change) -> str:
     """The title of a page in one line, or its URL if it has none."""
     return one_line(change.title) or one_line(change.url)

@@ -18,34 +18,34 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.aio import Aside
+from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.notify.channel import Channel, Notice
-from fieldmouse.notify.filter import Wanted
+from fieldmouse.notify.filter import ChangeFilter
 from fieldmouse.storage.changes import Baseline, Change, changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import FRAME, records, understood
+from fieldmouse.storage.log import FRAME, decode_record, records
 from fieldmouse.types.outcome import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
-GLANCE = 5000
+ROWS_PER_READ = 5000
 """Rows read in one call: some milliseconds, so that reading a long log blocks nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ChangeRange:
     """Changes of whole rows, up to byte `end`."""
 
     end: int
     changes: tuple[Change, ...] = ()
     offsets: tuple[int, ...] = ()
 
-    def __add__(self, after: Stretch) -> Stretch:
-        return Stretch(after.end, self.changes + after.changes, self.offsets + after.offsets)
+    def __add__(self, after: ChangeRange) -> ChangeRange:
+        return ChangeRange(after.end, self.changes + after.changes, self.offsets + after.offsets)
 
     def notices(self, most: int) -> list[Notice]:
         """All changes in order, at most `most` per notice."""
@@ -55,7 +55,7 @@ class Stretch:
         ]
 
 
-def read(
+def read_changes(
     log: Path,
     start: int,
     *,
@@ -63,7 +63,7 @@ def read(
     baseline: Baseline | None,
     wanted: Callable[[Change], bool],
     most: int,
-) -> Stretch:
+) -> ChangeRange:
     """Read from byte `start` until `most` changes, `GLANCE` rows or `length` are reached.
 
     Rows are not split: there may be a few changes more than `most`.
@@ -72,23 +72,23 @@ def read(
     offsets: list[int] = []
     end = start
     if start >= length:
-        return Stretch(start)
+        return ChangeRange(start)
     for number, (offset, record) in enumerate(records(log, start=start, length=length), 1):
-        row = understood(log, _decode, record)
+        row = decode_record(log, _decode, record)
         matching = [change for change in changes_in(row, offset, baseline) if wanted(change)]
         changes += matching
         offsets += [offset] * len(matching)
         end = offset + FRAME.size + len(record)
-        if len(changes) >= most or number >= GLANCE:
+        if len(changes) >= most or number >= ROWS_PER_READ:
             break
-    return Stretch(end, tuple(changes), tuple(offsets))
+    return ChangeRange(end, tuple(changes), tuple(offsets))
 
 
 log = logging.getLogger(__name__)
 
-LONGEST_REST = 300.0
-LONGEST_ASKED = 3600.0
-"""Seconds: a receiver that asks for a longer wait (`Retry-After`) gets this."""
+MAX_RETRY_DELAY = 300.0
+MAX_RETRY_AFTER = 3600.0
+"""Seconds: a receiver that asks for a longer wait (`RetryRule-After`) gets this."""
 
 
 class ChannelState(msgspec.Struct, frozen=True):
@@ -101,31 +101,31 @@ class ChannelState(msgspec.Struct, frozen=True):
     since: int = 0  # see `Channel`
 
 
-def rest_after(tries: int, asked: float = 0.0) -> float:
+def retry_delay(tries: int, asked: float = 0.0) -> float:
     """Seconds until the next try, after a number of failed ones.
 
     >>> [rest_after(tries) for tries in (1, 2, 3, 100)], rest_after(1, 90.0)
     ([1.0, 2.0, 4.0, 300.0], 90.0)
     """
-    return max(min(2.0 ** min(tries - 1, 60), LONGEST_REST), min(asked, LONGEST_ASKED))
+    return max(min(2.0 ** min(tries - 1, 60), MAX_RETRY_DELAY), min(asked, MAX_RETRY_AFTER))
 
 
 @dataclass(frozen=True, slots=True)
-class NewsSource:
+class ChangeSource:
     """Outcome log and the filter of changes to send."""
 
     log: Path
-    wanted: Callable[[Change], bool]
+    is_wanted: Callable[[Change], bool]
 
 
-class Courier:
+class ChannelSender:
     """Sender whose `run` never returns. It lives in one event loop; only the log is read in a thread."""
 
-    def __init__(self, channel: Channel, source: NewsSource, clock: Clock, state: ChannelState):
+    def __init__(self, channel: Channel, source: ChangeSource, clock: Clock, state: ChannelState):
         self._channel, self._source, self._clock = channel, source, clock
-        self._manner = channel.manner
+        self._manner = channel.mode
         self._state = state
-        self._held = Stretch(state.place)  # read, not yet delivered
+        self._held = ChangeRange(state.place)  # read, not yet delivered
         self._length = state.place  # durable length of the log
         self._baseline: Baseline | None = None
         self._committed_plan = state.planned  # the plan in the last checkpoint
@@ -141,17 +141,17 @@ class Courier:
     @property
     def state(self) -> ChannelState:
         """The state for the checkpoint."""
-        return msgspec.structs.replace(self._state, since=self._channel.since)
+        return msgspec.structs.replace(self._state, since=self._channel.replay_from)
 
     def is_caught_up(self) -> bool:
         """Whether all durable changes were delivered."""
         return self._state.place >= self._length
 
-    def is_eager(self) -> bool:
+    def needs_checkpoint(self) -> bool:
         """Whether it waits for a checkpoint that holds its plan."""
         return self._state.planned != 0 and self._state.planned != self._committed_plan
 
-    def may_be_left(self, deadline: float) -> bool:
+    def can_stop_waiting(self, deadline: float) -> bool:
         """Whether waiting for it until `deadline` is useless."""
         rests = not self._busy and self._until is not None and self._until > deadline
         return rests or self.is_caught_up()
@@ -161,7 +161,7 @@ class Courier:
         self._committed_plan, self._length, self._baseline = kept.planned, length, baseline
         self._wake()
 
-    def leave(self) -> None:
+    def begin_end_of_run(self) -> None:
         """Try everything at once, because the run is ending."""
         self._ending = True
         self._wake()
@@ -175,12 +175,12 @@ class Courier:
     async def run(self) -> None:
         while True:
             stretch = await self._next()
-            for notice in stretch.notices(self._manner.most):
+            for notice in stretch.notices(self._manner.max_changes):
                 await self._deliver(notice)
             self._state = ChannelState(stretch.end, told_at=self._clock.now())
-            self._held = Stretch(stretch.end)
+            self._held = ChangeRange(stretch.end)
 
-    async def _next(self) -> Stretch:
+    async def _next(self) -> ChangeRange:
         """Wait for the next changes to send and until they are due."""
         while True:
             self._wake_up.clear()
@@ -207,30 +207,32 @@ class Courier:
 
     def _is_repeatable(self) -> bool:
         """Whether the changes would form the same notices after a kill, or need not."""
-        is_full = len(self._held.changes) >= self._manner.most
-        return not self._manner.every and (is_full or not self._manner.steady)
+        is_full = len(self._held.changes) >= self._manner.max_changes
+        return not self._manner.min_interval and (is_full or not self._manner.repeatable)
 
     def _due_at(self) -> float:
         """When the held changes are due. At the end of a run only the time since the last notice counts."""
         told_at, held_since = self._state.told_at, self._state.held_since
         # A clock that was set back must not cause a long wait.
         begun_at = min(told_at if self._ending else max(told_at, held_since), self._clock.now())
-        return begun_at + self._manner.every
+        return begun_at + self._manner.min_interval
 
     async def _read_ahead(self) -> None:
         """Read until a notice is full or the log ends; with a plan, up to its end."""
         plan = self._state.planned
         end = plan or self._length
-        most = sys.maxsize if plan else self._manner.most
+        most = sys.maxsize if plan else self._manner.max_changes
         while self._held.end < end and (room := most - len(self._held.changes)) > 0:
-            self._held += await asyncio.get_running_loop().run_in_executor(Aside(), self._read, end, room)
+            self._held += await asyncio.get_running_loop().run_in_executor(
+                DaemonExecutor(), self._read, end, room
+            )
             if self._held.changes and not self._state.held_since:
                 self._state = msgspec.structs.replace(self._state, held_since=self._clock.now())
 
-    def _read(self, length: int, most: int) -> Stretch:
+    def _read(self, length: int, most: int) -> ChangeRange:
         source, start = self._source, self._held.end
-        return read(
-            source.log, start, length=length, baseline=self._baseline, wanted=source.wanted, most=most
+        return read_changes(
+            source.log, start, length=length, baseline=self._baseline, wanted=source.is_wanted, most=most
         )
 
     async def _deliver(self, notice: Notice) -> None:
@@ -241,10 +243,10 @@ class Courier:
                 break
             tries += 1
             if tries == 1:
-                log.warning("%s: %s; it will be tried again, and nothing is lost", self.name, setback.why)
+                log.warning("%s: %s; it will be tried again, and nothing is lost", self.name, setback.reason)
             self._wake_up.clear()
             # New changes must not end the pause; the end of the run does, once.
-            until = self._clock.now() + rest_after(tries, setback.wait)
+            until = self._clock.now() + retry_delay(tries, setback.retry_after)
             was_ending = self._ending
             while self._clock.now() < until and was_ending == self._ending:
                 await self._wait(until)
@@ -269,14 +271,14 @@ PART = "notify"
 ChannelStates = dict[str, ChannelState]
 
 
-def sealed_channels(last: Checkpoint | None) -> ChannelStates:
+def sealed_channel_states(last: Checkpoint | None) -> ChannelStates:
     """The state of each channel at a checkpoint."""
     return last.state(PART, ChannelStates) if last is not None and PART in last.parts else {}
 
 
-def state_of(name: str, last: Checkpoint | None) -> ChannelState:
+def channel_state(name: str, last: Checkpoint | None) -> ChannelState:
     """The state of a channel; a new channel starts at the end of the log."""
-    known = sealed_channels(last).get(name)
+    known = sealed_channel_states(last).get(name)
     if known is not None:
         return known
     here = sealed_outcomes(last)
@@ -297,13 +299,14 @@ class Notifier:
         clock: Clock,
     ):
         self._home, self._clock, self._patience = home, clock, asked.patience
-        self._source = NewsSource(home / "outcomes.log", Wanted.of(asked))
+        self._source = ChangeSource(home / "outcomes.log", ChangeFilter.from_settings(asked))
         self._channels = channels
         self._couriers = [
-            Courier(channel, self._source, clock, state_of(channel.name, last)) for channel in channels
+            ChannelSender(channel, self._source, clock, channel_state(channel.name, last))
+            for channel in channels
         ]
         # Channels that are not configured in this run keep their state for later runs.
-        self._sealed = sealed_channels(last)
+        self._sealed = sealed_channel_states(last)
         self._baseline = sealed_baseline(last)
         self._end = self._announced = sealed_outcomes(last)
         self._reading = 0  # reads of the journal in progress
@@ -332,7 +335,7 @@ class Notifier:
             return
         # The first crawl may have ended just now.
         self._reading += 1
-        looking = asyncio.get_running_loop().run_in_executor(Aside(), read_checkpoint, self._home)
+        looking = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), read_checkpoint, self._home)
         looking.add_done_callback(lambda looked: self._baseline_read(looked, sealed, end))
 
     def _baseline_read(
@@ -361,30 +364,30 @@ class Notifier:
         """Always False: no crawl waits for a receiver."""
         return False
 
-    def is_content(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the run may end: all is delivered, or cannot be in the remaining time."""
         now = self._clock.now()
         if self._deadline is None:
             self._deadline = now + self._patience
             for courier in self._couriers:
-                courier.leave()
+                courier.begin_end_of_run()
         deadline = self._deadline
         told = not self._reading and all(self._may_be_left(courier, deadline) for courier in self._couriers)
         return told or now >= deadline
 
-    def is_eager(self) -> bool:
+    def waits_for_checkpoint(self) -> bool:
         """Whether a list or a mail waits for a checkpoint that holds its end."""
-        return any(courier.is_eager() for courier in self._couriers)
+        return any(courier.needs_checkpoint() for courier in self._couriers)
 
-    def _may_be_left(self, courier: Courier, deadline: float) -> bool:
+    def _may_be_left(self, courier: ChannelSender, deadline: float) -> bool:
         task = self._tasks.get(courier.name)
-        return task is None or task.done() or courier.may_be_left(deadline)
+        return task is None or task.done() or courier.can_stop_waiting(deadline)
 
     # -- for the summary
 
     async def waiting(self) -> dict[str, int]:
         """Number of undelivered changes of each channel that has any."""
-        return await asyncio.get_running_loop().run_in_executor(Aside(), self._count)
+        return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._count)
 
     def _count(self) -> dict[str, int]:
         counts = {}
@@ -395,11 +398,13 @@ class Notifier:
         return counts
 
 
-def count_waiting(source: NewsSource, state: ChannelState, length: int, baseline: Baseline | None) -> int:
+def count_waiting(source: ChangeSource, state: ChannelState, length: int, baseline: Baseline | None) -> int:
     """Number of changes after a channel's offset."""
     place, count = state.place, 0
     while place < length:
-        stretch = read(source.log, place, length=length, baseline=baseline, wanted=source.wanted, most=1000)
+        stretch = read_changes(
+            source.log, place, length=length, baseline=baseline, wanted=source.is_wanted, most=1000
+        )
         place, count = stretch.end, count + len(stretch.changes)
     return count
 

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.storage.changes import Change, ChangeKind
-from fieldmouse.url import Url, host_of, name_of
+from fieldmouse.url import Url, host_of, hostname_of
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ChangeFilter:
     kinds: frozenset[str]
-    names: frozenset[str]  # of hosts; empty (with `endings`) for all
-    endings: tuple[str, ...]  # suffixes of host names, with their leading dot
+    hosts: frozenset[str]  # of hosts; empty (with `endings`) for all
+    host_suffixes: tuple[str, ...]  # suffixes of host names, with their leading dot
     difference: float
 
     @classmethod
-    def of(cls, asked: NotifySection) -> Wanted:
+    def from_settings(cls, asked: NotifySection) -> ChangeFilter:
         """The filter that the settings describe.
 
         >>> Wanted.of(NotifySection(hosts=("a.example", "*.b.example"))).is_of("c.b.example")
@@ -31,14 +31,18 @@ class Wanted:
             asked.difference,
         )
 
-    def is_of(self, name: str) -> bool:
+    def accepts_host(self, name: str) -> bool:
         """Whether changes on this host pass."""
-        everywhere = not self.names and not self.endings
-        return everywhere or name in self.names or (bool(self.endings) and name.endswith(self.endings))
+        everywhere = not self.hosts and not self.host_suffixes
+        return (
+            everywhere
+            or name in self.hosts
+            or (bool(self.host_suffixes) and name.endswith(self.host_suffixes))
+        )
 
     def __call__(self, change: Change) -> bool:
         if change.kind not in self.kinds:
             return False
         if change.kind is ChangeKind.CHANGED and change.difference < self.difference:
             return False
-        return self.is_of(name_of(host_of(Url(change.url))))
+        return self.accepts_host(hostname_of(host_of(Url(change.url))))

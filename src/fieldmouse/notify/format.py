@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmouse.formatting import counted, percentage, when
-from fieldmouse.notify.channel import one_line, titled
+from fieldmouse.formatting import format_count, format_percentage, format_time
+from fieldmouse.notify.channel import one_line, title_or_url
 from fieldmouse.storage.changes import Change, ChangeKind
 
 _LONGEST_URL = 2000
@@ -22,7 +22,7 @@ _HEADS = {
 }
 
 
-def counting(changes: Sequence[Change]) -> list[Change]:
+def without_withdrawn(changes: Sequence[Change]) -> list[Change]:
     """The changes without those that are withdrawn in the same list.
 
     A withdrawal of a change sent earlier stays.
@@ -36,15 +36,15 @@ def counting(changes: Sequence[Change]) -> list[Change]:
 
 def subject(changes: Sequence[Change], crawl: str) -> str:
     """Subject line."""
-    counts = counting(changes)
+    counts = without_withdrawn(changes)
     if len(counts) == 1:
-        return f"{one_line(crawl)}: {_HEADS[counts[0].kind].lower()}: {titled(counts[0])}"
-    return f"{one_line(crawl)}: {counted(len(counts), 'change')}"
+        return f"{one_line(crawl)}: {_HEADS[counts[0].kind].lower()}: {title_or_url(counts[0])}"
+    return f"{one_line(crawl)}: {format_count(len(counts), 'change')}"
 
 
 def body(changes: Sequence[Change]) -> str:
     """All changes grouped by kind, in their order within each kind."""
-    counts, lines = counting(changes), list[str]()
+    counts, lines = without_withdrawn(changes), list[str]()
     for kind, head in _HEADS.items():
         group = [change for change in counts if change.kind is kind]
         if group:
@@ -55,8 +55,10 @@ def body(changes: Sequence[Change]) -> str:
 
 
 def _lines(change: Change) -> list[str]:
-    lines = [f"  {titled(change)}", f"  {one_line(change.url, _LONGEST_URL)}"]
+    lines = [f"  {title_or_url(change)}", f"  {one_line(change.url, _LONGEST_URL)}"]
     if change.kind is ChangeKind.MOVED:
         lines.append(f"  to {one_line(change.target, _LONGEST_URL)}")
-    share = f", {percentage(change.difference)} of its words" if change.kind is ChangeKind.CHANGED else ""
-    return [*lines, f"  {when(round(change.at))}{share}"]
+    share = (
+        f", {format_percentage(change.difference)} of its words" if change.kind is ChangeKind.CHANGED else ""
+    )
+    return [*lines, f"  {format_time(round(change.at))}{share}"]

@@ -1,4 +1,6 @@
-"""Construction of notification channels from the settings, and the secrets they need (`env:NAME`, `file:PATH`)."""
+"""Construction of notification channels from the settings, and the secrets they need (`env:NAME`,
+`file:PATH`).
+"""
 
 from __future__ import annotations
 
@@ -9,28 +11,28 @@ from shutil import which
 from ssl import SSLContext
 
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.notify_section import check_target, is_elsewhere
+from fieldmouse.config.notify_section import check_webhook_url, is_reference
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.http.tls import trust
+from fieldmouse.http.tls import create_tls_context
 from fieldmouse.notify.channel import Channel, Notice, one_line
+from fieldmouse.notify.channels.apprise import AppriseChannel
 from fieldmouse.notify.channels.apprise import MissingApprise as MissingApprise
-from fieldmouse.notify.channels.apprise import Services
-from fieldmouse.notify.channels.command import Command
-from fieldmouse.notify.channels.feed import Feed
-from fieldmouse.notify.channels.mail import Mail
-from fieldmouse.notify.channels.webhook import Webhook
-from fieldmouse.notify.dispatcher import ChannelState, Notifier, Stretch, read, state_of
-from fieldmouse.notify.filter import Wanted
+from fieldmouse.notify.channels.command import CommandChannel
+from fieldmouse.notify.channels.feed import FeedChannel
+from fieldmouse.notify.channels.mail import MailChannel
+from fieldmouse.notify.channels.webhook import WebhookChannel
+from fieldmouse.notify.dispatcher import ChangeRange, ChannelState, Notifier, channel_state, read_changes
+from fieldmouse.notify.filter import ChangeFilter
 from fieldmouse.storage.changes import sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import parse
 
-LONGEST = 64 << 10
+MAX_SECRET_BYTES = 64 << 10
 
 
-def reveal(setting: str, place: str, home: Path) -> str:
+def read_secret(setting: str, place: str, home: Path) -> str:
     """Read the secret at `place`, one line; `setting` is for the error. A path is relative to `home`."""
     where, _, name = place.partition(":")
     if where == "env":
@@ -44,7 +46,7 @@ def reveal(setting: str, place: str, home: Path) -> str:
         path = home / Path(name).expanduser()
         try:
             with path.open("rb") as file:
-                value = file.read(LONGEST).decode()
+                value = file.read(MAX_SECRET_BYTES).decode()
         except (OSError, UnicodeDecodeError) as trouble:
             why = trouble.strerror if isinstance(trouble, OSError) else "it is not text"
             raise SettingsError(
@@ -59,24 +61,24 @@ def reveal(setting: str, place: str, home: Path) -> str:
     return value
 
 
-def revealed(setting: str, value: str, home: Path) -> str:
+def resolve_secret(setting: str, value: str, home: Path) -> str:
     """The value of a setting that may be given directly or by its place."""
-    return reveal(setting, value, home) if is_elsewhere(value) else value
+    return read_secret(setting, value, home) if is_reference(value) else value
 
 
-def without(places: Iterable[str]) -> dict[str, str]:
+def environment_without(places: Iterable[str]) -> dict[str, str]:
     """Our environment for child processes, without the secrets in it."""
     hidden = {place.partition(":")[2] for place in places if place.startswith("env:")}
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
-def notifier_of(home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock) -> Notifier:
+def build_notifier(home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock) -> Notifier:
     """A notifier for all configured channels, at the checkpoint `last`."""
-    channels = [channel_of(name, home, last, settings, clock) for name in settings.notify.channels]
+    channels = [build_channel(name, home, last, settings, clock) for name in settings.notify.channels]
     return Notifier(home, last, settings.notify, channels, clock)
 
 
-def check(directory: Path, settings: Settings) -> None:
+def check_channels(directory: Path, settings: Settings) -> None:
     """Raise `SettingsError` if something that the channels need is missing; `directory` may not exist yet."""
     asked = settings.notify
     if asked.command and not _is_program(asked.command[0], directory):
@@ -87,7 +89,7 @@ def check(directory: Path, settings: Settings) -> None:
     if asked.webhook:
         _webhook(directory, settings, WallClock())
     if asked.mail_to and asked.mail_user:
-        reveal("mail_password", asked.mail_password, directory)
+        read_secret("mail_password", asked.mail_password, directory)
     if asked.apprise:
         _services(directory, settings)
 
@@ -96,7 +98,7 @@ def _is_program(word: str, directory: Path) -> bool:
     return which(str(directory / word) if "/" in word else word) is not None
 
 
-def channel_of(
+def build_channel(
     name: str,
     home: CrawlDir,
     last: Checkpoint | None,
@@ -110,22 +112,24 @@ def channel_of(
     match name:
         case "command":
             places = (asked.webhook, asked.webhook_token, asked.mail_password, *asked.apprise)
-            return Command(
+            return CommandChannel(
                 asked.command,
                 home=directory,
                 batch=asked.batch,
                 timeout=asked.timeout,
-                environment=without(places),
+                environment=environment_without(places),
             )
         case "webhook":
             return _webhook(directory, settings, clock)
         case "mail":
-            return Mail(
+            return MailChannel(
                 asked.mail_server,
                 sender=asked.mail_from,
                 receivers=asked.mail_to,
                 user=asked.mail_user,
-                password=reveal("mail_password", asked.mail_password, directory) if asked.mail_user else "",
+                password=read_secret("mail_password", asked.mail_password, directory)
+                if asked.mail_user
+                else "",
                 every=asked.mail_every,
                 timeout=asked.timeout,
                 crawl=directory.name,
@@ -133,15 +137,15 @@ def channel_of(
                 tls=_trust(settings, protocol=""),
             )
         case "feed":
-            state = state_of("feed", last)
-            return Feed(
+            state = channel_state("feed", last)
+            return FeedChannel(
                 directory / Path(asked.feed).expanduser(),
                 entries=asked.feed_entries,
                 since=state.since,
                 title=f"What changed in {one_line(directory.name)}",
                 mark=str(home.identity.key_seed),
                 suffix=suffix,
-                recall=lambda: recalled(home, last, settings, state),
+                recall=lambda: earlier_changes(home, last, settings, state),
             )
         case "apprise":
             return _services(directory, settings)
@@ -149,11 +153,17 @@ def channel_of(
             raise AssertionError(name)
 
 
-def recalled(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
+def earlier_changes(
+    home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState
+) -> Notice:
     """Earlier changes of a feed: all between its first entry and its channel's offset."""
-    stretch, wanted, baseline = Stretch(state.since), Wanted.of(settings.notify), sealed_baseline(last)
+    stretch, wanted, baseline = (
+        ChangeRange(state.since),
+        ChangeFilter.from_settings(settings.notify),
+        sealed_baseline(last),
+    )
     while stretch.end < state.place:
-        stretch += read(
+        stretch += read_changes(
             home / "outcomes.log",
             stretch.end,
             length=state.place,
@@ -164,18 +174,18 @@ def recalled(home: CrawlDir, last: Checkpoint | None, settings: Settings, state:
     return Notice(stretch.changes, stretch.offsets)
 
 
-def _webhook(directory: Path, settings: Settings, clock: Clock) -> Webhook:
+def _webhook(directory: Path, settings: Settings, clock: Clock) -> WebhookChannel:
     asked = settings.notify
-    given = revealed("webhook", asked.webhook, directory)
+    given = resolve_secret("webhook", asked.webhook, directory)
     try:
-        check_target(given)
+        check_webhook_url(given)
     except UsageError as refused:
         raise SettingsError(f"`notify.webhook`: {refused}", refused.hint) from None
     url = parse(given)
     assert url is not None
-    return Webhook(
+    return WebhookChannel(
         url,
-        token=reveal("webhook_token", asked.webhook_token, directory) if asked.webhook_token else "",
+        token=read_secret("webhook_token", asked.webhook_token, directory) if asked.webhook_token else "",
         user_agent=settings.crawl.product,
         batch=asked.batch,
         timeout=asked.timeout,
@@ -187,10 +197,10 @@ def _webhook(directory: Path, settings: Settings, clock: Clock) -> Webhook:
 def _trust(settings: Settings, protocol: str = "http/1.1") -> SSLContext:
     network = settings.network
     ca_file = Path(network.ca_file) if network.ca_file else None
-    return trust(verify=network.tls_verify, ca_file=ca_file, protocol=protocol)
+    return create_tls_context(verify=network.tls_verify, ca_file=ca_file, protocol=protocol)
 
 
-def _services(directory: Path, settings: Settings) -> Services:
+def _services(directory: Path, settings: Settings) -> AppriseChannel:
     asked = settings.notify
-    urls = [reveal("apprise", place, directory) for place in asked.apprise]
-    return Services(urls, batch=asked.batch, timeout=asked.timeout, crawl=directory.absolute().name)
+    urls = [read_secret("apprise", place, directory) for place in asked.apprise]
+    return AppriseChannel(urls, batch=asked.batch, timeout=asked.timeout, crawl=directory.absolute().name)

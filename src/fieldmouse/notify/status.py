@@ -12,20 +12,20 @@ import msgspec
 
 from fieldmouse.clock import WallClock
 from fieldmouse.config import settings_file
-from fieldmouse.config.notify_section import NotifySection, is_elsewhere
+from fieldmouse.config.notify_section import NotifySection, is_reference
 from fieldmouse.errors import SettingsError
-from fieldmouse.formatting import counted
+from fieldmouse.formatting import format_count
 from fieldmouse.notify.channel import Notice
 from fieldmouse.notify.dispatcher import (
     PART,
+    ChangeSource,
     ChannelState,
-    NewsSource,
+    channel_state,
     count_waiting,
-    sealed_channels,
-    state_of,
+    sealed_channel_states,
 )
-from fieldmouse.notify.filter import Wanted
-from fieldmouse.notify.setup import channel_of
+from fieldmouse.notify.filter import ChangeFilter
+from fieldmouse.notify.setup import build_channel
 from fieldmouse.storage.changes import Change, ChangeKind, change_id, sealed_baseline
 from fieldmouse.storage.checkpoint import encode, open_journal, read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
@@ -51,14 +51,14 @@ class SampleReport(msgspec.Struct, frozen=True):
     id: str = ""  # of the sample
 
 
-def report(directory: Path) -> list[ChannelReport]:
+def channel_reports(directory: Path) -> list[ChannelReport]:
     """Status of all configured channels, as of the last checkpoint."""
     home = CrawlDir.open(directory)
     settings, last = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home)
-    source = NewsSource(home / "outcomes.log", Wanted.of(settings.notify))
+    source = ChangeSource(home / "outcomes.log", ChangeFilter.from_settings(settings.notify))
     reports = []
     for name in settings.notify.channels:
-        state = state_of(name, last)
+        state = channel_state(name, last)
         waiting = count_waiting(source, state, sealed_outcomes(last), sealed_baseline(last))
         reports.append(ChannelReport(name, receiver_of(name, settings.notify), waiting, state.told_at))
     return reports
@@ -75,29 +75,31 @@ def receiver_of(name: str, asked: NotifySection) -> str:
             return asked.command[0]
         case "webhook":
             # The part after the host may be a secret: with many services it is.
-            return asked.webhook if is_elsewhere(asked.webhook) else host_of(Url(asked.webhook + "/"))
+            return asked.webhook if is_reference(asked.webhook) else host_of(Url(asked.webhook + "/"))
         case "mail":
             return ", ".join(asked.mail_to)
         case "feed":
             return asked.feed
         case _:
-            return counted(len(asked.apprise), "service")
+            return format_count(len(asked.apprise), "service")
 
 
-def skip(directory: Path, name: str) -> int:
+def skip_pending(directory: Path, name: str) -> int:
     """Drop the pending changes of a channel and return their number. Takes the lock."""
     home = CrawlDir.open(directory)
-    source = NewsSource(home / "outcomes.log", Wanted.of(settings_file.load(home / "fieldmouse.toml").notify))
+    source = ChangeSource(
+        home / "outcomes.log", ChangeFilter.from_settings(settings_file.load(home / "fieldmouse.toml").notify)
+    )
     home.lock()
     try:
         journal, last = open_journal(home)
         try:
-            if last is None or name not in sealed_channels(last):
+            if last is None or name not in sealed_channel_states(last):
                 return 0
-            end, known = sealed_outcomes(last), sealed_channels(last)
+            end, known = sealed_outcomes(last), sealed_channel_states(last)
             count = count_waiting(source, known[name], end, sealed_baseline(last))
             skipped = ChannelState(end, told_at=known[name].told_at, since=end)
-            journal.commit(encode(last.replaced(PART, known | {name: skipped}, {})))
+            journal.commit(encode(last.with_part(PART, known | {name: skipped}, {})))
         finally:
             journal.close()
     finally:
@@ -105,7 +107,7 @@ def skip(directory: Path, name: str) -> int:
     return count
 
 
-async def trials(directory: Path, only: str | None) -> list[SampleReport]:
+async def send_samples(directory: Path, only: str | None) -> list[SampleReport]:
     """Send a sample by one channel, or by all that are configured, and report the results."""
     home = CrawlDir.open(directory)
     settings, last, clock = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home), WallClock()
@@ -118,15 +120,15 @@ async def trials(directory: Path, only: str | None) -> list[SampleReport]:
     reports = []
     for name in [only] if only else asked.channels:
         # A running crawl may be writing the feed now.
-        channel = channel_of(name, home, last, settings, clock, suffix=".test")
-        notice = Notice([sample(clock.now())], [sealed_outcomes(last)])
+        channel = build_channel(name, home, last, settings, clock, suffix=".test")
+        notice = Notice([sample_change(clock.now())], [sealed_outcomes(last)])
         setback = await channel.send(notice)
-        why = setback.why if setback is not None else ""
+        why = setback.reason if setback is not None else ""
         reports.append(SampleReport(name, receiver_of(name, asked), setback is None, why, notice.key))
     return reports
 
 
-def sample(now: float) -> Change:
+def sample_change(now: float) -> Change:
     """A change of a page that does not exist."""
     url, kind = f"https://example.org/sample/{uuid4()}", ChangeKind.CHANGED
     return Change(

@@ -34,7 +34,7 @@ _REPLACED = {"hz-gb-2312": "hz", "iso-2022-kr": "iso2022_kr", "csiso2022kr": "is
 
 
 @lru_cache(maxsize=1024)
-def codec_of(label: str) -> str:
+def codec_for_label(label: str) -> str:
     """Return the codec of a label on the web, or "" if it has none.
 
     >>> codec_of(" ISO-8859-1 "), codec_of("x-sjis"), codec_of("rot13")
@@ -59,16 +59,16 @@ def web_codec(codec: str) -> str:
     ('cp949', 'cp1252', '')
     """
     name = codecs.lookup(codec).name
-    return _by_name().get(name) or codec_of(name)
+    return _by_name().get(name) or codec_for_label(name)
 
 
 @cache
 def _by_name() -> dict[str, str]:
-    read = {codec_of(label) for label in LABELS} - {"ascii"}
+    read = {codec_for_label(label) for label in LABELS} - {"ascii"}
     return {codecs.lookup(codec).name: codec for codec in read}
 
 
-def decoded(body: bytes, codec: str) -> str:
+def decode_text(body: bytes, codec: str) -> str:
     """Decode a document without its byte order mark; invalid bytes become U+FFFD."""
     for mark, name in BOMS:
         if name == codec and body.startswith(mark):
@@ -84,7 +84,7 @@ def decoded(body: bytes, codec: str) -> str:
     return body.decode(codec, "replace")
 
 
-def spelt(href: str, codec: str) -> str:
+def encode_query(href: str, codec: str) -> str:
     """Encode the query of a link in the charset of its page (URL Standard, query state).
 
     >>> spelt("/suche?wort=M\u00e4use", "cp1252"), spelt("/?\u2603", "cp1252"), spelt("/?\u00e4", "utf-8")
@@ -188,7 +188,7 @@ them."""
 _beyond_ascii = re.compile(rb"[\x80-\xff]+").findall
 
 
-def settled_by_letters(text: bytes, guess: str) -> str:
+def resolve_latin_charset(text: bytes, guess: str) -> str:
     r"""The charset whose alphabets cover the letters of a text best, if the text is in Latin letters; else
     `guess`.
 
@@ -298,7 +298,7 @@ def find_charset(body: bytes, content_type: str, *, markup: bool = True) -> str:
 def _from_header(content_type: str) -> str:
     """Codec named in a Content-Type header, or ""."""
     match = _header(content_type)
-    return codec_of(match[1] or match[2] or match[3] or "") if match else ""
+    return codec_for_label(match[1] or match[2] or match[3] or "") if match else ""
 
 
 def prescan(head: bytes) -> str:
@@ -315,7 +315,7 @@ def prescan(head: bytes) -> str:
         if name:
             return name
     match = _xml(head)
-    return _for_ascii(codec_of((match[1] or match[2] or b"").decode("latin-1"))) if match else ""
+    return _for_ascii(codec_for_label((match[1] or match[2] or b"").decode("latin-1"))) if match else ""
 
 
 def _read_meta(head: bytes, at: int) -> tuple[int, str]:
@@ -330,7 +330,7 @@ def _read_meta(head: bytes, at: int) -> tuple[int, str]:
     if head[at : at + 1] != b">":
         return -1, ""
     if b"charset" in attributes:
-        name = codec_of(attributes[b"charset"].decode("latin-1"))
+        name = codec_for_label(attributes[b"charset"].decode("latin-1"))
     elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
         name = _in_content(attributes.get(b"content", b""))
     else:
@@ -341,7 +341,7 @@ def _read_meta(head: bytes, at: int) -> tuple[int, str]:
 def _in_content(content: bytes) -> str:
     """The charset of `text/html; charset=...` (2.5.5 of the standard)."""
     match = _charset(content)
-    return codec_of((match[1] or match[2] or match[3] or b"").decode("latin-1")) if match else ""
+    return codec_for_label((match[1] or match[2] or match[3] or b"").decode("latin-1")) if match else ""
 
 
 def _for_ascii(codec: str) -> str:
@@ -368,4 +368,4 @@ def _guess(body: bytes) -> str:
 
     best = from_bytes(prefix).best()
     guess = (web_codec(best.encoding) if best is not None else "") or "cp1252"
-    return settled_by_letters(prefix, guess)
+    return resolve_latin_charset(prefix, guess)

@@ -11,99 +11,105 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.http.decoding import EARLY, unpack
-from fieldmouse.http.headers import essence, media_type
-from fieldmouse.parse.html import FEEDS, Document, read_robots_tag, refresh_target
-from fieldmouse.parse.links import Links
-from fieldmouse.parse.readers import HTML, LISTING, READERS, OwnReader, Reader, is_markup
-from fieldmouse.plugins.page import Answer
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.http.decoding import ENDS_EARLY, decode_response
+from fieldmouse.http.headers import effective_media_type, essence
+from fieldmouse.parse.html import FEED_TYPES, Document, parse_robots_tag, refresh_target
+from fieldmouse.parse.links import LinkExtractor
+from fieldmouse.parse.readers import HTML_TYPES, READERS, URL_LIST, PluginReader, Reader, is_html
+from fieldmouse.plugins.page import RawPage
 from fieldmouse.types.outcome import Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, resolve
 
 Readers = Mapping[str, Reader]
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 
 
-class Contents(msgspec.Struct, frozen=True):
+class PageContent(msgspec.Struct, frozen=True):
     """A page after parsing. With a `reason` the response could not be used as a page."""
 
     body: bytes  # decompressed
     mime: str
-    page: Document
-    links: list[Link]
-    indexed: bool  # whether it belongs in the full-text index
+    document: Document
+    links: list[Request]
+    indexable: bool  # whether it belongs in the full-text index
     charset: str = ""
-    reason: Reason | None = None
+    reason: OutcomeReason | None = None
     detail: str = ""
-    left_out: int = 0  # links beyond `links_per_page`
-    complaint: str = ""  # errors of plug-ins
+    dropped_links: int = 0  # links beyond `links_per_page`
+    plugin_error: str = ""  # errors of plug-ins
 
 
-def read_contents(
-    link: Link,
+def read_page_content(
+    link: Request,
     response: Response,
-    config: IndexerConfig,
-    links: Links,
+    config: WorkerConfig,
+    links: LinkExtractor,
     readers: Readers = READERS,
     *,
     bare: bool = False,
-) -> Contents:
+) -> PageContent:
     """Read the document of a 2xx response; `bare` disables plug-ins."""
-    unpacked = unpack(response, limit=config.decoded_limit, ratio=config.ratio_limit)
+    unpacked = decode_response(response, limit=config.decoded_limit, ratio=config.ratio_limit)
     body, detail, complaint = unpacked.body, "", ""
-    reason: Reason | None = None
-    if response.truncated and unpacked.reason is not Reason.BOMB and unpacked.detail in ("", EARLY):
+    reason: OutcomeReason | None = None
+    if (
+        response.truncated
+        and unpacked.reason is not OutcomeReason.DECOMPRESSION_BOMB
+        and unpacked.detail in ("", ENDS_EARLY)
+    ):
         # Our own limit cut the compressed body, so its early end is not an error of the server.
         detail = f"cut by the limit on {response.truncated}"
         reason = None if body else unpacked.reason
     elif unpacked.reason is not None:
         detail = f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
         # Keep the part of a broken body before the error, but nothing of a decompression bomb.
-        if unpacked.reason is Reason.BOMB or not body:
+        if unpacked.reason is OutcomeReason.DECOMPRESSION_BOMB or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
-    mime = mime_of(response)
-    page, new_links, left_out = Document(base=link.url), list[Link](), 0
-    links.begin(link.url, bare=bare)
+    mime = response_mime(response)
+    page, new_links, left_out = Document(base=link.url), list[Request](), 0
+    links.start_page(link.url, bare=bare)
     if reason is None:
         cut = bool(response.truncated) or unpacked.reason is not None
-        answer = Answer(
+        answer = RawPage(
             url=link.url, status=response.status, mime=mime, body=body, fields=response.headers, cut=cut
         )
         page = _read(link, answer, config, readers, bare)
-        links.reached(link)
+        links.admit_redirect_target(link)
         if not (page.rules.nofollow and config.nofollow):
             new_links, left_out = _links(link, page, response.ended_at, config, links)
         dropped = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
-        complaint = "; ".join(filter(None, (page.complaint, links.complaint)))
-        detail = "; ".join(filter(None, (detail, page.trouble, dropped, complaint)))
+        complaint = "; ".join(filter(None, (page.plugin_error, links.plugin_error)))
+        detail = "; ".join(filter(None, (detail, page.parse_error, dropped, complaint)))
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
-    return Contents(body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint)
+    return PageContent(
+        body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint
+    )
 
 
-def _read(link: Link, answer: Answer, config: IndexerConfig, readers: Readers, bare: bool) -> Document:
+def _read(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers, bare: bool) -> Document:
     """Parse the document with the reader of its type, and add the robots rules and refresh of its headers."""
     reader = _reader_for(link, answer, config, readers)
     if reader is None:
         page = Document(base=link.url)
-    elif bare and isinstance(reader, OwnReader):
-        page = reader.without(link.url)
+    elif bare and isinstance(reader, PluginReader):
+        page = reader.unread_document(link.url)
     else:
         page = reader(answer, config)
-        if page.trouble and reader is readers[LISTING]:
-            what = "sitemap" if link.kind is Kind.SITEMAP else "feed"
-            page = msgspec.structs.replace(page, trouble=f"{what} {page.trouble}")
-    if link.kind is not Kind.SITEMAP:
-        for tag in answer.all("x-robots-tag"):
-            read_robots_tag(tag, page.rules, config.robot)
+        if page.parse_error and reader is readers[URL_LIST]:
+            what = "sitemap" if link.kind is RequestKind.SITEMAP else "feed"
+            page = msgspec.structs.replace(page, parse_error=f"{what} {page.parse_error}")
+    if link.kind is not RequestKind.SITEMAP:
+        for tag in answer.header_values("x-robots-tag"):
+            parse_robots_tag(tag, page.rules, config.robot)
         if target := _refresh_url(answer):
             page = msgspec.structs.replace(page, hrefs=[*page.hrefs, target])
     return page
 
 
-def _refresh_url(answer: Answer) -> Url | None:
+def _refresh_url(answer: RawPage) -> Url | None:
     """The target of a `Refresh` header, resolved against the page's URL and not against its `<base>`."""
     target = refresh_target(answer.header("refresh"))
     if not target:
@@ -116,36 +122,38 @@ def _refresh_url(answer: Answer) -> Url | None:
         return resolve(target, answer.url)
 
 
-def _reader_for(link: Link, answer: Answer, config: IndexerConfig, readers: Readers) -> Reader | None:
+def _reader_for(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers) -> Reader | None:
     """The reader for this document; None if there is none."""
     mime, body = answer.mime, answer.body
-    if link.kind is Kind.SITEMAP:
-        return readers[LISTING] if config.sitemaps else None
-    if (mime in FEEDS and mime not in readers) or _is_feed(link, mime, body):
-        return readers[LISTING] if config.feeds else None
-    return readers.get(mime) if mime or not is_markup(mime, body) else readers["text/html"]
+    if link.kind is RequestKind.SITEMAP:
+        return readers[URL_LIST] if config.sitemaps else None
+    if (mime in FEED_TYPES and mime not in readers) or _is_feed(link, mime, body):
+        return readers[URL_LIST] if config.feeds else None
+    return readers.get(mime) if mime or not is_html(mime, body) else readers["text/html"]
 
 
 def _links(
-    link: Link, page: Document, now: float, config: IndexerConfig, links: Links
-) -> tuple[list[Link], int]:
+    link: Request, page: Document, now: float, config: WorkerConfig, links: LinkExtractor
+) -> tuple[list[Request], int]:
     """The links of a document, and the number dropped because there were too many."""
-    new_links = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
-    if page.sitemaps and link.kind is Kind.SITEMAP:
-        new_links += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
+    new_links = links.listed_links(link, page.pages, RequestKind.PAGE, now) if page.pages else []
+    if page.sitemaps and link.kind is RequestKind.SITEMAP:
+        new_links += links.listed_links(link, page.sitemaps, RequestKind.SITEMAP, now)
     # Feeds first: a feed requested as a page would be fetched and not read.
     if page.feeds and config.feeds:
-        new_links += links.feeds(link, Url(page.base), page.feeds, now)
+        new_links += links.feed_links(link, Url(page.base), page.feeds, now)
     if not page.hrefs:
         return new_links, 0
-    new_links += links.find(link, Url(page.base), page.hrefs, now)
-    return new_links, links.left_out
+    new_links += links.links_of_page(link, Url(page.base), page.hrefs, now)
+    return new_links, links.dropped_hrefs
 
 
-def _is_feed(link: Link, mime: str, body: bytes) -> bool:
+def _is_feed(link: Request, mime: str, body: bytes) -> bool:
     """Whether the link was declared as a feed and the document looks like one."""
-    return link.kind is Kind.FEED and (mime not in HTML or any(mark in body[:1024] for mark in _FEED_MARKS))
+    return link.kind is RequestKind.FEED and (
+        mime not in HTML_TYPES or any(mark in body[:1024] for mark in _FEED_MARKS)
+    )
 
 
-def mime_of(response: Response) -> str:
-    return essence(media_type(response.all("content-type")))
+def response_mime(response: Response) -> str:
+    return essence(effective_media_type(response.all_headers("content-type")))

@@ -17,17 +17,19 @@ from collections.abc import Iterable
 import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
-from fieldmouse.parse.charset import spelt
-from fieldmouse.parse.parse_cost import bounded
+from fieldmouse.parse.charset import encode_query
+from fieldmouse.parse.parse_cost import limit_parse_cost
 from fieldmouse.url import Url, resolve
 
-ROBOT = "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise
-TITLE = 300  # characters kept of a title
-TEXT = 1 << 20  # characters kept of a text
-TITLES, DEEP = 100, 64  # title elements examined; ancestors of each that are checked for svg
+DEFAULT_ROBOT_NAME = (
+    "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise
+)
+MAX_TITLE = 300  # characters kept of a title
+MAX_TEXT = 1 << 20  # characters kept of a text
+MAX_TITLE_TAGS, MAX_ANCESTORS = 100, 64  # title elements examined; ancestors of each that are checked for svg
 
 WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # no handler for changes of the tree
-FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
+FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 _SPACE = "\t\n\f\r "
 _delayed = re.compile(
@@ -42,7 +44,7 @@ _DIRECTIVES_WITH_VALUE = frozenset(
 )
 
 
-class Rules(msgspec.Struct):
+class RobotsDirectives(msgspec.Struct):
     """Robots rules of a page."""
 
     nofollow: bool = False
@@ -70,12 +72,12 @@ class Document(msgspec.Struct):
     hrefs: list[str] = msgspec.field(default_factory=list)  # hrefs to follow, as written
     feeds: list[str] = msgspec.field(default_factory=list)  # hrefs of the feeds that it declares
     anchors: int = 0  # links on the page, followed or not
-    rules: Rules = msgspec.field(default_factory=Rules)
-    trouble: str = ""  # why a part of it was not read
+    rules: RobotsDirectives = msgspec.field(default_factory=RobotsDirectives)
+    parse_error: str = ""  # why a part of it was not read
     charset: str = ""  # of its text
     pages: list[Url] = msgspec.field(default_factory=list)  # URLs that a sitemap or feed lists
     sitemaps: list[Url] = msgspec.field(default_factory=list)
-    complaint: str = ""  # error of a plug-in that failed to read it
+    plugin_error: str = ""  # error of a plug-in that failed to read it
 
 
 def _ids(names: str) -> frozenset[int]:
@@ -89,25 +91,25 @@ def _id(name: str) -> int:
 
 
 _A, _AREA, _LINK, _BASE, TITLE_TAG, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
-_IFRAME, _HEAD, COMMENT = _id("iframe"), _id("head"), 4
-FRAMES = _ids("iframe frame")
-SILENT = _ids("script style iframe noembed noframes")  # their content is not text of the page
-INLINE = _ids(
+_IFRAME, _HEAD, COMMENT_TAG = _id("iframe"), _id("head"), 4
+FRAME_TAGS = _ids("iframe frame")
+HIDDEN_TAGS = _ids("script style iframe noembed noframes")  # their content is not text of the page
+INLINE_TAGS = _ids(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q s samp "
     "small span strike strong sub sup time tt u var wbr"
 )
 # content inside is HTML again
 _INTEGRATION_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())
-_RELEVANT = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
+_RELEVANT = HIDDEN_TAGS | INLINE_TAGS | FRAME_TAGS | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT_TAG}
 
 
-def parse(
+def parse_html(
     html: bytes | str,
     url: Url,
     *,
     tags: Iterable[str] = (),
     language: str = "",
-    robot: str = ROBOT,
+    robot: str = DEFAULT_ROBOT_NAME,
     charset: str = "utf-8",
 ) -> Document:
     """Parse an HTML page of `url`.
@@ -122,9 +124,9 @@ def parse(
     """
     page = Document(base=url)
     for tag in tags:
-        read_robots_tag(tag, page.rules, robot)
+        parse_robots_tag(tag, page.rules, robot)
     raw = html.encode("utf-8", "replace") if isinstance(html, str) else html
-    raw, page.trouble = bounded(raw)
+    raw, page.parse_error = limit_parse_cost(raw)
     tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
     root = tree.root
     if root is None:
@@ -136,19 +138,19 @@ def parse(
     # From the outside in, so that each removed element moves its content once.
     for node in [node for node in root.traverse() if node.tag_id in _RELEVANT]:
         kind = node.tag_id
-        if kind in INLINE:
+        if kind in INLINE_TAGS:
             if kind == _A:
                 attributes = node.attributes
                 href = attributes.get("href")
-                if href is None and "xlink:href" in attributes and drawing_around(node) == "svg":
+                if href is None and "xlink:href" in attributes and foreign_namespace(node) == "svg":
                     href = attributes["xlink:href"]
                 if href is not None:
                     anchors += 1
                     if "rel" not in attributes or not _is_nofollow(attributes["rel"]):
                         hrefs.append(href)
             node.unwrap(delete_empty=True)
-        elif kind in SILENT or kind in FRAMES:
-            if kind in FRAMES and (href := node.attrs.get("src")):
+        elif kind in HIDDEN_TAGS or kind in FRAME_TAGS:
+            if kind in FRAME_TAGS and (href := node.attrs.get("src")):
                 hrefs.append(href)
             silent.append(node)
         elif kind == _META:
@@ -157,7 +159,7 @@ def parse(
             _read_link(node, page, hrefs)
         elif kind == _BASE:
             attributes = node.attributes
-            if "href" in attributes and not is_based and not is_drawn(node):
+            if "href" in attributes and not is_based and not in_svg_or_math(node):
                 is_based = True
                 page.base = resolve(attributes["href"] or "", url) or url
         elif kind == _AREA:
@@ -167,18 +169,18 @@ def parse(
                 anchors += 1
                 if not _is_nofollow(attributes.get("rel")):
                     hrefs.append(href)
-        elif kind == COMMENT:
+        elif kind == COMMENT_TAG:
             silent.append(node)
-        elif len(titles) < TITLES:
+        elif len(titles) < MAX_TITLE_TAGS:
             titles.append(node)
     if charset != "utf-8":
-        hrefs, page.feeds = ([spelt(href, charset) for href in group] for group in (hrefs, page.feeds))
+        hrefs, page.feeds = ([encode_query(href, charset) for href in group] for group in (hrefs, page.feeds))
     page.hrefs, page.anchors, page.charset = hrefs, anchors, charset
     if page.canonical:
-        page.canonical = resolve(spelt(page.canonical, charset), page.base) or ""
-    title = next((title for title in titles if not is_drawn(title)), None)
+        page.canonical = resolve(encode_query(page.canonical, charset), page.base) or ""
+    title = next((title for title in titles if not in_svg_or_math(title)), None)
     if title is not None:
-        page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]
+        page.title = " ".join(title.text().replace("\xad", "").split())[:MAX_TITLE]
     # Inner elements before outer ones: a removed element takes its content along.
     for node in reversed(silent):
         node.decompose()
@@ -186,18 +188,18 @@ def parse(
     return page
 
 
-def is_drawn(node: LexborNode) -> bool:
+def in_svg_or_math(node: LexborNode) -> bool:
     """Tell whether an element belongs to SVG or MathML, not to HTML."""
-    return bool(drawing_around(node))
+    return bool(foreign_namespace(node))
 
 
-def drawing_around(node: LexborNode) -> str:
+def foreign_namespace(node: LexborNode) -> str:
     """Return `svg` or `math` if an element is in that namespace, "" if it is HTML.
 
     An element with more than `DEEP` ancestors counts as `svg`.
     """
     ancestor = node.parent
-    for _ in range(DEEP):
+    for _ in range(MAX_ANCESTORS):
         if ancestor is None or ancestor.tag_id == _HEAD:
             return ""
         name = (ancestor.tag or "").lower()
@@ -264,7 +266,7 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
     if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words:
         if "html" in kind.lower():
             hrefs.append(href)
-        elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEEDS:
+        elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEED_TYPES:
             page.feeds.append(href)
 
 
@@ -277,7 +279,7 @@ def _read_text(tree: LexborHTMLParser, root: LexborNode, page: Document, languag
         body.merge_text_nodes()
         text = body.text(separator=" ", skip_empty=True)
         # A soft hyphen marks where a word may be broken, not a break.
-        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:TEXT]
+        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:MAX_TEXT]
 
 
 def _language(declared: str) -> str:
@@ -286,7 +288,7 @@ def _language(declared: str) -> str:
     return first if re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", first) else ""
 
 
-def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
+def parse_robots_tag(tag: str, rules: RobotsDirectives, robot: str = DEFAULT_ROBOT_NAME) -> None:
     """Add the rules of one X-Robots-Tag header: those for all crawlers, and those for `robot`.
 
     >>> rules = Rules(); read_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex

@@ -17,19 +17,19 @@ from collections.abc import Callable, Iterable
 import xxhash
 from msgspec.structs import replace
 
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.plugins.link_filter import Admission
-from fieldmouse.policy.traps import is_plain, trap_of, without_session
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.plugins.link_filter import LinkFilter
+from fieldmouse.policy.traps import detect_trap, is_plain, strip_session_id
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, resolve
 
-SENT = 1 << 18  # keys of sent links that are cached
-DEALT = 100_000  # processed hrefs that are cached
-ORIGINS = 50_000
-MEMORABLE = 200  # longer hrefs (in characters) are not cached
-NESTED = 3  # levels of nested sitemaps; sitemaps.org allows one index level
-FEEDS = 8  # feeds of one host that a worker requests: a blog has one for each post
-LONGEST = 8192  # longer hrefs (in characters) are ignored
+CACHED_KEYS = 1 << 18  # keys of sent links that are cached
+CACHED_HREFS = 100_000  # processed hrefs that are cached
+CACHED_ORIGINS = 50_000
+LONGEST_CACHED_HREF = 200  # longer hrefs (in characters) are not cached
+MAX_SITEMAP_DEPTH = 3  # levels of nested sitemaps; sitemaps.org allows one index level
+FEEDS_PER_HOST = 8  # feeds of one host that a worker requests: a blog has one for each post
+LONGEST_HREF = 8192  # longer hrefs (in characters) are ignored
 
 # Characters that the URL parser leaves as they are. A dot is accepted only where it cannot make a dot
 # segment, a percent sign only where it cannot hide one.
@@ -43,14 +43,14 @@ _relative = re.compile(rf"((?:\.\./)*+)({_FIRST}{_STEPS}{_TAIL}").match
 
 # An href like this means the same on every page of a directory: it has its own path or scheme. White space
 # inside could hide that it has neither; `http:x` is relative where the scheme is the same.
-lasting = re.compile(r"(?:(?i:https?)://|/|\.|(?!(?i:https?):)[A-Za-z0-9_~\-])[^\t\n\r]*\Z").match
+is_cacheable = re.compile(r"(?:(?i:https?)://|/|\.|(?!(?i:https?):)[A-Za-z0-9_~\-])[^\t\n\r]*\Z").match
 # Prefixes of hrefs that mean the same on every page.
 _ANYWHERE = ("http://", "https://", "mailto:", "javascript:", "tel:")
 
 _key = xxhash.xxh3_64_intdigest
 
 
-class Ground:
+class BaseDirectory:
     """The directory that the relative hrefs of a page resolve against."""
 
     __slots__ = ("directory", "origin", "scheme")
@@ -61,7 +61,7 @@ class Ground:
         path = base[len(self.origin) :].partition("?")[0]
         self.directory = path[: path.rindex("/") + 1]
 
-    def up(self, steps: int) -> str:
+    def ancestor(self, steps: int) -> str:
         """Return the directory `steps` levels up, at most the root."""
         if not steps:
             return self.directory
@@ -69,7 +69,7 @@ class Ground:
         return "/".join(parts[: max(1, len(parts) - steps)]) + "/"
 
 
-def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str | None:
+def join_href(href: str, ground: BaseDirectory, admits: Callable[[str], str | None]) -> str | None:
     """Return the URL of a plain `href`, "" if its host is out of scope, None if it is not plain.
 
     `admits` returns an origin in normal form if it is in scope, "" if it is not, and None if it is not an
@@ -82,26 +82,26 @@ def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str 
     elif href.startswith("http"):
         match = _absolute(href)
     elif match := _relative(href):
-        return ground.origin + ground.up(len(match[1]) // 3) + match[2] if admits(ground.origin) else ""
+        return ground.origin + ground.ancestor(len(match[1]) // 3) + match[2] if admits(ground.origin) else ""
     if match is None:
         return None
     origin = admits(match[1])
     return origin and origin + match[2]
 
 
-class Links:
+class LinkExtractor:
     """Filter from the hrefs of pages to the requests that a worker sends to the crawler."""
 
-    def __init__(self, config: IndexerConfig, admission: Admission | None = None):
+    def __init__(self, config: WorkerConfig, admission: LinkFilter | None = None):
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
         self._is_open, self._is_shared = config.scope_is_open, config.scope_is_shared
         self._may_join: set[str] = set()  # origins out of scope that a seed's redirect may still bring in
-        self._held: list[Link] = []
-        self._checks_paths = config.scope.asks_paths
+        self._held: list[Request] = []
+        self._checks_paths = config.scope.has_path_rules
         self._links_per_page = config.links_per_page
         self._admission = admission
-        self.left_out = 0  # hrefs of the last page that were ignored because it had enough links
-        self._sent = array("Q", bytes(8 * SENT))
+        self.dropped_hrefs = 0  # hrefs of the last page that were ignored because it had enough links
+        self._sent = array("Q", bytes(8 * CACHED_KEYS))
         self._absolute_hrefs: set[str] = set()  # processed absolute hrefs
         # processed hrefs: rooted ones by origin, relative ones by directory
         self._hrefs_by_ground: dict[str, set[str]] = {}
@@ -111,39 +111,39 @@ class Links:
 
     # -- redirects of seeds
 
-    def widen(self, joined: Iterable[Url], is_open: bool) -> None:
+    def add_to_scope(self, joined: Iterable[Url], is_open: bool) -> None:
         """Add pages that seeds redirected to; `is_open` if more seeds may still redirect elsewhere."""
         if not self._is_open or not is_open:  # scope decisions may have changed
             self._origins.clear()
             self._may_join.clear()
-        self._scope, self._is_open = self._scope.joined(joined), is_open
+        self._scope, self._is_open = self._scope.with_seeds(joined), is_open
         # Hrefs to these hosts were reported as held links already: they stay in the cache.
         self._may_join = {host for host in self._may_join if not self._scope.admits_host(Host(host))}
 
-    def take_held(self) -> list[Link]:
+    def take_held(self) -> list[Request]:
         """Return the links of the last page that are held until the scope is known to include them or not."""
         held, self._held = self._held, []
         return held
 
-    def reached(self, page: Link) -> None:
+    def admit_redirect_target(self, page: Request) -> None:
         """Extend the scope by `page` if a seed redirected to it; call this before `find`.
 
         With a shared scope any page outside of it counts: another agent was redirected to that host.
         """
-        may = page.from_seed or self._is_shared
-        if may and not self._scope.admits(page.url) and self._scope.follows(page.url):
-            self.widen([page.url], self._is_open)
+        may = page.is_from_seed or self._is_shared
+        if may and not self._scope.admits(page.url) and self._scope.follows_redirect(page.url):
+            self.add_to_scope([page.url], self._is_open)
 
     # -- links of a page
 
-    def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
+    def links_of_page(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
         """Return the links of a page that are in scope, not traps, and not known to be sent before."""
         depth = page.depth + 1
-        self.left_out = 0
+        self.dropped_hrefs = 0
         if not self._scope.admits_depth(depth):
             return []
-        ground = Ground(base)
-        if self._cached_hrefs > DEALT:
+        ground = BaseDirectory(base)
+        if self._cached_hrefs > CACHED_HREFS:
             self._clear_hrefs()
         everywhere, rooted = self._absolute_hrefs, self._hrefs_of(ground.origin)
         relative = self._hrefs_of(ground.origin + ground.directory)
@@ -153,24 +153,24 @@ class Links:
         ]
         waiting = iter(unseen)
         for href in waiting:
-            url = join(href, ground, admits)
+            url = join_href(href, ground, admits)
             if url is None:
-                if href.startswith("#") or len(href) > LONGEST:
+                if href.startswith("#") or len(href) > LONGEST_HREF:
                     continue
                 url = resolve(href, base)
                 if url is not None and not admits(host_of(url)):
                     url = None
-                remembered = lasting(href) is not None
+                remembered = is_cacheable(href) is not None
             else:
                 remembered = True
-            if remembered and len(href) <= MEMORABLE:
+            if remembered and len(href) <= LONGEST_CACHED_HREF:
                 ours = rooted if href.startswith("/") else relative
                 (everywhere if href.startswith(_ANYWHERE) else ours).add(href)
                 self._cached_hrefs += 1
-            if url and (link := self._offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
+            if url and (link := self._offer(Url(url), depth, page.url, RequestKind.PAGE, 0, now)) is not None:
                 links.append(link)
                 if len(links) == self._links_per_page:
-                    self.left_out = sum(1 for _ in waiting)
+                    self.dropped_hrefs = sum(1 for _ in waiting)
         return links
 
     def _hrefs_of(self, name: str) -> set[str]:
@@ -185,28 +185,30 @@ class Links:
         self._hrefs_by_ground.clear()
         self._cached_hrefs = 0
 
-    def follow(self, page: Link, target: Url, now: float) -> list[Link]:
+    def redirect_link(self, page: Request, target: Url, now: float) -> list[Request]:
         """Return the target of a redirect, with the depth of the redirecting page."""
-        if page.from_seed:
-            if not self._scope.follows(target):
+        if page.is_from_seed:
+            if not self._scope.follows_redirect(target):
                 return []
         elif not self._admits(host_of(target)):
             return []
-        kind = page.kind if page.kind in (Kind.SITEMAP, Kind.FEED) else Kind.REDIRECT
+        kind = page.kind if page.kind in (RequestKind.SITEMAP, RequestKind.FEED) else RequestKind.REDIRECT
         link = self._offer(
-            target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.from_seed
+            target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.is_from_seed
         )
         return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
 
-    def listed(self, page: Link, urls: Iterable[Url], kind: Kind, now: float) -> list[Link]:
+    def listed_links(
+        self, page: Request, urls: Iterable[Url], kind: RequestKind, now: float
+    ) -> list[Request]:
         """Return the URLs listed by a sitemap or feed.
 
         Pages have depth 1 if a sitemap lists them, else the depth of their feed plus 1. The depth of a
         sitemap counts the sitemaps above it. It is limited: an index of indexes violates the protocol, and
         one that lists ever new ones would never end.
         """
-        depth = 1 if page.kind is Kind.SITEMAP and kind is Kind.PAGE else page.depth + 1
-        if depth > NESTED if kind is Kind.SITEMAP else not self._scope.admits_depth(depth):
+        depth = 1 if page.kind is RequestKind.SITEMAP and kind is RequestKind.PAGE else page.depth + 1
+        if depth > MAX_SITEMAP_DEPTH if kind is RequestKind.SITEMAP else not self._scope.admits_depth(depth):
             return []
         links = []
         for url in urls:
@@ -216,31 +218,31 @@ class Links:
                     links.append(link)
         return links
 
-    def feeds(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
+    def feed_links(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
         """Return the feeds that a page names, the first few of each host."""
-        links: list[Link] = []
+        links: list[Request] = []
         if not self._scope.admits_depth(page.depth + 1):
             return links
-        if len(self._feeds) >= ORIGINS:
+        if len(self._feeds) >= CACHED_ORIGINS:
             self._feeds.clear()
         for href in hrefs:
-            url = resolve(href, base) if len(href) <= LONGEST else None
+            url = resolve(href, base) if len(href) <= LONGEST_HREF else None
             if url is None or not self._admits(host_of(url)):
                 continue
             origin = host_of(url)
-            if self._feeds.get(origin, 0) < FEEDS:
-                link = self._offer(url, page.depth + 1, page.url, Kind.FEED, 0, now)
+            if self._feeds.get(origin, 0) < FEEDS_PER_HOST:
+                link = self._offer(url, page.depth + 1, page.url, RequestKind.FEED, 0, now)
                 if link is not None:
                     self._feeds[origin] = self._feeds.get(origin, 0) + 1
                     links.append(link)
         return links
 
-    def begin(self, url: str, *, bare: bool = False) -> None:
+    def start_page(self, url: str, *, bare: bool = False) -> None:
         """Start a page: its links come next. Its own URL counts as sent."""
         if self._admission is not None:
-            self._admission.begin(bare)
+            self._admission.start_page(bare)
         key = _key(url.encode(), self._seed)
-        self._sent[key & (SENT - 1)] = key
+        self._sent[key & (CACHED_KEYS - 1)] = key
         self._held = []
 
     def _offer(
@@ -248,15 +250,15 @@ class Links:
         url: Url,
         depth: int,
         via: str,
-        kind: Kind,
+        kind: RequestKind,
         redirects: int,
         now: float,
         *,
         followed: bool = False,
-    ) -> Link | None:
+    ) -> Request | None:
         """Return the link if it is to be sent now; `followed` if the scope was checked already."""
         key = _key(url.encode(), self._seed)
-        place = key & (SENT - 1)
+        place = key & (CACHED_KEYS - 1)
         if self._sent[place] == key:
             return None
         self._sent[place] = key
@@ -264,11 +266,11 @@ class Links:
             return None
         if not is_plain(url, self._rules):
             if self._rules.session_ids:
-                url = without_session(url)
-            if trap_of(url, self._rules, now):
+                url = strip_session_id(url)
+            if detect_trap(url, self._rules, now):
                 return None
-        link = Link(url, depth, via, kind, now, redirects)
-        if self._admission is not None and not self._admission.wants(link):
+        link = Request(url, depth, via, kind, now, redirects)
+        if self._admission is not None and not self._admission.admits(link):
             return None
         if self._may_join and not followed and host_of(url) in self._may_join:
             self._held.append(link)
@@ -276,9 +278,9 @@ class Links:
         return link
 
     @property
-    def complaint(self) -> str:
+    def plugin_error(self) -> str:
         """Error of the `admit` plug-in for the links of this page, or ""."""
-        return "" if self._admission is None else self._admission.complaint
+        return "" if self._admission is None else self._admission.error
 
     def _admits(self, origin: str) -> str | None:
         """Return the origin in normal form, "" if it is out of scope, None if it is not an origin.
@@ -289,7 +291,7 @@ class Links:
             return self._origins[origin]
         except KeyError:
             pass
-        if len(self._origins) >= ORIGINS:
+        if len(self._origins) >= CACHED_ORIGINS:
             self._origins.clear()
             self._may_join.clear()
         root = resolve(origin + "/")

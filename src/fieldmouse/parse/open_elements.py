@@ -1,8 +1,10 @@
-"""Upper estimate of the stack of open elements of an HTML parser, with the sets of element names that it needs.
+"""Upper estimate of the stack of open elements of an HTML parser, with the sets of element names that it
+needs.
 
-The stack follows the rules of the HTML standard, simplified only where that makes it longer than a parser's own. A parser
-searches its stack with every tag, so the sum of the lengths predicts its work. Formatting that is left open (`<b>`,
-`<font>`) is opened again in each following block, which creates any number of copies.
+The stack follows the rules of the HTML standard, simplified only where that makes it longer than a
+parser's own. A parser searches its stack with every tag, so the sum of the lengths predicts its work.
+Formatting that is left open (`<b>`, `<font>`) is opened again in each following block, which creates any
+number of copies.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ ATTRIBUTE = rb"[^%(space)b/>][^%(space)b/>=]*+(?:[%(space)b]*+=[%(space)b]*+(?:%
     b"space": SPACE,
     b"value": VALUE,
 }
-attributes = re.compile(ATTRIBUTE).findall
+find_attributes = re.compile(ATTRIBUTE).findall
 
 
 def _names(text: str) -> frozenset[bytes]:
@@ -27,8 +29,8 @@ VOID = _names(
     "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track "
     "wbr html head body colgroup"
 )
-RAW = _names("script style title textarea xmp iframe noembed noframes")
-HEAD = _names("html head base basefont bgsound link meta title noframes style script template")
+RAW_TEXT = _names("script style title textarea xmp iframe noembed noframes")
+HEAD_ELEMENTS = _names("html head base basefont bgsound link meta title noframes style script template")
 RUBY = _names("rb rp rt rtc")
 IMPLIED = RUBY | _names("dd dt li option p")  # closed implicitly by what follows
 HEADINGS = _names("h1 h2 h3 h4 h5 h6")
@@ -39,19 +41,19 @@ CLOSES_P = _names(
 )
 ROWS = _names("tr tbody thead tfoot")
 CELLS = _names("td th caption")
-MARKERS = CELLS | _names("applet marquee object template")  # formatting does not cross them
+FORMATTING_MARKERS = CELLS | _names("applet marquee object template")  # formatting does not cross them
 TABULAR = ROWS | CELLS | {b"table"}
 TABLE_SCOPE = _names("table template")
 # SVG and MathML elements whose content is HTML again.
-POINTS = frozenset(b"svg " + name for name in _names("foreignobject desc title")) | frozenset(
+INTEGRATION_POINTS = frozenset(b"svg " + name for name in _names("foreignobject desc title")) | frozenset(
     b"math " + name for name in _names("mi mo mn ms mtext")
 )
-SCOPE = MARKERS | POINTS | _names("table select") | {b"math annotation-xml"}
+SCOPE = FORMATTING_MARKERS | INTEGRATION_POINTS | _names("table select") | {b"math annotation-xml"}
 SCOPE_OF_P, SCOPE_OF_LI = SCOPE | {b"button"}, SCOPE | _names("ol ul")
 # Boundaries for the end tags of ordinary elements.
 SPECIAL = CLOSES_P | TABULAR | SCOPE | _names("applet button frameset noscript")
 # Boundaries for the end tags of other elements.
-REACH = (
+END_TAG_SCOPE = (
     dict.fromkeys(CLOSES_P | _names("applet button marquee object select"), SCOPE)
     | dict.fromkeys(TABULAR, TABLE_SCOPE)
     | {b"p": SCOPE_OF_P, b"li": SCOPE_OF_LI, b"template": frozenset()}
@@ -59,7 +61,7 @@ REACH = (
 TRANSPARENT = _names("address div p")
 ITEMS = {b"li": _names("li"), b"dd": _names("dd dt"), b"dt": _names("dd dt")}
 # HTML elements that end an SVG or MathML element around them.
-BREAK_OUT = _names(
+FOREIGN_BREAKOUT = _names(
     "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing "
     "menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
 )
@@ -78,36 +80,36 @@ class OpenElements:
         self.work = self.copies = 0
         self._is_odd = False
         self._has_form = False
-        self.is_head = True  # until something begins the body
+        self.in_head = True  # until something begins the body
 
     @property
-    def is_drawn(self) -> bool:
+    def in_svg_or_math(self) -> bool:
         """Whether the innermost element belongs to SVG or MathML."""
         return bool(self.names) and b" " in self.names[-1]
 
-    def text(self) -> None:
+    def add_text(self) -> None:
         """Process text, or anything that counts as text."""
-        self.is_head = False
+        self.in_head = False
         if self._missing:
             self._reopen()
 
-    def start(self, name: bytes, raw: bytes) -> bool:
+    def start_tag(self, name: bytes, raw: bytes) -> bool:
         """Process a start tag; return whether the element holds only text."""
         names = self.names
         self.work += len(names)
         if names and b" " in (top := names[-1]):
-            if top not in POINTS:
-                if name not in BREAK_OUT and not (name == b"font" and _presents(raw)):
+            if top not in INTEGRATION_POINTS:
+                if name not in FOREIGN_BREAKOUT and not (name == b"font" and _presents(raw)):
                     self._draw(top[: top.index(b" ") + 1] + name, raw)
                     return False
                 self._break_out()
             elif name in (b"mglyph", b"malignmark") and top[:1] == b"m":
                 self._draw(b"math " + name, raw)
                 return False
-        if self.is_head:
+        if self.in_head:
             if name == b"noscript":
                 return False  # it ends with the first element that is not allowed in a head
-            self.is_head = name in HEAD
+            self.in_head = name in HEAD_ELEMENTS
         if name in FORMATTING:
             if name in (b"a", b"nobr"):
                 self._end_formatting(name)
@@ -142,7 +144,7 @@ class OpenElements:
             return False
         elif name == b"svg" or name == b"math":
             name += b" " + name
-        if name in RAW or name == b"plaintext":
+        if name in RAW_TEXT or name == b"plaintext":
             return True
         if self._missing and name not in CLOSES_P and name not in RUBY:
             self._reopen()
@@ -154,12 +156,12 @@ class OpenElements:
             self._push(name, raw if name in FORMATTING else b"")
         return False
 
-    def end(self, name: bytes) -> None:
+    def end_tag(self, name: bytes) -> None:
         """Process an end tag."""
         names = self.names
         self.work += len(names)
         if name == b"br":
-            self.text()
+            self.add_text()
         elif name == b"form" and b"template" not in names:
             self._has_form = False
         if not names:
@@ -180,7 +182,7 @@ class OpenElements:
             if place is not None:
                 del names[place], self._raws[place]
         else:
-            self._close(name, REACH.get(name, SPECIAL))
+            self._close(name, END_TAG_SCOPE.get(name, SPECIAL))
 
     def _end_heading(self) -> None:
         """End the innermost heading; the end tag of any heading closes it."""
@@ -195,14 +197,14 @@ class OpenElements:
         if name == b"math annotation-xml":
             self._is_odd = True  # attributes decide about its content: close nothing from here on
         # A slash that belongs to an unquoted value does not close the tag.
-        if self._is_odd or not raw.endswith(b"/>") or attributes(raw, 1)[-1].endswith(b"/"):
+        if self._is_odd or not raw.endswith(b"/>") or find_attributes(raw, 1)[-1].endswith(b"/"):
             self._push(name)
 
     def _break_out(self) -> None:
         if self._is_odd:
             return
         at = len(self.names)
-        while at and b" " in self.names[at - 1] and self.names[at - 1] not in POINTS:
+        while at and b" " in self.names[at - 1] and self.names[at - 1] not in INTEGRATION_POINTS:
             at -= 1
         self._drop(at)
 
@@ -219,7 +221,7 @@ class OpenElements:
     def _start_tabular(self, name: bytes) -> None:
         if name == b"table":
             self._close(b"p", SCOPE_OF_P)
-            self._close(name, MARKERS)  # only a cell contains another table
+            self._close(name, FORMATTING_MARKERS)  # only a cell contains another table
             self._push(name)
             return
         at = self._find(b"table", frozenset((b"template",)))
@@ -283,7 +285,7 @@ class OpenElements:
         return True
 
     def _push(self, name: bytes, raw: bytes = b"") -> None:
-        if self._missing and name in MARKERS:
+        if self._missing and name in FORMATTING_MARKERS:
             self._reopen()
         self.names.append(name)
         self._raws.append(raw)
@@ -291,7 +293,7 @@ class OpenElements:
     def _pop(self, at: int) -> None:
         """Close the element at `at` and everything inside it."""
         if at < len(self.names) - 1:
-            self._drop(at + 1, self.names[at] in MARKERS)
+            self._drop(at + 1, self.names[at] in FORMATTING_MARKERS)
         self.names.pop()
         self._raws.pop()
 
@@ -299,7 +301,7 @@ class OpenElements:
         """Close everything from `at` on and remember its formatting; `marked` if a marker is around it."""
         names, raws = self.names, self._raws
         last = len(names)
-        while last > at and names[last - 1] not in MARKERS:
+        while last > at and names[last - 1] not in FORMATTING_MARKERS:
             last -= 1
         last = last - 1 if last > at else at if marked else len(names)
         alike: dict[bytes, int] = {}
@@ -319,5 +321,5 @@ class OpenElements:
 
 def _presents(raw: bytes) -> bool:
     """Tell whether a font tag has an attribute that only HTML defines."""
-    given = {attribute.partition(b"=")[0].strip().lower() for attribute in attributes(raw)}
+    given = {attribute.partition(b"=")[0].strip().lower() for attribute in find_attributes(raw)}
     return not given.isdisjoint((b"color", b"face", b"size"))

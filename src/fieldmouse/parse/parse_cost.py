@@ -1,12 +1,12 @@
 """Limit on the parse cost of a page: expensive markup is cut.
 
-The HTML standard requires quadratic work: each tag is compared with all open elements, each attribute with those before
-it in its tag, and formatting that was left open (`<b>`, `<font>`) is opened again in each following block. Forty
-kilobytes can cost minutes and gigabytes.
+The HTML standard requires quadratic work: each tag is compared with all open elements, each attribute
+with those before it in its tag, and formatting that was left open (`<b>`, `<font>`) is opened again in
+each following block. Forty kilobytes can cost minutes and gigabytes.
 
-A few counts recognize ordinary pages, which are parsed unchanged. Any other page is scanned tag by tag first, and the
-cost of parsing is estimated from its open elements. Where the estimate exceeds the need of every sane page, the page is
-cut and the reason is reported.
+A few counts recognize ordinary pages, which are parsed unchanged. Any other page is scanned tag by tag
+first, and the cost of parsing is estimated from its open elements. Where the estimate exceeds the need of
+every sane page, the page is cut and the reason is reported.
 """
 
 from __future__ import annotations
@@ -14,16 +14,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fieldmouse.parse.open_elements import ATTRIBUTE, FORMATTING, RAW, SPACE, VALUE, OpenElements, attributes
+from fieldmouse.parse.open_elements import (
+    ATTRIBUTE,
+    FORMATTING,
+    RAW_TEXT,
+    SPACE,
+    VALUE,
+    OpenElements,
+    find_attributes,
+)
 
-FEW = 2500  # a page with at most this many tags is never expensive
-TAGS = 12_000  # up to this many tags are expensive only if formatting is left open
-WORK = 30_000_000  # open elements summed over all tags of a page; about a quarter of a second
-COPIES = 500_000  # elements that unclosed formatting may add to a page
-ATTRIBUTES = 5000  # attributes of one tag; real pages have two hundred at most
-COMPARED = 50_000_000  # comparisons of attributes within tags, summed over a page
+CHEAP_TAGS = 2500  # a page with at most this many tags is never expensive
+CHEAP_TAGS_WITHOUT_FORMATTING = 12_000  # up to this many tags are expensive only if formatting is left open
+MAX_WORK = 30_000_000  # open elements summed over all tags of a page; about a quarter of a second
+MAX_COPIES = 500_000  # elements that unclosed formatting may add to a page
+MAX_ATTRIBUTES = 5000  # attributes of one tag; real pages have two hundred at most
+MAX_COMPARISONS = 50_000_000  # comparisons of attributes within tags, summed over a page
 # bytes; attributes of a smaller page cannot be expensive: few names are shorter than two letters
-SMALL = 30_000
+SMALL_PAGE = 30_000
 
 _WITHIN = rb"(?:[%b/]++|%b)*+" % (SPACE, ATTRIBUTE)
 _within = re.compile(_WITHIN).match  # from any place between two attributes
@@ -46,22 +54,24 @@ _maybe_formatting = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPAC
 # Matches `body` and `html`, and nonsense such as `hody`: without alternatives it is a third faster.
 _may_be_merged = re.compile(rb"<[bBhH][oOtT][dDmM][yYlL][%b/]" % SPACE).findall
 _STRIDE = 4 << 10
-_MANY = ATTRIBUTES - 2 * _STRIDE // 3  # attributes in whole strides
+_MANY = MAX_ATTRIBUTES - 2 * _STRIDE // 3  # attributes in whole strides
 _BLANK = b" \t\n\f\r"
 _APART = _BLANK + b"/="
 _LONG = 512  # attributes of shorter tags (in bytes) are not counted
 _MERGED = frozenset((b"html", b"body"))  # the parser adds the attributes of later tags to the first one
 
 
-def bounded(html: bytes) -> tuple[bytes, str]:
+def limit_parse_cost(html: bytes) -> tuple[bytes, str]:
     """Return the part of a page that can be parsed in reasonable time, and the reason for a cut or "".
 
     >>> bounded(b"<p>short")
     (b'<p>short', '')
     """
     tags = html.count(b"<")
-    is_flat = tags <= FEW or (tags <= TAGS and _formatting_tags(html) * tags <= 3 * COPIES)
-    if is_flat and (len(html) <= SMALL or not (_may_merge(html) or _may_hold_a_long_tag(html))):
+    is_flat = tags <= CHEAP_TAGS or (
+        tags <= CHEAP_TAGS_WITHOUT_FORMATTING and _formatting_tags(html) * tags <= 3 * MAX_COPIES
+    )
+    if is_flat and (len(html) <= SMALL_PAGE or not (_may_merge(html) or _may_hold_a_long_tag(html))):
         return html, ""
     return _cut(html)
 
@@ -104,7 +114,7 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
             stride = html[at:end]
             outside = before + len(stride) - len(stride.translate(None, _APART))
             compared += outside**2 - before**2
-            if outside > _MANY or compared > COMPARED:
+            if outside > _MANY or compared > MAX_COMPARISONS:
                 return True
         # A stride without such a quote may be part of one value, and the tag may continue behind it.
         double = outside if behind_double else max(outside, double)
@@ -149,20 +159,20 @@ def _is_hidden(html: bytes, at: int, close: int) -> bool:
 
 
 def _cut(html: bytes) -> tuple[bytes, str]:
-    spent = Account()
+    spent = ParseCost()
     for place in _tags(html, spent):
-        if spent.elements.work > WORK:
+        if spent.elements.work > MAX_WORK:
             return html[:place], "elements are nested too deeply, too often; read up to there"
-        if spent.elements.copies > COPIES:
+        if spent.elements.copies > MAX_COPIES:
             return html[:place], "too many elements of formatting are left open; read up to there"
-        if spent.attributes > ATTRIBUTES:
-            return html[:place], f"a tag has more than {ATTRIBUTES:,} attributes; read up to it"
-        if spent.compared > COMPARED:
+        if spent.attributes > MAX_ATTRIBUTES:
+            return html[:place], f"a tag has more than {MAX_ATTRIBUTES:,} attributes; read up to it"
+        if spent.comparisons > MAX_COMPARISONS:
             return html[:place], "many tags have too many attributes; read up to there"
     return html, ""
 
 
-class Account:
+class ParseCost:
     """Cost of parsing the tags scanned so far."""
 
     def __init__(self) -> None:
@@ -170,52 +180,52 @@ class Account:
         self.tags = 0  # start tags
         self.depth = 0  # maximum so far
         self.attributes = 0  # of the last tag, if they were counted
-        self.compared = 0  # comparisons of attributes
+        self.comparisons = 0  # comparisons of attributes
         self._merged = 0
 
     @property
     def copies(self) -> int:
         return self.elements.copies
 
-    def count(self, name: bytes, tag: bytes) -> None:
+    def add_attributes(self, name: bytes, tag: bytes) -> None:
         """Count the attributes of a tag."""
-        self.attributes = len(attributes(tag, 1)) - 1
+        self.attributes = len(find_attributes(tag, 1)) - 1
         if name in _MERGED:
             self.attributes = self._merged = self._merged + self.attributes
-        self.compared += self.attributes**2
+        self.comparisons += self.attributes**2
 
 
-def account(html: bytes) -> Account:
+def measure_parse_cost(html: bytes) -> ParseCost:
     """Return the cost of parsing a whole page."""
-    spent = Account()
+    spent = ParseCost()
     for _ in _tags(html, spent):
         spent.depth = max(spent.depth, len(spent.elements.names))
     return spent
 
 
-def _tags(html: bytes, spent: Account) -> Iterator[int]:
+def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
     """Add every tag to the account, and yield where it begins."""
     elements = spent.elements
     at = 0
     while token := _token(html, at):
-        if token.start() > at and not (elements.is_head and html[at : token.start()].isspace()):
-            elements.text()
+        if token.start() > at and not (elements.in_head and html[at : token.start()].isspace()):
+            elements.add_text()
         begin, at = token.span()
         name = token[2]
         if name is None:
             if token[3]:  # a comment, unless inside svg or math
-                at = html.find(b"]]>" if elements.is_drawn else b">", at)
+                at = html.find(b"]]>" if elements.in_svg_or_math else b">", at)
                 if at < 0:
                     break
             continue
         name = name.lower()
         if at - begin > _LONG or name in _MERGED:
-            spent.count(name, token[0])
+            spent.add_attributes(name, token[0])
         if token[1]:
-            elements.end(name)
+            elements.end_tag(name)
         else:
             spent.tags += 1
-            if elements.start(name, token[0]):
+            if elements.start_tag(name, token[0]):
                 at = _raw_end(html, name, at)
         yield begin
 
@@ -246,5 +256,5 @@ def _raw_end(html: bytes, name: bytes, at: int) -> int:
     return len(html)
 
 
-_raw_ends = {name: re.compile(rb"(?i)</%b(?=[%b/>])" % (name, SPACE)) for name in RAW - {b"script"}}
+_raw_ends = {name: re.compile(rb"(?i)</%b(?=[%b/>])" % (name, SPACE)) for name in RAW_TEXT - {b"script"}}
 _raw_ends[b"script"] = re.compile(rb"(?i)<!--|-->|</?script(?=[%b/>])" % SPACE)

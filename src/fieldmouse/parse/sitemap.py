@@ -13,15 +13,15 @@ from collections.abc import Iterator
 import msgspec
 from isal import isal_zlib
 
-from fieldmouse.http.decoding import MEMBERS, SIP
-from fieldmouse.parse.xml_stream import BrokenXml, XmlStream, attributes, texts
+from fieldmouse.http.decoding import FIRST_PIECE, MAX_GZIP_MEMBERS
+from fieldmouse.parse.xml_stream import BrokenFile, XmlStreamParser, decode_pieces, parse_attributes
 from fieldmouse.url import Url, resolve
 
-URLS = 50_000  # in one sitemap, the limit of sitemaps.org
-BYTES = 50 * 1024 * 1024
-JSON = 2 * 1024 * 1024  # characters of a JSON Feed, which is read as a whole
-TEXT = 4096  # characters of one URL
-PIECE = 64 * 1024
+MAX_URLS = 50_000  # in one sitemap, the limit of sitemaps.org
+MAX_BYTES = 50 * 1024 * 1024
+MAX_JSON = 2 * 1024 * 1024  # characters of a JSON Feed, which is read as a whole
+MAX_URL_LENGTH = 4096  # characters of one URL
+PIECE_SIZE = 64 * 1024
 
 _XML_ROOT = re.compile(r"<(?:\w+:)?(?:urlset|sitemapindex|rss|feed|RDF)\b").search
 _BLANK = " \t\r\n\f\v\0\u00a0\ufeff"
@@ -40,11 +40,16 @@ class Sitemap(msgspec.Struct, frozen=True):
     urls: list[SitemapEntry]
     sitemaps: list[SitemapEntry]
     truncated: bool = False  # the file has more than was read
-    trouble: str = ""  # why reading ended early
+    error: str = ""  # why reading ended early
 
 
-def read(
-    body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: int = BYTES, cut: bool = False
+def read_sitemap(
+    body: bytes,
+    base: Url | str,
+    *,
+    limit_urls: int = MAX_URLS,
+    limit_bytes: int = MAX_BYTES,
+    cut: bool = False,
 ) -> Sitemap:
     """Read a sitemap or feed found at `base`; never raises.
 
@@ -56,15 +61,15 @@ def read(
     """
     entries = _Entries(base, limit_urls)
     try:
-        _read(texts(_pieces(body, limit_bytes)), entries, cut)
+        _read(decode_pieces(_pieces(body, limit_bytes)), entries, cut)
     except _Enough:
-        return Sitemap(entries.urls, entries.sitemaps, truncated=True, trouble="more than the limit")
-    except BrokenXml as error:
-        return Sitemap(entries.urls, entries.sitemaps, trouble=str(error))
+        return Sitemap(entries.urls, entries.sitemaps, truncated=True, error="more than the limit")
+    except BrokenFile as error:
+        return Sitemap(entries.urls, entries.sitemaps, error=str(error))
     return Sitemap(entries.urls, entries.sitemaps)
 
 
-class _Enough(BrokenXml):
+class _Enough(BrokenFile):
     """A limit was reached."""
 
 
@@ -79,7 +84,7 @@ def _pieces(body: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _slices(body: bytes) -> Iterator[bytes]:
-    return (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+    return (body[start : start + PIECE_SIZE] for start in range(0, len(body), PIECE_SIZE))
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
@@ -87,18 +92,18 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
     at, trouble, members = 0, "", 0
     while not trouble and body[at : at + 2] == b"\x1f\x8b":
         members += 1
-        if members > MEMBERS:
-            raise BrokenXml(f"more than {MEMBERS:,} gzip members")
+        if members > MAX_GZIP_MEMBERS:
+            raise BrokenFile(f"more than {MAX_GZIP_MEMBERS:,} gzip members")
         stream = isal_zlib.decompressobj(31)
-        sip = SIP  # grows with the member: the rest behind it is copied
+        sip = FIRST_PIECE  # grows with the member: the rest behind it is copied
         try:
             while not stream.eof and at < len(body):
                 packed = body[at : at + sip]
-                at, sip = at + len(packed), min(2 * sip, PIECE)
+                at, sip = at + len(packed), min(2 * sip, PIECE_SIZE)
                 while packed and not stream.eof:
-                    yield stream.decompress(packed, PIECE)
+                    yield stream.decompress(packed, PIECE_SIZE)
                     packed = stream.unconsumed_tail
-            while not stream.eof and (piece := stream.decompress(b"", PIECE)):
+            while not stream.eof and (piece := stream.decompress(b"", PIECE_SIZE)):
                 yield piece
         except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
             trouble = str(error)
@@ -106,7 +111,7 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
             trouble = "" if stream.eof else "the gzip file ends early"
         at -= len(stream.unused_data)
     if trouble:
-        raise BrokenXml(trouble)
+        raise BrokenFile(trouble)
 
 
 def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
@@ -114,7 +119,7 @@ def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
     first = next((piece for piece in text if piece.strip(_BLANK)), "").lstrip(_BLANK)
     if first.startswith("<") or _XML_ROOT(first):
         elements = _Elements(entries)
-        stream = XmlStream(elements)
+        stream = XmlStreamParser(elements)
         stream.feed(first)
         for piece in text:
             stream.feed(piece)
@@ -132,7 +137,7 @@ def _read_lines(first: str, text: Iterator[str], entries: _Entries, cut: bool) -
         *lines, rest = re.split(r"[\r\n]", rest + piece)
         for line in lines:
             entries.add_line(line)
-        rest = rest[: TEXT + 1]
+        rest = rest[: MAX_URL_LENGTH + 1]
         following = next(text, None)
         if following is None:
             break
@@ -158,14 +163,14 @@ def _read_json(first: str, text: Iterator[str], entries: _Entries) -> None:
     for piece in text:
         pieces.append(piece)
         size += len(piece)
-        if size > JSON:
-            raise BrokenXml(f"more than {JSON:,} characters of JSON")
+        if size > MAX_JSON:
+            raise BrokenFile(f"more than {MAX_JSON:,} characters of JSON")
     try:
         feed = msgspec.json.decode("".join(pieces).encode("utf-8", "replace"), type=_JsonFeed)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BrokenXml(f"not a JSON Feed: {error}") from None
+        raise BrokenFile(f"not a JSON Feed: {error}") from None
     if "jsonfeed.org" not in feed.version:
-        raise BrokenXml("JSON, but not a JSON Feed")
+        raise BrokenFile("JSON, but not a JSON Feed")
     for raw in feed.items:
         try:
             item = msgspec.json.decode(raw, type=_Item)
@@ -183,7 +188,7 @@ class _Entries:
         self.base, self._limit = base, limit
 
     def add(self, entries: list[SitemapEntry], loc: str, lastmod: str, base: Url | str | None = None) -> None:
-        url = resolve(loc, base or self.base) if loc and len(loc) <= TEXT else None
+        url = resolve(loc, base or self.base) if loc and len(loc) <= MAX_URL_LENGTH else None
         if url is None:
             return
         if len(self.urls) + len(self.sitemaps) >= self._limit:
@@ -215,7 +220,7 @@ class _Elements:
     def start(self, name: str, written: str) -> None:
         self._depth += 1
         if "xml:base" in written:
-            href = attributes(written).get("xml:base", "")[: TEXT + 1]
+            href = parse_attributes(written).get("xml:base", "")[: MAX_URL_LENGTH + 1]
             if (base := resolve(href, self._base())) is not None:
                 self._bases.append((self._depth, base))
         if not self._entry:
@@ -223,14 +228,14 @@ class _Elements:
                 self._entry, self._inside = name, self._depth + 1
                 self._place = self._link = self._permalink = self._lastmod = ""
                 if name == "item" and "about" in written:
-                    self._permalink = attributes(written).get("rdf:about", "")[: TEXT + 1]
+                    self._permalink = parse_attributes(written).get("rdf:about", "")[: MAX_URL_LENGTH + 1]
         elif self._depth == self._inside and name in _ENTRIES[self._entry]:
-            self._wanted, self._space_left = [], TEXT
+            self._wanted, self._space_left = [], MAX_URL_LENGTH
             if name == "link" and "href" in written:
-                values = attributes(written)
+                values = parse_attributes(written)
                 if values.get("rel", "alternate").lower() == "alternate" and not self._link:
-                    self._link = self._resolved(values.get("href", "").strip()[: TEXT + 1])
-            elif name == "guid" and attributes(written).get("isPermaLink", "true").lower() == "false":
+                    self._link = self._resolved(values.get("href", "").strip()[: MAX_URL_LENGTH + 1])
+            elif name == "guid" and parse_attributes(written).get("isPermaLink", "true").lower() == "false":
                 self._wanted = None
 
     def text(self, text: str) -> None:

@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from fieldmouse.parse.charset import BOMS, codec_of
+from fieldmouse.parse.charset import BOMS, codec_for_label
 
-DEPTH = 256  # of elements; a sitemap has three, a feed that quotes a page some more
-TAGS = 1_000_000  # of one file, valid or not: three seconds' work
-TAG = 64 * 1024  # characters of one tag; no sane one is that long
+MAX_DEPTH = 256  # of elements; a sitemap has three, a feed that quotes a page some more
+MAX_TAGS = 1_000_000  # of one file, valid or not: three seconds' work
+MAX_TAG_LENGTH = 64 * 1024  # characters of one tag; no sane one is that long
 
 # A `>` may be inside quotes; if the quotes do not close, the tag ends at the first one.
 _tag = re.compile(r"<(/?)([^\s/<>!?=\"'][^\s/<>]*+)((?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>|[^<>]*+>)").match
@@ -34,11 +34,11 @@ _ZEROS = ([True, False, True, False], [False, True, False, True])  # of ASCII in
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 
 
-class BrokenXml(Exception):
+class BrokenFile(Exception):
     """The file cannot be read further."""
 
 
-class Listener(Protocol):
+class XmlListener(Protocol):
     """Receiver of parse events; names have no prefix and are in lower case."""
 
     def start(self, name: str, attributes: str) -> None: ...
@@ -48,15 +48,15 @@ class Listener(Protocol):
     def text(self, text: str) -> None: ...
 
 
-def texts(pieces: Iterator[bytes]) -> Iterator[str]:
+def decode_pieces(pieces: Iterator[bytes]) -> Iterator[str]:
     """Decode the pieces of a file in its detected encoding, without a byte order mark."""
     first, ended = b"", None
     try:
         while len(first) < _ENOUGH and (piece := next(pieces, None)) is not None:
             first += piece
-    except BrokenXml as error:
+    except BrokenFile as error:
         ended = error
-    decoder = codecs.getincrementaldecoder(encoding_of(first))("replace")
+    decoder = codecs.getincrementaldecoder(detect_encoding(first))("replace")
     try:
         yield decoder.decode(first).lstrip("\ufeff")
         if ended is not None:
@@ -65,10 +65,10 @@ def texts(pieces: Iterator[bytes]) -> Iterator[str]:
             yield decoder.decode(piece)
         yield decoder.decode(b"", True)
     except UnicodeError as error:  # charsets with escapes have errors that cannot be replaced
-        raise BrokenXml(f"cannot be decoded: {error}") from None
+        raise BrokenFile(f"cannot be decoded: {error}") from None
 
 
-def encoding_of(first: bytes) -> str:
+def detect_encoding(first: bytes) -> str:
     """Detect the codec of a file from its first piece: byte order mark, zero bytes, XML declaration.
 
     For an unknown name (`ANSI`, `utf8mb4`) and bytes that are not UTF-8 it is windows-1252.
@@ -80,7 +80,7 @@ def encoding_of(first: bytes) -> str:
     if zeros in _ZEROS:
         return "utf-16-be" if zeros[0] else "utf-16-le"
     declared = _encoding(first)
-    codec = codec_of(declared[1].decode("ascii")) if declared else ""
+    codec = codec_for_label(declared[1].decode("ascii")) if declared else ""
     if codec and not codec.startswith("utf"):
         return codec
     try:
@@ -106,7 +106,7 @@ def _character(match: re.Match[str]) -> str:
     return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
 
 
-def attributes(written: str) -> dict[str, str]:
+def parse_attributes(written: str) -> dict[str, str]:
     """Parse the attributes of a tag: names as written, the first of each name.
 
     >>> attributes(' rel="self" href=/a?b&amp;c>')
@@ -118,10 +118,10 @@ def attributes(written: str) -> dict[str, str]:
     return parsed
 
 
-class XmlStream:
+class XmlStreamParser:
     """Push parser that calls a listener."""
 
-    def __init__(self, listener: Listener):
+    def __init__(self, listener: XmlListener):
         self._listener = listener
         self._open: list[str] = []
         self._rest = ""  # a possible beginning of markup
@@ -144,8 +144,8 @@ class XmlStream:
             if place > at:
                 self._listener.text(unescape(text_so_far[at:place]))
             self._tags += 1
-            if self._tags > TAGS:
-                raise BrokenXml("too many tags")
+            if self._tags > MAX_TAGS:
+                raise BrokenFile("too many tags")
             tag = _tag(text_so_far, place)
             if tag is not None:
                 self._element(tag)
@@ -157,14 +157,14 @@ class XmlStream:
                 return
 
     def close(self) -> None:
-        """End the file; raises `BrokenXml` if it is incomplete."""
+        """End the file; raises `BrokenFile` if it is incomplete."""
         if self._open or self._until or self._rest.startswith("<") or not self._begun:
-            raise BrokenXml("the file ends early")
+            raise BrokenFile("the file ends early")
 
     def _keep(self, rest: str) -> None:
-        if len(rest) > TAG:
+        if len(rest) > MAX_TAG_LENGTH:
             if rest.startswith("<"):
-                raise BrokenXml("a tag without end")
+                raise BrokenFile("a tag without end")
             self._listener.text(unescape(rest))
             rest = ""
         self._rest = rest
@@ -193,7 +193,7 @@ class XmlStream:
         declaration = _declaration(text_so_far, place)
         if declaration is not None:
             if declaration[0].startswith("<!ENTITY"):
-                raise BrokenXml("declares entities")
+                raise BrokenFile("declares entities")
             return declaration.end()
         if text_so_far.find("<", place + 1) < 0 and text_so_far.find(">", place) < 0:
             return -1
@@ -203,10 +203,10 @@ class XmlStream:
     def _element(self, tag: re.Match[str]) -> None:
         name = tag[2].rpartition(":")[2].lower()
         if not tag[1]:
-            if len(self._open) >= DEPTH:
-                raise BrokenXml("elements too deep")
+            if len(self._open) >= MAX_DEPTH:
+                raise BrokenFile("elements too deep")
             if not self._open and name == "html":
-                raise BrokenXml("a page of HTML")
+                raise BrokenFile("a page of HTML")
             self._begun = True
             self._open.append(name)
             self._listener.start(name, tag[3])

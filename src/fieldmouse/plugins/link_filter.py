@@ -7,46 +7,46 @@ the remaining links of that page are dropped without a call.
 
 from __future__ import annotations
 
-from fieldmouse.import_string import load_function
+from fieldmouse.import_string import import_callable
 from fieldmouse.plugins.page import FoundLink
 from fieldmouse.plugins.registry import PluginNames
-from fieldmouse.plugins.runner import Complaint, Onlooker, call
-from fieldmouse.types.request import Link
+from fieldmouse.plugins.runner import PluginError, Watchdog, call_plugin
+from fieldmouse.types.request import Request
 
 MAX_TIMEOUTS = 3  # timeouts allowed on one page
 
 
-class Admission:
-    def __init__(self, names: PluginNames, onlooker: Onlooker):
+class LinkFilter:
+    def __init__(self, names: PluginNames, onlooker: Watchdog):
         """Load `admit`; raises `FieldmouseError` if it cannot be loaded."""
-        self._admit = load_function(names.admit, "admit", names.path)
+        self._admit = import_callable(names.admit, "admit", names.path)
         self._names, self._onlooker = names, onlooker
-        self.begin()
+        self.start_page()
 
-    def begin(self, bare: bool = False) -> None:
+    def start_page(self, bare: bool = False) -> None:
         """Start with the links of another page; if `bare`, reject all of them without calling `admit`."""
         self._first_error, self._more_errors, self._timeouts = "", 0, MAX_TIMEOUTS if bare else 0
 
-    def wants(self, link: Link) -> bool:
+    def admits(self, link: Request) -> bool:
         if self._timeouts >= MAX_TIMEOUTS:
-            self._note(Complaint(self._names.admit, "was left out"), link)
+            self._note(PluginError(self._names.admit, "was left out"), link)
             return False
         found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)
-        result = call(
+        result = call_plugin(
             self._names.admit, self._names.patience, self._onlooker, lambda: bool(self._admit(found_link))
         )
-        if isinstance(result, Complaint):
-            self._timeouts += result.late
+        if isinstance(result, PluginError):
+            self._timeouts += result.timed_out
             self._note(result, link)
             return False
         return result
 
-    def _note(self, complaint: Complaint, link: Link) -> None:
+    def _note(self, complaint: PluginError, link: Request) -> None:
         self._more_errors += bool(self._first_error)
         self._first_error = self._first_error or f"{complaint} (on {link.url[:200]}"
 
     @property
-    def complaint(self) -> str:
+    def error(self) -> str:
         """Description of the errors since `begin`; "" if there were none."""
         more = f" and {self._more_errors} more links" if self._more_errors else ""
         return f"{self._first_error}{more})" if self._first_error else ""

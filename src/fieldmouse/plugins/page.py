@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Fields = tuple[tuple[str, str], ...]
 
 
-class Answer:
+class RawPage:
     """Decompressed response of a server: the argument of a `reader`."""
 
     def __init__(self, *, url: str, status: int, mime: str, body: bytes, fields: Fields, cut: bool = False):
@@ -31,14 +31,14 @@ class Answer:
         self.status = status
         self.mime = mime  # the Content-Type without its parameters, lower case; "" if there is none
         self.body = body  # without its Content-Encoding
-        self.cut = cut  # only the beginning of the body was received
+        self.truncated = cut  # only the beginning of the body was received
         self._fields = fields
 
     def header(self, name: str) -> str:
         """The first header of that name, in lower case; "" if there is none."""
         return next((value for field, value in self._fields if field == name), "")
 
-    def all(self, name: str) -> list[str]:
+    def header_values(self, name: str) -> list[str]:
         """Every header of that name, in lower case."""
         return [value for field, value in self._fields if field == name]
 
@@ -72,18 +72,18 @@ class FoundLink(msgspec.Struct, frozen=True):
     found_as: str  # page, redirect, sitemap or feed
 
 
-class Request(msgspec.Struct, frozen=True):
+class OutgoingRequest(msgspec.Struct, frozen=True):
     """A request about to be made: the argument of `sign`, which returns headers for it."""
 
     url: str
     host: str  # scheme, name and port: the only host that receives the headers
 
 
-class ParsedPage(Answer):
+class ParsedPage(RawPage):
     """A parsed page: the argument of `extract`, which returns rows."""
 
     def __init__(
-        self, answer: Answer, read: PageText, link: FoundLink, *, at: float, base: str, tree: TreeFactory
+        self, answer: RawPage, read: PageText, link: FoundLink, *, at: float, base: str, tree: TreeFactory
     ):
         self.__dict__.update(vars(answer))
         self.title = read.title

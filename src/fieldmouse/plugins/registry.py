@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.import_string import load_function, search_path
+from fieldmouse.import_string import import_callable, import_path
 
 
 class PluginSettings(Protocol):
@@ -38,12 +38,12 @@ class PluginNames(msgspec.Struct, frozen=True):
     path: tuple[str, ...] = ()  # directories to search for modules
 
     @property
-    def any(self) -> bool:
+    def any_in_workers(self) -> bool:
         """Whether the workers have to load a plug-in."""
         return bool(self.extract or self.admit or self.readers)
 
     @classmethod
-    def of(cls, settings: PluginSettings) -> PluginNames:
+    def from_settings(cls, settings: PluginSettings) -> PluginNames:
         """The plug-ins in the settings, with this process's module search path."""
         names = cls(
             settings.extract,
@@ -53,13 +53,13 @@ class PluginNames(msgspec.Struct, frozen=True):
             settings.patience,
             settings.items,
         )
-        return msgspec.structs.replace(names, path=search_path()) if names.any else names
+        return msgspec.structs.replace(names, path=import_path()) if names.any_in_workers else names
 
-    def check(self) -> PluginNames:
+    def check_loadable(self) -> PluginNames:
         """Return itself if all plug-ins can be loaded; else raise an error that names the one that cannot."""
         for what, name in (("extract", self.extract), ("admit", self.admit), ("sign", self.sign)):
             if name:
-                load_function(name, what)
+                import_callable(name, what)
         for name in self.readers.values():
-            load_function(name, "reader")
+            import_callable(name, "reader")
         return self

@@ -10,50 +10,50 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from fieldmouse.plugins.runner import BadAnswer, kind_of
+from fieldmouse.plugins.runner import InvalidPluginResult, type_with_article
 
 
 def _to_dict(thing: object) -> dict[object, object]:
     if isinstance(thing, Mapping):
         return dict(thing)
-    raise BadAnswer(f"gave {kind_of(thing)} inside a row, which cannot be written")
+    raise InvalidPluginResult(f"gave {type_with_article(thing)} inside a row, which cannot be written")
 
 
 _encode = msgspec.json.Encoder(enc_hook=_to_dict).encode
 
 
-class Rows(msgspec.Struct, frozen=True):
+class EncodedRows(msgspec.Struct, frozen=True):
     """Encoded rows of one page."""
 
     lines: bytes = b""
     count: int = 0
 
 
-def encode_rows(answer: object, most_bytes: int) -> Rows:
+def encode_rows(answer: object, most_bytes: int) -> EncodedRows:
     r"""Encode the result of `extract`: None, one row, or any number of rows.
 
     >>> encode_rows([{"name": "vole"}, {"name": "shrew"}], 100)
     Rows(lines=b'{"name":"vole"}\n{"name":"shrew"}\n', count=2)
     """
     if answer is None:
-        return Rows()
+        return EncodedRows()
     if _is_row(answer):
         answer = (answer,)
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
-        raise BadAnswer(f"gave {kind_of(answer)} and not rows")
+        raise InvalidPluginResult(f"gave {type_with_article(answer)} and not rows")
     parts: list[bytes] = []
     size = 0
     for row in answer:
         if not _is_row(row):
-            raise BadAnswer(f"gave {kind_of(row)} as a row, and a row is a mapping")
+            raise InvalidPluginResult(f"gave {type_with_article(row)} as a row, and a row is a mapping")
         line = _encode(row)
         if not line.startswith(b"{"):
-            raise BadAnswer(f"gave {kind_of(row)} as a row, and a row is a mapping")
+            raise InvalidPluginResult(f"gave {type_with_article(row)} as a row, and a row is a mapping")
         size += len(line) + 1
         if size > most_bytes:
-            raise BadAnswer(f"gave more than {most_bytes} bytes of rows for one page")
+            raise InvalidPluginResult(f"gave more than {most_bytes} bytes of rows for one page")
         parts.append(line)
-    return Rows(b"\n".join((*parts, b"")), len(parts)) if parts else Rows()
+    return EncodedRows(b"\n".join((*parts, b"")), len(parts)) if parts else EncodedRows()
 
 
 def _is_row(thing: object) -> bool:

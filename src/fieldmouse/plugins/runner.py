@@ -1,10 +1,10 @@
 """Guarded calls of plug-in functions: a faulty plug-in costs at most one result.
 
-A plug-in may raise anything, including `SystemExit`; it may never return; it may catch the exception that should
-end it. In a worker the kernel's timer limits its time: the signal reaches Python code between two bytecode steps. A
-plug-in that does not react (a loop inside a compiled library, a function that catches everything) is stuck, and
-the process that runs it must end. A worker then exits, and the crawler sends the page again, to be stored
-without its plug-ins.
+A plug-in may raise anything, including `SystemExit`; it may never return; it may catch the exception that
+should end it. In a worker the kernel's timer limits its time: the signal reaches Python code between two
+bytecode steps. A plug-in that does not react (a loop inside a compiled library, a function that catches
+everything) is stuck, and the process that runs it must end. A worker then exits, and the crawler sends
+the page again, to be stored without its plug-ins.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import msgspec
 
 T = TypeVar("T")
 
-DEAF = 1.0  # seconds between two signals to a plug-in that does not return
-WARNINGS = 3  # number of signals after which such a plug-in is stuck
+SIGNAL_INTERVAL = 1.0  # seconds between two signals to a plug-in that does not return
+SIGNALS_BEFORE_STUCK = 3  # number of signals after which such a plug-in is stuck
 MAX_MESSAGE = 200  # maximum characters of an exception's message
 
 
-class TooLong(BaseException):
+class PluginTimeout(BaseException):
     """Raised inside a plug-in when its time is over."""
 
 
-class BadAnswer(Exception):
+class InvalidPluginResult(Exception):
     """Invalid return value of a plug-in; the message completes "`plugin` ..."."""
 
 
-def kind_of(thing: object) -> str:
+def type_with_article(thing: object) -> str:
     """Type of a value with its article, for that message.
 
     >>> kind_of(7), kind_of("vole")
@@ -42,70 +42,70 @@ def kind_of(thing: object) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"
 
 
-class Complaint(msgspec.Struct, frozen=True):
+class PluginError(msgspec.Struct, frozen=True):
     """Error of a plug-in, in place of its result."""
 
     plugin: str
-    what: str
-    late: bool = False  # it took too long
+    message: str
+    timed_out: bool = False  # it took too long
 
     def __str__(self) -> str:
-        return f"`{self.plugin}` {self.what}"
+        return f"`{self.plugin}` {self.message}"
 
 
-class Onlooker:
+class Watchdog:
     """Callbacks before and after each call and for a stuck plug-in; the base class ignores them."""
 
-    def entered(self) -> None: ...
+    def call_started(self) -> None: ...
 
-    def left(self) -> None: ...
+    def call_ended(self) -> None: ...
 
-    def stuck(self) -> None: ...
+    def call_stuck(self) -> None: ...
 
 
-def call(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
+def call_plugin(plugin: str, patience: float, onlooker: Watchdog, act: Callable[[], T]) -> T | PluginError:
     """Call `act` with a time limit of `patience` seconds; return its result, or the error of `plugin`."""
-    onlooker.entered()
+    onlooker.call_started()
     try:
         if threading.current_thread() is threading.main_thread():
             return _call_timed(plugin, patience, onlooker, act)
-        return tried(plugin, act)  # only the main thread receives signals
+        return call_untimed(plugin, act)  # only the main thread receives signals
     finally:
-        onlooker.left()
+        onlooker.call_ended()
 
 
-def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
-    """The same without a time limit; `TooLong` propagates to the caller."""
+def call_untimed(plugin: str, act: Callable[[], T]) -> T | PluginError:
+    """The same without a time limit; `PluginTimeout` propagates to the caller."""
     try:
         return act()
-    except TooLong:
+    except PluginTimeout:
         raise
-    except BadAnswer as trouble:
-        return Complaint(plugin, str(trouble))
+    except InvalidPluginResult as trouble:
+        return PluginError(plugin, str(trouble))
     except BaseException as trouble:
-        return Complaint(plugin, f"raised {describe(trouble)}")
+        return PluginError(plugin, f"raised {describe_exception(trouble)}")
 
 
-def _call_timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
+def _call_timed(plugin: str, patience: float, onlooker: Watchdog, act: Callable[[], T]) -> T | PluginError:
     running, warned = True, 0
 
     def wake(number: int, frame: FrameType | None) -> None:
         nonlocal warned
         if running:
             warned += 1
-            if warned > WARNINGS:
-                onlooker.stuck()
-            raise TooLong
+            if warned > SIGNALS_BEFORE_STUCK:
+                onlooker.call_stuck()
+            raise PluginTimeout
 
     # Set for each call: a plug-in may have replaced the signal handler.
     previous_handler, previous_timer = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
-        previous_timer = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
-        result = tried(plugin, act)
+        previous_timer = signal.setitimer(signal.ITIMER_REAL, patience, SIGNAL_INTERVAL)
+        result = call_untimed(plugin, act)
         running = False
-    except TooLong:
+    except PluginTimeout:
         running = False
-        result = Complaint(plugin, f"took longer than {patience:g} s", late=True)
+        result = PluginError(plugin, f"took longer than {patience:g} s", timed_out=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous_handler)
@@ -114,7 +114,7 @@ def _call_timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[
     return result
 
 
-def describe(trouble: BaseException) -> str:
+def describe_exception(trouble: BaseException) -> str:
     """An exception in one short line, even if its `__str__` fails.
 
     >>> describe(KeyError("price")), describe(SystemExit())
@@ -122,7 +122,7 @@ def describe(trouble: BaseException) -> str:
     """
     try:
         message = " ".join(str(trouble).split())
-    except TooLong:
+    except PluginTimeout:
         raise
     except BaseException:
         message = "without a readable message"

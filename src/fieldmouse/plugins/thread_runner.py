@@ -1,11 +1,11 @@
 """Calls of plug-in functions beside an event loop, and the warnings about them.
 
-Beside an event loop each call has its own thread and a time limit. A call that exceeds it gets an exception raised
-in its thread and is not waited for; the thread ends with the process at the latest. While too many calls have not
-returned, new ones fail at once.
+Beside an event loop each call has its own thread and a time limit. A call that exceeds it gets an
+exception raised in its thread and is not waited for; the thread ends with the process at the latest.
+While too many calls have not returned, new ones fail at once.
 
-A bug in a plug-in usually affects every page. The outcome of each page records it; the log shows only the first few
-warnings of each kind.
+A bug in a plug-in usually affects every page. The outcome of each page records it; the log shows only the
+first few warnings of each kind.
 """
 
 from __future__ import annotations
@@ -20,35 +20,37 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from fieldmouse.plugins.runner import Complaint, TooLong, tried
+from fieldmouse.plugins.runner import PluginError, PluginTimeout, call_untimed
 
 T = TypeVar("T")
 
-STUCK = 8  # maximum number of calls that have not returned
+MAX_STUCK_CALLS = 8  # maximum number of calls that have not returned
 
 
-class Threads:
+class ThreadedCalls:
     """Calls of one plug-in."""
 
     def __init__(self, plugin: str, patience: float):
         self.plugin, self._patience = plugin, patience
         self._stuck: set[threading.Thread] = set()
 
-    async def call(self, act: Callable[[], T]) -> T | Complaint:
+    async def call(self, act: Callable[[], T]) -> T | PluginError:
         """Run `act` in a thread; return its result, or the error of the plug-in."""
         self._stuck = {thread for thread in self._stuck if thread.is_alive()}
-        if len(self._stuck) >= STUCK:
-            return Complaint(self.plugin, f"was left out: {STUCK} calls have not come back", late=True)
+        if len(self._stuck) >= MAX_STUCK_CALLS:
+            return PluginError(
+                self.plugin, f"was left out: {MAX_STUCK_CALLS} calls have not come back", timed_out=True
+            )
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T | Complaint] = loop.create_future()
+        answer: asyncio.Future[T | PluginError] = loop.create_future()
 
-        def resolve(result: T | Complaint) -> None:
+        def resolve(result: T | PluginError) -> None:
             if not answer.done():
                 answer.set_result(result)
 
         def run() -> None:
-            with suppress(TooLong, RuntimeError):  # the caller gave up, or the loop is closed
-                loop.call_soon_threadsafe(resolve, tried(self.plugin, act))
+            with suppress(PluginTimeout, RuntimeError):  # the caller gave up, or the loop is closed
+                loop.call_soon_threadsafe(resolve, call_untimed(self.plugin, act))
 
         thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
         thread.start()
@@ -58,13 +60,15 @@ class Threads:
         except TimeoutError:
             self._stuck.add(thread)
             _stop(thread)
-            return Complaint(self.plugin, f"took longer than {self._patience:g} s", late=True)
+            return PluginError(self.plugin, f"took longer than {self._patience:g} s", timed_out=True)
 
 
 def _stop(thread: threading.Thread) -> None:
-    """Raise `TooLong` in a thread at its next Python bytecode step."""
+    """Raise `PluginTimeout` in a thread at its next Python bytecode step."""
     if thread.ident is not None and thread.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(TooLong))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(PluginTimeout)
+        )
 
 
 log = logging.getLogger(__name__)
@@ -74,11 +78,11 @@ MAX_KINDS = 20
 _KIND = re.compile(": |, on ")
 
 
-class Gossip:
+class PluginWarnings:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def hear(self, complaint: str) -> None:
+    def warn(self, complaint: str) -> None:
         kind = _KIND.split(complaint, 1)[0]
         if kind not in self._counts and len(self._counts) >= MAX_KINDS:
             return

@@ -53,7 +53,7 @@ def frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.
     return even if linearity == 1.0 else even**linearity
 
 
-def remember(
+def push_history(
     history: npt.NDArray[np.uint64], changed: npt.NDArray[np.bool_], length: int
 ) -> npt.NDArray[np.uint64]:
     """Histories of the last `length` polls after one more: a bit for each poll that found no change.
@@ -65,7 +65,7 @@ def remember(
     return ((history << np.uint64(1)) | ~changed) & kept
 
 
-def penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+def count_penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
     """Number of remembered polls that found no change.
 
     >>> penalties(np.array([0, 0b101], dtype=np.uint64))
@@ -100,7 +100,7 @@ class NodeAutomaton:
                 f"take one from 1 to {self.states}",
             )
 
-    def exclusion(self, state: int) -> float:
+    def eviction_probability(self, state: int) -> float:
         return (state / self.states) ** 2
 
     def feedback(self, state: int, *, overloaded: bool) -> int:

@@ -28,18 +28,18 @@ Floats = npt.NDArray[np.floating[Any]]
 Beliefs = npt.NDArray[np.float32]
 
 WIDTH = 4
-STILL, DATED, UNDATED, BLIND = range(WIDTH)
+STILL_TIME, DATED, UNDATED, UNDATED_TIME = range(WIDTH)
 
 FADE = 1 - 1 / 64
 """Factor of a poll's weight at each later poll."""
 
 
-def begin(pages: int) -> Beliefs:
+def empty_beliefs(pages: int) -> Beliefs:
     """Beliefs about pages without polls."""
     return np.zeros((pages, WIDTH), np.float32)
 
 
-def observe(
+def update_beliefs(
     belief: Beliefs,
     gap: npt.ArrayLike,
     changed: npt.ArrayLike,
@@ -65,10 +65,10 @@ def observe(
     dated = changed & (ages >= 0)
     undated = changed & ~dated & (gap > 0) & np.isfinite(gap)
     after = belief * np.float32(fade)
-    after[:, STILL] += np.where(changed, np.where(dated, np.minimum(ages, gap), 0.0), gap)
+    after[:, STILL_TIME] += np.where(changed, np.where(dated, np.minimum(ages, gap), 0.0), gap)
     after[:, DATED] += dated
     after[:, UNDATED] += undated
-    after[:, BLIND] += np.where(undated, gap, 0.0)
+    after[:, UNDATED_TIME] += np.where(undated, gap, 0.0)
     return after
 
 
@@ -81,29 +81,29 @@ ROUNDS = 8
 BLOCK = 16_384
 SPREADS = np.array([0.4, 0.7, 1.0, 1.4, 2.0, 2.8])
 """Standard deviations of the log rate that are tried."""
-SHY = 10.0
+PRIOR_PAGES = 10.0
 """Number of imaginary typical pages added to those seen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Population:
+class RateDistribution:
     """Discrete distribution of rates, for a page without polls."""
 
     rates: Reals
     weights: Reals
 
     @staticmethod
-    def flat(low: float, high: float, points: int = POINTS) -> Population:
+    def flat(low: float, high: float, points: int = POINTS) -> RateDistribution:
         """Log-uniform distribution between two rates."""
-        return Population(np.geomspace(low, high, points), np.full(points, 1 / points))
+        return RateDistribution(np.geomspace(low, high, points), np.full(points, 1 / points))
 
 
-UNKNOWN = Population.flat(1e-3, 1e3)
+UNKNOWN = RateDistribution.flat(1e-3, 1e3)
 
 
-def population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -> Population:
+def fit_population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -> RateDistribution:
     """Distribution that fits these beliefs best, from at most `sample` of the pages seen."""
-    seen = np.flatnonzero((belief[:, STILL] > 0) | (belief[:, UNDATED] > 0) | (belief[:, DATED] > 0))
+    seen = np.flatnonzero((belief[:, STILL_TIME] > 0) | (belief[:, UNDATED] > 0) | (belief[:, DATED] > 0))
     if not seen.size:
         return UNKNOWN
     chosen = belief[seen[:: max(1, -(-seen.size // sample))]]
@@ -113,8 +113,8 @@ def population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -
     for _ in range(rounds):
         share = likely * weights.astype(np.float32)
         share /= share.sum(axis=1, keepdims=True)
-        weights = (share.sum(axis=0, dtype=np.float64) + SHY * usual) / (len(chosen) + SHY)
-    return Population(rates, weights)
+        weights = (share.sum(axis=0, dtype=np.float64) + PRIOR_PAGES * usual) / (len(chosen) + PRIOR_PAGES)
+    return RateDistribution(rates, weights)
 
 
 def _log_normal(likely: Singles, rates: Reals) -> Reals:
@@ -131,11 +131,11 @@ def _log_normal(likely: Singles, rates: Reals) -> Reals:
 
 
 def _grid(belief: Reals) -> Reals:
-    time = belief[:, STILL] + belief[:, BLIND]
+    time = belief[:, STILL_TIME] + belief[:, UNDATED_TIME]
     undated = belief[belief[:, UNDATED] > 0]
-    gaps = undated[:, BLIND] / undated[:, UNDATED]
+    gaps = undated[:, UNDATED_TIME] / undated[:, UNDATED]
     dated = belief[belief[:, DATED] > 0]
-    ages = np.maximum(dated[:, STILL], 1e-9 * time.max()) / dated[:, DATED]
+    ages = np.maximum(dated[:, STILL_TIME], 1e-9 * time.max()) / dated[:, DATED]
     fastest = 200.0 / np.concatenate([gaps, ages, time[time > 0]]).min()
     slowest = 0.01 / time.max()
     return np.geomspace(slowest, max(fastest, 100 * slowest), POINTS)
@@ -161,7 +161,7 @@ def _likelihood(belief: Beliefs, rates: Reals) -> Singles:
     return np.asarray(np.exp(log, out=log))
 
 
-def posterior(belief: Beliefs, law: Population) -> Singles:
+def posterior(belief: Beliefs, law: RateDistribution) -> Singles:
     """Probability of each rate (columns) for each page (rows). Not for all pages at once."""
     share = _likelihood(belief, law.rates)
     share *= law.weights.astype(np.float32)
@@ -174,16 +174,16 @@ def blocks(pages: int, size: int = BLOCK) -> Iterator[slice]:
         yield slice(start, min(start + size, pages))
 
 
-def _mean(belief: Beliefs, law: Population | None, of: Callable[[Reals, slice], Reals]) -> Reals:
+def _mean(belief: Beliefs, law: RateDistribution | None, of: Callable[[Reals, slice], Reals]) -> Reals:
     """Posterior mean of a function of the rate (a row of the rates, or a row per page) for each page."""
-    law = law or population(belief)
+    law = law or fit_population(belief)
     means = np.empty(len(belief))
     for block in blocks(len(belief)):
         means[block] = (posterior(belief[block], law) * of(law.rates, block)).sum(axis=1)
     return means
 
 
-def rate(belief: Beliefs, law: Population | None = None) -> Reals:
+def estimated_rate(belief: Beliefs, law: RateDistribution | None = None) -> Reals:
     """Changes per time unit: the geometric mean of the posterior.
 
     Where every poll found a change, hardly any rate is too high to be possible. Such rates would dominate
@@ -192,19 +192,19 @@ def rate(belief: Beliefs, law: Population | None = None) -> Reals:
     return np.exp(_mean(belief, law, lambda rates, _: np.log(rates)))
 
 
-def current(belief: Beliefs, since: npt.ArrayLike, law: Population | None = None) -> Reals:
+def probability_current(belief: Beliefs, since: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
     """Probability that the copy is still current, `since` after the last poll."""
     times = np.broadcast_to(np.asarray(since, np.float64), len(belief))
     return _mean(belief, law, lambda rates, block: np.exp(-rates * times[block, None]))
 
 
-def freshness(belief: Beliefs, interval: npt.ArrayLike, law: Population | None = None) -> Reals:
+def freshness(belief: Beliefs, interval: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
     """Share of time in which a copy is current if its page is polled at this even interval."""
     times = np.broadcast_to(np.asarray(interval, np.float64), len(belief))
     return _mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
 
 
-def lasted(belief: Beliefs, gap: npt.ArrayLike, law: Population | None = None) -> Reals:
+def expected_good_time(belief: Beliefs, gap: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
     """Expected time for which the old copy was current, in a gap at whose end a change was found."""
     times = np.broadcast_to(np.asarray(gap, np.float64), len(belief))
     return _mean(belief, law, lambda rates, block: times[block, None] * _first(rates * times[block, None]))
@@ -229,7 +229,7 @@ def _first(x: Reals) -> Reals:
 TRUST_FADE = 0.99
 """A source is judged by about its last hundred claims."""
 
-RESERVE = 1.0
+CAUTION = 1.0
 """Standard deviations subtracted from the estimate: a new source has to prove itself."""
 
 
@@ -259,11 +259,11 @@ class Trust:
 
     def weight(self) -> float:
         """Cautious probability, from 0 to 1, that the next claim is right (prior Beta(1, 1))."""
-        return float(weight(self.right, self.wrong))
+        return float(trust_weight(self.right, self.wrong))
 
 
-def weight(right: npt.ArrayLike, wrong: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def trust_weight(right: npt.ArrayLike, wrong: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Weight for many sources at once; see `Trust.weight`."""
     a, b = np.asarray(right, np.float64) + 1, np.asarray(wrong, np.float64) + 1
     n = a + b
-    return np.maximum(0.0, a / n - RESERVE * np.sqrt(a * b / (n * n * (n + 1))))
+    return np.maximum(0.0, a / n - CAUTION * np.sqrt(a * b / (n * n * (n + 1))))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class FrontRule:
+class FrontSizeRule:
     """Rule that grows and shrinks the front between two bounds."""
 
     minimum: int = 64
@@ -25,18 +25,18 @@ class FrontRule:
         assert 1 <= self.minimum <= self.maximum, "the front's bounds are the wrong way round"
         assert self.growth > 1.0 > self.decay > 0.0, "growth widens, decay narrows"
 
-    def after_hunger(self, target: int) -> int:
+    def grown(self, target: int) -> int:
         """Size after a worker found no host although URLs are waiting.
 
-        >>> FrontRule(minimum=64, maximum=100).after_hunger(64)
+        >>> FrontSizeRule(minimum=64, maximum=100).after_hunger(64)
         96
         """
         return min(self.maximum, max(target + 1, int(target * self.growth)))
 
-    def after_plenty(self, target: int, ready: int) -> int:
+    def shrunk(self, target: int, ready: int) -> int:
         """Size while `ready` hosts are idle; unchanged unless that is a large share of the front.
 
-        >>> FrontRule(minimum=64).after_plenty(100, ready=80), FrontRule().after_plenty(100, ready=10)
+        >>> FrontSizeRule(minimum=64).after_plenty(100, ready=80), FrontSizeRule().after_plenty(100, ready=10)
         (98, 100)
         """
         if ready <= self.plenty * target:

@@ -17,7 +17,7 @@ import msgspec
 from fieldmouse.errors import UsageError
 
 
-class Pin(msgspec.Struct, frozen=True):
+class PinnedAddress(msgspec.Struct, frozen=True):
     """Fixed address of a name. A port of None means the URL's port."""
 
     address: str
@@ -36,16 +36,16 @@ class NameMap:
     """
 
     def __init__(self, entries: Iterable[str] = ()):
-        self._exact: dict[str, Pin] = {}
-        self._patterns: list[tuple[str, Pin]] = []
+        self._exact: dict[str, PinnedAddress] = {}
+        self._patterns: list[tuple[str, PinnedAddress]] = []
         for entry in entries:
-            pattern, pin = read_entry(entry)
+            pattern, pin = parse_entry(entry)
             if "*" in pattern:
                 self._patterns.append((pattern, pin))
             else:
                 self._exact.setdefault(pattern, pin)
 
-    def find(self, name: str) -> Pin | None:
+    def find(self, name: str) -> PinnedAddress | None:
         pin = self._exact.get(name)
         if pin is None and self._patterns and not is_address(name):
             return next((pin for pattern, pin in self._patterns if fnmatchcase(name, pattern)), None)
@@ -66,7 +66,7 @@ def is_address(name: str) -> bool:
     return True
 
 
-def read_entry(entry: str) -> tuple[str, Pin]:
+def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
     """Parse an entry of the map; UsageError if it is invalid.
 
     >>> read_entry("*.example.org=192.0.2.7:8080")
@@ -83,7 +83,7 @@ def read_entry(entry: str) -> tuple[str, Pin]:
     return pattern, pin
 
 
-def read_nameserver(text: str) -> Pin:
+def parse_nameserver(text: str) -> PinnedAddress:
     """Parse the address of a DNS server for c-ares; UsageError if it is invalid.
 
     >>> read_nameserver("192.0.2.53"), read_nameserver("[::1]:5353")
@@ -98,7 +98,7 @@ def read_nameserver(text: str) -> Pin:
     return pin
 
 
-def read_source(text: str) -> str:
+def parse_source_address(text: str) -> str:
     """Parse an address to connect from; UsageError if it is invalid.
 
     >>> read_source("192.0.2.7")
@@ -113,7 +113,7 @@ def read_source(text: str) -> str:
     return text
 
 
-def _read_place(target: str) -> Pin | None:
+def _read_place(target: str) -> PinnedAddress | None:
     """Parse `ADDRESS` or `ADDRESS:PORT`; an IPv6 address with a port is in brackets."""
     address, colon, port = target, "", ""
     if address.startswith("["):
@@ -127,4 +127,4 @@ def _read_place(target: str) -> Pin | None:
         return None
     if colon and not 0 < int(port[:6]) < 65536:
         return None
-    return Pin(address, int(port) if colon else None)
+    return PinnedAddress(address, int(port) if colon else None)

@@ -20,7 +20,7 @@ from typing import Literal
 import msgspec
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.url import host_of, name_of
+from fieldmouse.url import host_of, hostname_of
 from fieldmouse.url import parse as parse_url
 
 HOWS = ("css", "xpath", "regex")
@@ -50,7 +50,7 @@ class NoiseRule(msgspec.Struct, frozen=True, array_like=True):
         if known is None:
             return False
         host = host_of(known)
-        name = name_of(host)
+        name = hostname_of(host)
         return self.where in (name, host.partition("://")[2]) or name.endswith("." + self.where)
 
 
@@ -63,9 +63,9 @@ class NoiseRules(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, ignore: Iterable[str], only: Iterable[str] = (), *, learn: bool = True) -> NoiseRules:
-        return cls(tuple(map(read_rule, ignore)), tuple(map(read_rule, only)), learn)
+        return cls(tuple(map(parse_rule, ignore)), tuple(map(parse_rule, only)), learn)
 
-    def at(self, url: str) -> NoiseRules:
+    def for_page(self, url: str) -> NoiseRules:
         """Rules that apply to one page."""
         if not self.ignore and not self.only:
             return self
@@ -81,7 +81,7 @@ class NoiseRules(msgspec.Struct, frozen=True):
         return not self.ignore and not self.only
 
 
-def read_rule(text: str) -> NoiseRule:
+def parse_rule(text: str) -> NoiseRule:
     """Parse a rule from a setting; SettingsError if it is invalid.
 
     >>> read_rule("* css .clock").what

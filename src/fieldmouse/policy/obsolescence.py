@@ -21,9 +21,9 @@ class Obsolescence(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SameForAll:
+class FixedLifetime:
     """
-    >>> SameForAll().expires_at(100.0), SameForAll(60.0).expires_at(100.0)
+    >>> FixedLifetime().expires_at(100.0), FixedLifetime(60.0).expires_at(100.0)
     (inf, 160.0)
     """
 
@@ -34,7 +34,7 @@ class SameForAll:
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class ExponentialLifetime:
     """Lifetimes of pages that change as a Poisson process; `mean` is in seconds."""
 
     mean: float

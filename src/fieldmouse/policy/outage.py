@@ -25,18 +25,19 @@ A failure that looks local can be the host's: an IPv6 address where we have no I
 are gone. A host that could not be asked `PUT_OFFS` times in a row, although a witness could be asked in
 the same way each time, is given up. Without a witness it never is.
 
-Agreement of several agents that a host cannot be reached: A machine with broken DNS, no route or a firewall finds healthy hosts unreachable. So another agent makes
-the last try: a failure that may be the machine's fault counts once a second agent, on another machine if
-there is one, has found the same, or if no agent is left to ask. Until then the host carries notes of the
-agents that could not reach it (`Unreached`). An agent with a note is not asked again for `WHILE` seconds,
-so a host makes at most one round of the agents in that time.
+Agreement of several agents that a host cannot be reached: A machine with broken DNS, no route or a
+firewall finds healthy hosts unreachable. So another agent makes the last try: a failure that may be the
+machine's fault counts once a second agent, on another machine if there is one, has found the same, or if
+no agent is left to ask. Until then the host carries notes of the agents that could not reach it
+(`UnreachedNote`). An agent with a note is not asked again for `WHILE` seconds, so a host makes at most
+one round of the agents in that time.
 
 A host that is visited only for the known pages of one agent is never visited by another: that agent
 decides alone after finding the same failure twice (`alone`).
 
-A fault that is plainly the agent's (no network, no descriptors, no answer from DNS) also leaves a note, so
-that another agent gets the host. Such a note is no evidence about the host and never `counts`. Older notes
-stop counting as soon as an agent reaches the host.
+A fault that is plainly the agent's (no network, no descriptors, no answer from DNS) also leaves a note,
+so that another agent gets the host. Such a note is no evidence about the host and never `counts`. Older
+notes stop counting as soon as an agent reaches the host.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ from enum import Enum
 
 import msgspec
 
-from fieldmouse.types.host import Unreached
+from fieldmouse.types.host import UnreachedNote
 from fieldmouse.types.outcome import Failed
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host
 
 FEW = 5
@@ -58,15 +59,15 @@ FEW = 5
 hosts to compare with. If every third host is dead, five in a row are one case in 243, and a witness
 settles it."""
 BENEFIT = 120.0
-BENEFIT_OF_OLD = 3600.0
-LONGEST = 6 * 3600.0
-PUT_OFFS = 8  # with a back-off of 2 s they take eight minutes: longer than a router takes to start
+BENEFIT_IF_KNOWN = 3600.0
+MAX_SILENT_OUTAGE = 6 * 3600.0
+MAX_POSTPONEMENTS = 8  # with a back-off of 2 s they take eight minutes: longer than a router takes to start
 WITNESSES = 8
 _MOST_SUSPECTS = 10_000
 _RENEW = 32  # one answer in this many renews a witness
 
 
-class Cause(Enum):
+class FailureCause(Enum):
     """Apparent location of a failure."""
 
     MACHINE = "our machine"
@@ -75,41 +76,41 @@ class Cause(Enum):
     HOST = "the host"
 
     @property
-    def ours(self) -> bool:
-        return self is not Cause.HOST
+    def is_local(self) -> bool:
+        return self is not FailureCause.HOST
 
 
 _MACHINE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _ROUTE = frozenset(  # EACCES and EPERM come from a local firewall
     {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM}
 )
-_SILENT = frozenset({Reason.NO_CONNECTION, Reason.CLOSED, Reason.TIMEOUT})
+_SILENT = frozenset({OutcomeReason.NO_CONNECTION, OutcomeReason.CONNECTION_CLOSED, OutcomeReason.TIMEOUT})
 
 
-def cause_of(failed: Failed) -> Cause | None:
+def cause_of(failed: Failed) -> FailureCause | None:
     """Location of the failure; None if the host sent any response."""
     if failed.response is not None:
         return None
     if failed.errno in _MACHINE:
-        return Cause.MACHINE
+        return FailureCause.MACHINE
     if failed.errno in _ROUTE:
-        return Cause.ROUTE
-    return Cause.HOST if failed.reason in _SILENT else None
+        return FailureCause.ROUTE
+    return FailureCause.HOST if failed.reason in _SILENT else None
 
 
-class Outage:
+class OutageEvidence:
     """Recent evidence about the network, and the conclusions from it."""
 
     def __init__(self, *, few: int = FEW) -> None:
         self.few = few
         self.witnesses: dict[str, Host] = {}  # by address: reached in this run, the latest last
-        self.suspects: dict[Host, Cause] = {}  # failed since the last success
+        self.suspects: dict[Host, FailureCause] = {}  # failed since the last success
         self.denied: dict[
             Host, float
         ] = {}  # time at which each name was first reported missing since the DNS last found one
         self._reached = 0
         self.since: float | None = None  # start of the present outage
-        self.resigned = False  # no host was ever reached, and the benefit of the doubt is used up
+        self.gave_up = False  # no host was ever reached, and the benefit of the doubt is used up
         self._again = False  # a suspect has failed for the second time
         self._places: set[str] = set()  # addresses of the suspects
         self._known = False  # a suspect was reached before, maybe in an earlier run
@@ -133,37 +134,37 @@ class Outage:
             self._places.clear()
             self._hosts.clear()
             self._urls.clear()
-        self.resigned = False
+        self.gave_up = False
 
-    def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
+    def failed(self, host: Host, cause: FailureCause, *, known: bool = False, address: str = "") -> None:
         """Record that a host did not respond. `known`: it did earlier, in this run or before."""
         # A machine without descriptors shows nothing about the network.
-        if cause is not Cause.MACHINE and len(self.suspects) < _MOST_SUSPECTS:
+        if cause is not FailureCause.MACHINE and len(self.suspects) < _MOST_SUSPECTS:
             self._again = self._again or host in self.suspects
             self.suspects[host] = cause
             self._places.add(address)
             self._known = self._known or known
 
-    def unfair(self, host: Host) -> bool:
+    def protects(self, host: Host) -> bool:
         """Whether one more failure is too little evidence to give up this host or a URL of it.
 
         That holds while `few` hosts fail and no host was reached since this host's last failure.
         """
-        return host in self.suspects and len(self.suspects) >= self.few and not self.resigned
+        return host in self.suspects and len(self.suspects) >= self.few and not self.gave_up
 
-    def comparable(self, host: Host) -> bool:
+    def can_compare(self, host: Host) -> bool:
         """Whether no host was reached since this host's last failure, and enough others could be asked."""
         known = self.suspects.keys() | set(self.witnesses.values())
-        return host in self.suspects and len(known) >= self.few and not self.resigned
+        return host in self.suspects and len(known) >= self.few and not self.gave_up
 
-    def deny(self, host: Host, now: float, *, named_at: float) -> None:
+    def name_missing(self, host: Host, now: float, *, named_at: float) -> None:
         """Record that a name does not exist; the DNS last found another name at `named_at`."""
         if self.denied and named_at > min(self.denied.values()):
             self.denied.clear()
         if len(self.denied) < _MOST_SUSPECTS:
             self.denied.setdefault(host, now)
 
-    def counted(self, host: Host, url: str = "", *, failures: int = 1) -> None:
+    def count_failures(self, host: Host, url: str = "", *, failures: int = 1) -> None:
         """Record that failures were counted against a host, and a try against a URL of it."""
         if len(self._hosts) < _MOST_SUSPECTS:
             self._hosts[host] = self._hosts.get(host, 0) + failures
@@ -176,29 +177,29 @@ class Outage:
         suspects = self.suspects
         if not suspects:
             return False
-        ours = self.ours
+        ours = self.has_local_failure
         if len(suspects) >= self.few:
-            return ours or not self.resigned
+            return ours or not self.gave_up
         # Fewer are enough if no witness is left, or if a host fails again with no success in between.
         return ours and (self._again or all(host in suspects for host in self.witnesses.values()))
 
     @property
-    def ours(self) -> bool:
+    def has_local_failure(self) -> bool:
         """Whether one of the failures is local by its nature."""
-        return any(cause.ours for cause in self.suspects.values())
+        return any(cause.is_local for cause in self.suspects.values())
 
     @property
-    def provable(self) -> bool:
+    def has_witness(self) -> bool:
         """Whether a witness exists that would answer if the network worked."""
-        if self.ours:
+        if self.has_local_failure:
             return True
         elsewhere = len(self._places | self.witnesses.keys()) > 1 or "" in self._places
         return bool(self.witnesses) and elsewhere
 
     @property
-    def benefit(self) -> float:
+    def benefit_seconds(self) -> float:
         """Seconds for which suspects are kept although no witness can be asked."""
-        return BENEFIT_OF_OLD if self._known else BENEFIT
+        return BENEFIT_IF_KNOWN if self._known else BENEFIT
 
     def begin(self, now: float) -> None:
         """Start an outage and withdraw the counted failures."""
@@ -214,34 +215,39 @@ class Outage:
         lasted, self.since = now - self.since, None
         return lasted
 
-    def resign(self) -> None:
+    def give_up(self) -> None:
         """Declare the suspects dead: no witness, and the benefit of the doubt is used up."""
-        self.resigned = True
+        self.gave_up = True
 
-    def excused(self, host: Host) -> int:
+    def take_withdrawn_failures(self, host: Host) -> int:
         """Failures of a host to withdraw; returned once."""
         return self._excused_hosts.pop(host, 0) if self._excused_hosts else 0
 
-    def excused_tries(self, url: str) -> int:
+    def take_withdrawn_tries(self, url: str) -> int:
         """Tries of a URL to withdraw; returned once."""
         return self._excused_urls.pop(url, 0) if self._excused_urls else 0
 
 
-WHILE = 600.0
+NOTE_SECONDS = 600.0
 """Seconds: longer than a router takes to start. A permanently broken agent tries a host this rarely."""
 
 
 @dataclass(frozen=True, slots=True)
-class Colleague:
+class AgentOnMachine:
     """An agent and its machine, which may be the faulty part."""
 
     agent: str
     machine: str = ""
 
 
-def to_ask(
-    notes: Sequence[Unreached], me: Colleague, others: Iterable[Colleague], now: float, *, final: bool
-) -> list[Colleague]:
+def agents_to_ask(
+    notes: Sequence[UnreachedNote],
+    me: AgentOnMachine,
+    others: Iterable[AgentOnMachine],
+    now: float,
+    *,
+    final: bool,
+) -> list[AgentOnMachine]:
     """Agents that should try the host that `me` could not reach; empty: this failure counts.
 
     `others` are the agents that accept hosts. `final`: the failure would give the host up, and is not
@@ -268,14 +274,14 @@ def to_ask(
     return elsewhere or fresh
 
 
-def with_note(notes: Sequence[Unreached], note: Unreached) -> tuple[Unreached, ...]:
+def with_note(notes: Sequence[UnreachedNote], note: UnreachedNote) -> tuple[UnreachedNote, ...]:
     """Notes of a host with a new one, which replaces the same agent's earlier note."""
     counted = any(old.counts for old in notes if old.agent == note.agent)
     newer = msgspec.structs.replace(note, counts=note.counts or counted)
     return (*(old for old in notes if old.agent != note.agent), newer)
 
 
-def with_polls(notes: Sequence[Unreached], me: str, *, only: bool) -> tuple[Unreached, ...]:
+def with_polls_only(notes: Sequence[UnreachedNote], me: str, *, only: bool) -> tuple[UnreachedNote, ...]:
     """Notes before `me` visits the host; `only`: the visit is for known pages of `me` alone."""
     return tuple(
         msgspec.structs.replace(note, alone=only) if note.agent == me and note.alone != only else note
@@ -283,17 +289,17 @@ def with_polls(notes: Sequence[Unreached], me: str, *, only: bool) -> tuple[Unre
     )
 
 
-def reached(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
+def notes_after_success(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
     """Notes after an agent reached the host: they no longer count, but their agents still wait."""
     return tuple(msgspec.structs.replace(note, counts=False) for note in notes if note.until > now)
 
 
-def shunned(notes: Sequence[Unreached], now: float) -> dict[str, float]:
+def blocked_agents(notes: Sequence[UnreachedNote], now: float) -> dict[str, float]:
     """Agents that must not try the host now, with the seconds that remain."""
     return {note.agent: note.until - now for note in notes if note.until > now}
 
 
-def packed(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
+def export_notes(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
     """Notes for another machine, whose clock may differ: with remaining seconds, expired notes left out."""
     kept = [note for note in notes if note.counts or note.until > now]
     return tuple(
@@ -301,5 +307,5 @@ def packed(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
     )
 
 
-def unpacked(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
+def import_notes(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
     return tuple(msgspec.structs.replace(note, until=now + note.until) for note in notes)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldmouse.policy.outage import reached
+from fieldmouse.policy.outage import notes_after_success
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 
 LONGEST_DELAY = 365 * 86400.0  # seconds; longer requests mean "never" and get this cap
 
-LONGEST_PUT_OFF = 300.0  # seconds: checking whether a local fault is over costs other machines nothing
+MAX_POSTPONEMENT = 300.0  # seconds: checking whether a local fault is over costs other machines nothing
 
 
-def sane_delay(asked: float | None) -> float:
+def clamp_crawl_delay(asked: float | None) -> float:
     """Crawl delay of a robots.txt as a finite number; 0 if there is none.
 
     >>> sane_delay(None), sane_delay(2.5), sane_delay(float("nan"))
@@ -53,7 +53,9 @@ class Politeness:
         """
         return max(self.delay, min(state.crawl_delay, self.crawl_delay_cap))
 
-    def quiet_until(self, state: HostState, answered_at: float, ended_at: float) -> tuple[float, float]:
+    def next_request_times(
+        self, state: HostState, answered_at: float, ended_at: float
+    ) -> tuple[float, float]:
         """Times at which the host and its address may be asked again after an ordinary visit."""
         return (
             max(ended_at, answered_at + self.host_delay(state)),
@@ -62,14 +64,19 @@ class Politeness:
 
     def after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
         """State after the host answered: failures are cleared, and the host waits for its delay."""
-        host_at, address_at = self.quiet_until(state, answered_at, ended_at)
+        host_at, address_at = self.next_request_times(state, answered_at, ended_at)
         return msgspec.structs.replace(
-            state, ready_at=host_at, address_ready_at=address_at, failures=0, put_off=0,
-            unreached=reached(state.unreached, ended_at) if state.unreached else (), asked="",
+            state,
+            ready_at=host_at,
+            address_ready_at=address_at,
+            failures=0,
+            put_off=0,
+            unreached=notes_after_success(state.unreached, ended_at) if state.unreached else (),
+            asked="",
             asked_beyond=0.0,
-        )  # fmt: skip
+        )
 
-    def after_trouble(
+    def after_failure(
         self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0, asked: str = ""
     ) -> HostState:
         """State after a host failure: the wait doubles each time, and is at least what the host asked for.
@@ -90,20 +97,20 @@ class Politeness:
             ready_at=now + wait,
             address_ready_at=now + self.address_delay,
             failures=failures,
-            verdict=Reason.BURIED if buried else state.verdict,
+            verdict=OutcomeReason.HOST_ABANDONED if buried else state.verdict,
             asked=asked if retry_after > 0 else "",
             asked_beyond=retry_after - wait if retry_after > 0 and asked else 0.0,
         )
 
-    def handed_on(self, state: HostState, now: float) -> HostState:
+    def after_handover(self, state: HostState, now: float) -> HostState:
         """State of a host that another agent will try: ordinary delay, no failure counted."""
         return msgspec.structs.replace(
             state, ready_at=now + self.host_delay(state), address_ready_at=now + self.address_delay
         )
 
-    def put_off(self, state: HostState, now: float, *, at_least: float = 0.0) -> HostState:
+    def after_local_fault(self, state: HostState, now: float, *, at_least: float = 0.0) -> HostState:
         """State after a local fault prevented the visit: a later try, no failure counted."""
-        wait = min(self.backoff * 2.0 ** min(state.put_off, 30), self.backoff_cap, LONGEST_PUT_OFF)
+        wait = min(self.backoff * 2.0 ** min(state.put_off, 30), self.backoff_cap, MAX_POSTPONEMENT)
         return msgspec.structs.replace(
             state,
             ready_at=now + max(wait, at_least, self.host_delay(state)),

@@ -44,7 +44,7 @@ def is_secret(name: str) -> bool:
     return name.lower() not in HARMLESS
 
 
-def blanked(headers: Mapping[str, str]) -> dict[str, str]:
+def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers with secret values replaced.
 
     >>> blanked({"Cookie": "id=1", "DNT": "1"})

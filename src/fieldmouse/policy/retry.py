@@ -15,55 +15,65 @@ from dataclasses import dataclass
 import msgspec
 
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryRule:
     waits: tuple[float, ...] = ()
     host: bool = False
     bury_after: int = 0
     once: bool = False
 
 
-NEVER = Retry()
+NEVER = RetryRule()
 
-RETRIES: dict[Reason, Retry] = {
-    Reason.NO_CONNECTION: Retry((2.0, 15.0, 120.0), host=True, bury_after=6),
-    Reason.TIMEOUT: Retry((10.0, 120.0), host=True, bury_after=8, once=True),
-    Reason.BUSY: Retry((0.0,) * 8, host=True, bury_after=16),  # the host's back-off is the wait
-    Reason.EXCLUSION_UNREACHABLE: Retry(host=True, bury_after=4),
-    Reason.CLOSED: Retry((1.0, 10.0)),
-    Reason.SERVER_ERROR: Retry((1.0, 4.0)),
-    Reason.TOO_SLOW: Retry((60.0,)),
-    Reason.TLS: NEVER,
-    Reason.BAD_HTTP: NEVER,
-    Reason.HEADERS_TOO_LARGE: NEVER,
-    Reason.BODY_TOO_LARGE: NEVER,
-    Reason.CLIENT_ERROR: NEVER,
-    Reason.BAD_REDIRECT: NEVER,
-    Reason.BOMB: NEVER,
-    Reason.BAD_ENCODING: NEVER,
-    Reason.BURIED: NEVER,
-    Reason.UNSIGNED: NEVER,
+RETRIES: dict[OutcomeReason, RetryRule] = {
+    OutcomeReason.NO_CONNECTION: RetryRule((2.0, 15.0, 120.0), host=True, bury_after=6),
+    OutcomeReason.TIMEOUT: RetryRule((10.0, 120.0), host=True, bury_after=8, once=True),
+    OutcomeReason.RETRY_LATER: RetryRule(
+        (0.0,) * 8, host=True, bury_after=16
+    ),  # the host's back-off is the wait
+    OutcomeReason.ROBOTS_TXT_UNREACHABLE: RetryRule(host=True, bury_after=4),
+    OutcomeReason.CONNECTION_CLOSED: RetryRule((1.0, 10.0)),
+    OutcomeReason.SERVER_ERROR: RetryRule((1.0, 4.0)),
+    OutcomeReason.TOO_SLOW: RetryRule((60.0,)),
+    OutcomeReason.TLS: NEVER,
+    OutcomeReason.BAD_HTTP: NEVER,
+    OutcomeReason.HEADERS_TOO_LARGE: NEVER,
+    OutcomeReason.BODY_TOO_LARGE: NEVER,
+    OutcomeReason.CLIENT_ERROR: NEVER,
+    OutcomeReason.BAD_REDIRECT: NEVER,
+    OutcomeReason.DECOMPRESSION_BOMB: NEVER,
+    OutcomeReason.BAD_ENCODING: NEVER,
+    OutcomeReason.HOST_ABANDONED: NEVER,
+    OutcomeReason.NOT_SIGNED: NEVER,
 }
 
 
-OF_HOSTS = frozenset(
-    {Reason.BURIED, Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.EXCLUSION_UNREACHABLE, Reason.TLS}
+HOST_FAILURES = frozenset(
+    {
+        OutcomeReason.HOST_ABANDONED,
+        OutcomeReason.NO_ADDRESS,
+        OutcomeReason.NO_CONNECTION,
+        OutcomeReason.ROBOTS_TXT_UNREACHABLE,
+        OutcomeReason.TLS,
+    }
 )
 """Host statuses that are failures. Private addresses and full hosts are no failures."""
 
-FORGIVABLE = OF_HOSTS | {Reason.PRIVATE}
+CLEARABLE = HOST_FAILURES | {OutcomeReason.PRIVATE_ADDRESS}
 """Host statuses that a retry can clear; `PRIVATE` only if private addresses are allowed now."""
 
 
-def pardoned(state: HostState, links: Iterable[Link]) -> HostState:
+def clear_host_failure(state: HostState, links: Iterable[Request]) -> HostState:
     """Clear the host's failure status if one of its requests is a retry of a failed URL."""
-    if state.verdict not in FORGIVABLE or not any(link.forgiven for link in links):
+    if state.verdict not in CLEARABLE or not any(link.forgiven for link in links):
         return state
-    return msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="", unreached=())
+    return msgspec.structs.replace(
+        state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="", unreached=()
+    )
 
 
 POLL_TRIES = 3
@@ -72,7 +82,9 @@ POLL_WAIT = 10.0
 """Longest wait in seconds before a failed poll is retried, and for which a round waits for a failed host."""
 
 
-def next_try(reason: Reason, tries: int, patience: float = 1.0, *, polled: bool = False) -> float | None:
+def retry_wait(
+    reason: OutcomeReason, tries: int, patience: float = 1.0, *, polled: bool = False
+) -> float | None:
     """Seconds to wait after `tries` failed fetches, or None to give the URL up.
 
     `patience` scales all waits. A known page that is `polled` is given up sooner.
@@ -89,5 +101,5 @@ def next_try(reason: Reason, tries: int, patience: float = 1.0, *, polled: bool 
     return wait
 
 
-def rule_for(reason: Reason) -> Retry:
+def rule_for(reason: OutcomeReason) -> RetryRule:
     return RETRIES.get(reason, NEVER)

@@ -24,7 +24,7 @@ from typing import Literal
 import msgspec
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.url import Host, Url, host_of, name_of, path_of, site_of
+from fieldmouse.url import Host, Url, host_of, hostname_of, path_of, site_of
 
 Mode = Literal["page", "host", "site", "web"]
 
@@ -53,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     follow_seed_redirects: bool = False  # redirects of seeds are followed to any registered domain
 
     @classmethod
-    def around(
+    def from_seeds(
         cls,
         seeds: Iterable[Url],
         mode: Mode = "site",
@@ -76,7 +76,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         (True, False)
         """
         seeds = list(seeds)
-        names = [name_of(host_of(seed)) for seed in seeds]
+        names = [hostname_of(host_of(seed)) for seed in seeds]
         scope = cls(
             mode=mode,
             pages=frozenset(seeds) if mode == "page" else frozenset(),
@@ -94,7 +94,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             follow_seed_redirects=follow_seed_redirects,
         )
         for pattern in scope.include_regex + scope.exclude_regex:
-            read_pattern(pattern)
+            compile_pattern(pattern)
         return scope
 
     def admits(self, url: Url, depth: int = 0) -> bool:
@@ -105,7 +105,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     def admits_host(self, host: Host) -> bool:
         """Whether any URL of this host may be visited."""
-        name = name_of(host)
+        name = hostname_of(host)
         if self._excludes(name):
             return False
         if name in self.include_hosts or _under(name, self.include_domains):
@@ -120,7 +120,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- redirects of seeds
 
-    def joined(self, urls: Iterable[Url]) -> Scope:
+    def with_seeds(self, urls: Iterable[Url]) -> Scope:
         """Scope derived from these URLs and the seeds together.
 
         >>> scope = Scope.around([Url("http://example.org/")], "host")
@@ -128,7 +128,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         True
         """
         urls = frozenset(urls)
-        names = frozenset(name_of(host_of(url)) for url in urls)
+        names = frozenset(hostname_of(host_of(url)) for url in urls)
         return msgspec.structs.replace(
             self,
             pages=self.pages | urls if self.mode == "page" else self.pages,
@@ -136,9 +136,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             sites=self.sites | {site_of(name) for name in names},
         )
 
-    def follows(self, target: Url) -> bool:
+    def follows_redirect(self, target: Url) -> bool:
         """Whether a redirect of a seed, or of a page that a seed redirects to, may lead there."""
-        name = name_of(host_of(target))
+        name = hostname_of(host_of(target))
         if not self._excludes(name) and (self.follow_seed_redirects or site_of(name) in self.sites):
             return self._rules_admit(target)
         return self.admits_host(host_of(target)) and self._rules_admit(target)
@@ -150,21 +150,21 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_join(self, host: Host) -> bool:
         """Whether a redirect of a seed can bring a host into the scope."""
-        name = name_of(host)
+        name = hostname_of(host)
         if not self.may_grow or self._excludes(name) or self.admits_host(host):
             return False
         return self.follow_seed_redirects or site_of(name) in self.sites
 
-    def joins_as(self, host: Host) -> str:
+    def scope_name(self, host: Host) -> str:
         """Part of a host name that decides about scope: hosts with the same part join together."""
-        return site_of(name_of(host)) if self.mode == "site" else name_of(host)
+        return site_of(hostname_of(host)) if self.mode == "site" else hostname_of(host)
 
     def _excludes(self, name: str) -> bool:
         return name in self.exclude_hosts or _under(name, self.exclude_domains)
 
-    def refused_by(self, url: Url) -> str:
+    def excluding_setting(self, url: Url) -> str:
         """Setting that excludes a URL at any depth, for messages; "" if none does."""
-        name = name_of(host_of(url))
+        name = hostname_of(host_of(url))
         if name in self.exclude_hosts:
             return "scope.exclude_hosts"
         if _under(name, self.exclude_domains):
@@ -182,7 +182,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.admits_path(url) else "scope.include_regex"
 
     @property
-    def asks_paths(self) -> bool:
+    def has_path_rules(self) -> bool:
         """Whether there is any rule that `admits_path` would apply."""
         return self.mode == "page" or bool(
             self.prefixes or self.exclude_prefixes or self.include_regex or self.exclude_regex
@@ -204,7 +204,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return not self.include_regex or _matches(url, self.include_regex)
 
     def _is_included(self, url: Url) -> bool:
-        name = name_of(host_of(url))
+        name = hostname_of(host_of(url))
         return name in self.include_hosts or _under(name, self.include_domains)
 
 
@@ -236,7 +236,7 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, patterns))
 
 
-def read_pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     """Compile a regular expression from a setting; SettingsError if it is invalid."""
     try:
         return re.compile(text)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from fieldmouse.url import LOOPBACK, Host, name_of, site_of
+from fieldmouse.url import LOOPBACK, Host, hostname_of, site_of
 
 
 class DropRule(Enum):
@@ -43,14 +43,14 @@ class SiteLimits:
             return 0
         return max(0, self.urls - urls) if self.urls else None
 
-    def refused(self, hosts: int, urls: int, *, new_host: bool) -> DropRule | None:
+    def drop_reason(self, hosts: int, urls: int, *, new_host: bool) -> DropRule | None:
         """Rule that drops the next URL, if any."""
         if self.room(hosts, urls, new_host=new_host) != 0:
             return None
         return DropRule.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropRule.URLS
 
 
-def limited_site(host: Host) -> str:
+def site_for_limits(host: Host) -> str:
     """Site whose limits apply to a host, or "" if it is exempt.
 
     >>> limited_site(Host("https://a.b.example.co.uk:81")), limited_site(Host("http://93.184.216.34"))
@@ -58,7 +58,7 @@ def limited_site(host: Host) -> str:
     >>> limited_site(Host("http://mouse.test")), limited_site(Host("http://a.localhost"))
     ('', '')
     """
-    name = name_of(host).rstrip(".")
+    name = hostname_of(host).rstrip(".")
     if name.endswith(".test") or name == "test" or ":" in name:
         return ""
     site = site_of(name)

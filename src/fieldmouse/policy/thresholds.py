@@ -18,7 +18,7 @@ from fieldmouse.errors import SettingsError
 class Thresholds:
     """
     >>> rule = Thresholds(robots=(4, 2, 1), limits=(5, 8))
-    >>> [rule.robots_at(level) for level in (0, 5, 6, 8, 9)]
+    >>> [rule.concurrency_at(level) for level in (0, 5, 6, 8, 9)]
     [4, 4, 2, 2, 1]
     """
 
@@ -26,13 +26,13 @@ class Thresholds:
     limits: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_rule(self.robots, self.limits)
+        check_thresholds(self.robots, self.limits)
 
-    def robots_at(self, level: int) -> int:
+    def concurrency_at(self, level: int) -> int:
         return self.robots[bisect_left(self.limits, level)]
 
 
-def check_rule(robots: tuple[int, ...], limits: tuple[int, ...], where: str = "") -> None:
+def check_thresholds(robots: tuple[int, ...], limits: tuple[int, ...], where: str = "") -> None:
     """Raise SettingsError if these numbers are no valid rule; `where` precedes their names in the message.
 
     >>> check_rule((4, 2, 1), (5, 8))

@@ -29,7 +29,7 @@ class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
     years_back: int = 150
 
 
-OFF = TrapRules(url_length=0, segments=0, repeats=0, parameters=0, session_ids=False, years_ahead=0)
+NO_TRAP_RULES = TrapRules(url_length=0, segments=0, repeats=0, parameters=0, session_ids=False, years_ahead=0)
 
 # Most URLs are short, with few segments, no parameters and no long number. They need no closer look.
 _PLAIN = re.compile(r"https?://[^/?;]{1,80}(?:/(?!(?:19|2\d)\d\d/)[^/?;]{0,60}){1,3}").fullmatch
@@ -53,7 +53,7 @@ def is_plain(url: Url, rules: TrapRules) -> bool:
     return _PLAIN(url) is not None and len(url) <= (rules.url_length or len(url))
 
 
-def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
+def detect_trap(url: Url, rules: TrapRules, now: float) -> str | None:
     """Sign of a trap in this URL, in words, or None. `now` is epoch seconds.
 
     >>> trap_of(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
@@ -88,7 +88,7 @@ def _repeats(steps: list[str], times: int) -> bool:
     return Counter(steps).most_common(1)[0][1] >= times
 
 
-def without_session(url: Url) -> Url:
+def strip_session_id(url: Url) -> Url:
     """URL without its session ids.
 
     >>> without_session(Url("http://example.org/a;jsessionid=12AB?x=1"))

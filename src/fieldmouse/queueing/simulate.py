@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fieldmouse.jit import compiled
-from fieldmouse.queueing.model.arrivals import climb
+from fieldmouse.jit import jit
+from fieldmouse.queueing.model.arrivals import draw_transition
 from fieldmouse.queueing.model.measures import Measures
 from fieldmouse.queueing.model.model import ADMISSIONS, Cost, Model, Rule
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
@@ -25,8 +25,8 @@ TALLIES = 9
 PARTIAL, REJECTION, COMPLETE = 0, 1, 2
 
 
-@compiled
-def lasts(start: FloatArray, ladder: FloatArray, rng: np.random.Generator) -> float:
+@jit
+def draw_phase_type(start: FloatArray, ladder: FloatArray, rng: np.random.Generator) -> float:
     """A time of phase type: `start` is summed up, the last rung of each row of the ladder leaves."""
     end = len(start)
     phase = 0
@@ -38,12 +38,12 @@ def lasts(start: FloatArray, ladder: FloatArray, rng: np.random.Generator) -> fl
         if ladder[phase, -1] == 0.0:
             return np.inf
         time += rng.standard_exponential() / ladder[phase, -1]
-        phase = climb(ladder, phase, rng)
+        phase = draw_transition(ladder, phase, rng)
     return time
 
 
-@compiled
-def admitted(batch: int, level: int, capacity: int, admission: int) -> int:
+@jit
+def admitted_count(batch: int, level: int, capacity: int, admission: int) -> int:
     """How many pages of a batch are let in at a level."""
     room = capacity - level
     if batch <= room:
@@ -55,8 +55,8 @@ def admitted(batch: int, level: int, capacity: int, admission: int) -> int:
     return 0
 
 
-@compiled
-def play(
+@jit
+def run_events(
     ladders: FloatArray,
     mode_at: IntArray,
     capacity: int,
@@ -94,10 +94,10 @@ def play(
             level_time[stretch, level] += at - now
             now = at
             if at == change_at:
-                rung = climb(ladders[mode], phase, rng)
+                rung = draw_transition(ladders[mode], phase, rng)
                 batch, phase = rung // phases, rung % phases
                 change_at = np.inf
-                taken = admitted(batch, level, capacity, admission)
+                taken = admitted_count(batch, level, capacity, admission)
                 tally[stretch, DELIVERED] += batch
                 tally[stretch, DROPPED] += batch - taken
                 if tail + taken > size:
@@ -107,10 +107,10 @@ def play(
                 for page in range(taken):
                     if level == 0 and page == 0:
                         busy_since = now
-                        served_at = now + lasts(service_start, service_ladder, rng)
+                        served_at = now + draw_phase_type(service_start, service_ladder, rng)
                     else:
                         arrived[tail] = now
-                        expires[tail] = now + lasts(life_start, life_ladder, rng)
+                        expires[tail] = now + draw_phase_type(life_start, life_ladder, rng)
                         expiry = min(expiry, expires[tail])
                         tail += 1
                 level += taken
@@ -125,7 +125,7 @@ def play(
                 else:
                     gone = expires[head]
                     busy_since = arrived[head]
-                    served_at = now + lasts(service_start, service_ladder, rng)
+                    served_at = now + draw_phase_type(service_start, service_ladder, rng)
                     head += 1
                     if gone == expiry and gone < np.inf:
                         expiry = np.inf
@@ -153,7 +153,7 @@ def play(
         tally[stretch, TIME] = now - began
 
 
-STRETCHES = 30
+BATCHES = 30
 STUDENT = 2.045229642132703
 """The 97.5 % quantile of Student's t with 29 degrees of freedom: intervals are of 95 %."""
 
@@ -162,7 +162,7 @@ WARM_UP = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated(Measures):
+class SimulatedMeasures(Measures):
     """Measures as of `solve`, and how each stretch deviates from them.
 
     `success`, `loss` and `obs` are shares of the pages that ended in the
@@ -184,9 +184,9 @@ class Simulated(Measures):
         deviation = self.deviations
         dropped = self.rate * deviation["loss"] + self.loss * deviation["rate"]
         obsolete = self.rate * deviation["obs"] + self.obs * deviation["rate"]
-        served = deviation.get("sojourn_served", np.zeros(STRETCHES))
+        served = deviation.get("sojourn_served", np.zeros(BATCHES))
         return _half_width(
-            cost.of(
+            cost.total(
                 dropped=dropped,
                 obsolete=obsolete,
                 sojourn=served,
@@ -196,41 +196,41 @@ class Simulated(Measures):
         )
 
 
-def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) -> Simulated:
+def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) -> SimulatedMeasures:
     """Play the model under a rule.
 
     An event is a change of the robots' phase (mostly a batch), a page served, or a page grown obsolete.
     """
-    if events < STRETCHES:
-        raise ModelError(f"a run of {events} events is too short: it must have at least {STRETCHES}")
+    if events < BATCHES:
+        raise ModelError(f"a run of {events} events is too short: it must have at least {BATCHES}")
     by_level = model.robots_by_level(rule)
     names = np.array(list(model.modes))
     mode_at = np.searchsorted(names, by_level)
-    largest = max(stream.largest for stream in model.modes.values())
-    ladders = np.stack([stream.ladder(largest) for stream in model.modes.values()])
-    length = -(-events // STRETCHES)
-    tally = np.zeros((WARM_UP + STRETCHES, TALLIES))
-    level_time = np.zeros((WARM_UP + STRETCHES, len(by_level)))
+    largest = max(stream.largest_batch for stream in model.modes.values())
+    ladders = np.stack([stream.cumulative_rates(largest) for stream in model.modes.values()])
+    length = -(-events // BATCHES)
+    tally = np.zeros((WARM_UP + BATCHES, TALLIES))
+    level_time = np.zeros((WARM_UP + BATCHES, len(by_level)))
     start = int(rng.choice(model.phases, p=model.modes[int(by_level[0])].theta))
-    play(
+    run_events(
         ladders,
         mode_at,
         model.capacity,
         ADMISSIONS.index(model.admission),
         model.service.alpha.cumsum(),
-        model.service.ladder,
+        model.service.cumulative_rates,
         model.lifetime.alpha.cumsum(),
-        model.lifetime.ladder,
+        model.lifetime.cumulative_rates,
         start,
         length,
         rng,
         tally,
         level_time,
     )
-    return _read(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * STRETCHES)
+    return _read(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * BATCHES)
 
 
-def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events: int) -> Simulated:
+def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events: int) -> SimulatedMeasures:
     """The measures of a run, stretch by stretch."""
     column = tally.T
     time = column[TIME]
@@ -254,7 +254,7 @@ def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events:
     levels = level_time.sum(axis=0) / time.sum()
     scatter = (level_time - np.outer(time, levels)) / time.mean()
     served, obsolete = column[SERVED], column[OBSOLETE]
-    return Simulated(
+    return SimulatedMeasures(
         rate=float(found["rate"]),
         loss=float(found["loss"]),
         obs=float(found["obs"]),

@@ -4,15 +4,15 @@ One process writes a crawl directory and holds its lock. Readers take no lock, m
 and see the newest checkpoint (`moment.py`): a kill may undo anything written after it. The path of one
 stored page: the outcome log holds its row (`crawldir/outcomes.py`), the row names the WARC file and offset
 of its response (`indexer/library.py`), and the response is parsed as the crawler parsed it (`page.py`).
-`ReadingRoom` is the entry point; the command line and other front ends show what it returns.
+`CrawlReader` is the entry point; the command line and other front ends show what it returns.
 `ReadingRooms` reads several crawls as one, for example those of the agents of a cluster. No plug-in and no
 part of the crawler is loaded for this.
 """
 
 from __future__ import annotations
 
-from fieldmouse.reader.crawl_reader import ReadingRoom
-from fieldmouse.reader.page import AnswerHeaders, StoredPage
+from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.page import ResponseHeaders, StoredPage
 from fieldmouse.reader.several_crawls import ReadingRooms
 
-__all__ = ["AnswerHeaders", "ReadingRoom", "ReadingRooms", "StoredPage"]
+__all__ = ["CrawlReader", "ReadingRooms", "ResponseHeaders", "StoredPage"]

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from fieldmouse.policy.noise_rules import NoiseRules
-from fieldmouse.reader.snapshot import Volume
-from fieldmouse.reader.versions import share_that_counts
+from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.versions import changed_share
 from fieldmouse.storage.changes import Change, ChangeKind, changes_in, sealed_baseline
 from fieldmouse.storage.log import records
 from fieldmouse.types.outcome import OutcomeRow
@@ -28,17 +28,21 @@ from fieldmouse.types.reason import OutcomeKind
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
-Placed = tuple[OutcomeRow, Volume]
+RowInCrawl = tuple[OutcomeRow, CrawlSnapshot]
 """A row and the crawl it is from."""
 
 
 def list_changes(
-    volumes: Sequence[Volume], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
-) -> Iterator[tuple[Change, Volume]]:
+    volumes: Sequence[CrawlSnapshot],
+    rules: NoiseRules,
+    *,
+    since: float,
+    is_wanted: Callable[[str], bool] | None,
+) -> Iterator[tuple[Change, CrawlSnapshot]]:
     """Every change that counts, oldest first within each crawl, with the crawl that saw it first."""
     baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
 
-    def changes_of(row: OutcomeRow, volume: Volume, offset: int) -> list[Change]:
+    def changes_of(row: OutcomeRow, volume: CrawlSnapshot, offset: int) -> list[Change]:
         if row.at < since or (is_wanted is not None and not is_wanted(row.url)):
             return []
         return changes_in(row, offset, baselines[volume])
@@ -50,8 +54,8 @@ def list_changes(
                 withdrawn.add(change.withdraws)
             elif change.kind is not ChangeKind.NEW or len(volumes) > 1:
                 followed.add(change.url)
-    copies: dict[str, Placed] = {}  # previous version of each page that has changes
-    reported: dict[str, Placed] = {}  # last row reported for each page
+    copies: dict[str, RowInCrawl] = {}  # previous version of each page that has changes
+    reported: dict[str, RowInCrawl] = {}  # last row reported for each page
     for row, volume, offset in _rows(volumes):
         for change in changes_of(row, volume, offset):
             if change.kind is ChangeKind.WITHDRAWN or change.id in withdrawn:
@@ -67,7 +71,7 @@ def list_changes(
             copies[row.url] = row, volume
 
 
-def _is_old(now: Placed, before: Placed | None, reported: Placed | None) -> bool:
+def _is_old(now: RowInCrawl, before: RowInCrawl | None, reported: RowInCrawl | None) -> bool:
     """Whether another crawl already had this "new" page, or already reported this change."""
     row, volume = now
     if not row.polled:
@@ -80,22 +84,22 @@ def _state(row: OutcomeRow) -> tuple[OutcomeKind, str]:
     return row.kind, row.digest if row.kind is OutcomeKind.PAGE else row.target
 
 
-def _counted(change: Change, before: Placed | None, now: Placed, rules: NoiseRules) -> Change | None:
+def _counted(change: Change, before: RowInCrawl | None, now: RowInCrawl, rules: NoiseRules) -> Change | None:
     """The change as listed; None if the noise rules leave nothing of it."""
     if before is None or change.kind is ChangeKind.NEW:
         return change
     if change.kind is not ChangeKind.CHANGED:
         return msgspec.structs.replace(change, title=change.title or before[0].title)
     old, new = (volume.page(row) for row, volume in (before, now))
-    share = share_that_counts(old, new, rules)
+    share = changed_share(old, new, rules)
     return None if share is None else msgspec.structs.replace(change, difference=share)
 
 
-def _rows(volumes: Sequence[Volume]) -> Iterator[tuple[OutcomeRow, Volume, int]]:
+def _rows(volumes: Sequence[CrawlSnapshot]) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
     """The rows of all logs merged by time, with their offsets; rows of one log keep their order."""
     return heapq.merge(*map(_rows_of, volumes), key=lambda placed: placed[0].at)
 
 
-def _rows_of(volume: Volume) -> Iterator[tuple[OutcomeRow, Volume, int]]:
+def _rows_of(volume: CrawlSnapshot) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
     for offset, record in records(volume.home / "outcomes.log", length=volume.length):
         yield _decode(record), volume, offset

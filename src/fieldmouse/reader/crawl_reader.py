@@ -15,30 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.reader.snapshot import Volume
-from fieldmouse.reader.user_input import living_at, names_of, url_of
+from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.user_input import is_on_host, parse_url, possible_urls
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
-from fieldmouse.types.stats import Reading
+from fieldmouse.types.stats import LiveStats
 
 if TYPE_CHECKING:
     from fieldmouse.config.settings_file import Settings
-    from fieldmouse.control.control_log import Chapter
+    from fieldmouse.control.control_log import ControlPeriod
     from fieldmouse.control.page_trace import Rows
     from fieldmouse.doctor.check.finding import Finding
     from fieldmouse.policy.packing.plan import PackingPlan
     from fieldmouse.reader.explain import Explanation
     from fieldmouse.reader.freshness import FreshnessReport
     from fieldmouse.reader.noise_rules import RuleProposal
-    from fieldmouse.reader.status import Status
+    from fieldmouse.reader.status import CrawlStatus
     from fieldmouse.reader.versions import VersionDifference, VersionHit
     from fieldmouse.search.search import Hit
     from fieldmouse.storage.changes import Change
 
 
-class ReadingRoom:
+class CrawlReader:
     """Read access to the crawl in a directory, while it runs and after. Takes no lock, writes nothing.
 
     Each method reads the newest checkpoint at the time of the call. A reader may stay open and be used
@@ -55,32 +55,32 @@ class ReadingRoom:
         return self._path
 
     @property
-    def way_to_poll(self) -> str:
+    def poll_command(self) -> str:
         """The command that polls the crawl's pages."""
-        return self._home.way_to_poll()
+        return self._home.poll_command()
 
     @property
     def _home(self) -> CrawlDir:
         """Opened anew for each call: the crawl may have been deleted or replaced."""
         return CrawlDir.open(self._path)
 
-    def still(self) -> ReadingRoom:
+    def pinned(self) -> CrawlReader:
         """A reader fixed at the present checkpoint: pages and rows do not change while the crawl runs."""
-        room = ReadingRoom(self.path)
+        room = CrawlReader(self.path)
         room._still = (self._newest(),)
         return room
 
     def _newest(self) -> Checkpoint | None:
         return self._still[0] if self._still else read_checkpoint(self._home)
 
-    def volume(self) -> Volume:
+    def snapshot(self) -> CrawlSnapshot:
         """The crawl at its newest checkpoint, or at the one fixed by `still`."""
-        return Volume(self._home, self._newest())
+        return CrawlSnapshot(self._home, self._newest())
 
-    def newest_volume(self) -> Volume:
+    def newest_snapshot(self) -> CrawlSnapshot:
         """The crawl at its newest checkpoint, also after `still`: an index has only its present state."""
         home = self._home
-        return Volume(home, read_checkpoint(home))
+        return CrawlSnapshot(home, read_checkpoint(home))
 
     # -- pages
 
@@ -90,8 +90,8 @@ class ReadingRoom:
         `host` selects pages of that host and its subdomains, like `host:` in a search: "example.org"
         includes docs.example.org. Reads the log twice, with eight bytes of memory a page.
         """
-        is_wanted = None if host is None else living_at(host)
-        volume = self.volume()
+        is_wanted = None if host is None else is_on_host(host)
+        volume = self.snapshot()
         for row in volume.pages():
             if is_wanted is None or is_wanted(row.url):
                 yield volume.page(row)
@@ -101,9 +101,9 @@ class ReadingRoom:
 
         `url` is normalised as in the crawler. Reads the whole log: for many pages use `pages`.
         """
-        volume = self.volume()
-        for name in names_of(url):
-            row = outcome_log.page_of(volume.rows_of(name))
+        volume = self.snapshot()
+        for name in possible_urls(url):
+            row = outcome_log.newest_page_row(volume.rows_of(name))
             if row is not None:
                 return volume.page(row)
         return None
@@ -119,13 +119,13 @@ class ReadingRoom:
             raise UsageError(
                 f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call"
             )
-        volume = self.volume()
+        volume = self.snapshot()
         for row, end in outcome_log.pages_from(volume.home, start, length=volume.length):
             yield volume.page(row), end
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every outcome, oldest first, including redirects, failures and refusals."""
-        yield from self.volume().rows()
+        yield from self.snapshot().rows()
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
         """The rows that `plugins.extract` made from the pages, as `export --items` writes them.
@@ -133,9 +133,9 @@ class ReadingRoom:
         From the newest version of each page, or with `all` from every version. `url` and `fetched_at` of
         the page are added unless the row has them.
         """
-        volume = self.volume()
+        volume = self.snapshot()
         for row in volume.rows() if all else volume.pages():
-            yield from volume.items_of(row)
+            yield from volume.extracted_rows(row)
 
     # -- changes
 
@@ -150,13 +150,13 @@ class ReadingRoom:
         """
         from fieldmouse.config.policies import noise_of
         from fieldmouse.reader.changes import list_changes
-        from fieldmouse.reader.user_input import moment_of
+        from fieldmouse.reader.user_input import to_epoch
 
-        volume = self.volume()
+        volume = self.snapshot()
         if volume.last is not None:
-            is_wanted = None if host is None else living_at(host)
+            is_wanted = None if host is None else is_on_host(host)
             rules = noise_of(self.settings())
-            changes = list_changes([volume], rules, since=moment_of(since), is_wanted=is_wanted)
+            changes = list_changes([volume], rules, since=to_epoch(since), is_wanted=is_wanted)
             yield from (change for change, _ in changes)
 
     def versions(self, url: str) -> list[StoredPage]:
@@ -166,8 +166,8 @@ class ReadingRoom:
         """
         from fieldmouse.reader.versions import versions_of
 
-        volume = self.volume()
-        candidates = (versions_of(volume.rows_of(name)) for name in names_of(url))
+        volume = self.snapshot()
+        candidates = (versions_of(volume.rows_of(name)) for name in possible_urls(url))
         return [volume.page(row) for row in next(filter(None, candidates), [])]
 
     def difference(
@@ -179,19 +179,19 @@ class ReadingRoom:
         current, such as "2026-11-16". By default, the newest change and the version before it.
         """
         from fieldmouse.config.policies import noise_of
-        from fieldmouse.reader.versions import difference_of
+        from fieldmouse.reader.versions import difference_between
 
-        return difference_of(url_of(url), self.versions(url), noise_of(self.settings()), old, new)
+        return difference_between(parse_url(url), self.versions(url), noise_of(self.settings()), old, new)
 
-    def proposed_rules(self, host: str | None = None) -> list[RuleProposal]:
+    def propose_noise_rules(self, host: str | None = None) -> list[RuleProposal]:
         """Rules for `[noise]` that would ignore page parts that differ at every look."""
-        from fieldmouse.reader.noise_rules import propose
+        from fieldmouse.reader.noise_rules import propose_noise_rules
 
-        volume = self.volume()
+        volume = self.snapshot()
         if volume.last is None:
             return []
-        is_wanted = None if host is None else living_at(host)
-        return propose(volume.home, volume.last, volume.library, self.settings(), is_wanted)
+        is_wanted = None if host is None else is_on_host(host)
+        return propose_noise_rules(volume.home, volume.last, volume.record_reader, self.settings(), is_wanted)
 
     # -- state and history
 
@@ -199,7 +199,7 @@ class ReadingRoom:
         """When and where `url` was found, its outcomes, and the state of its host."""
         from fieldmouse.reader.explain import explain
 
-        return explain(self._home, url_of(url))
+        return explain(self._home, parse_url(url))
 
     def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
         """How fresh the copies are, what their polls found, and what other budgets would achieve.
@@ -221,7 +221,7 @@ class ReadingRoom:
 
         return pack(self._home, capacity, time.time(), anew=anew)
 
-    def status(self) -> Status:
+    def status(self) -> CrawlStatus:
         """Process, pages and waiting URLs of the crawl. `print` it for a sentence."""
         from fieldmouse.reader.status import read_status
 
@@ -233,21 +233,21 @@ class ReadingRoom:
         Each finding has `healthy` and, if needed, `advice`. All files are read except the contents of WARC
         files, which `deep` reads too. Nothing is repaired: `fieldmouse doctor --repair` does that.
         """
-        from fieldmouse.doctor.check.examine import examine
+        from fieldmouse.doctor.check.examine import check_crawl
 
-        return list(examine(self._home, deep=deep))
+        return list(check_crawl(self._home, deep=deep))
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[LiveStats]:
         """Statistics of the crawl, about one for each second of running, oldest first."""
         from fieldmouse.reader.status import read_readings
 
         return read_readings(self._home)
 
-    def why_nothing(self) -> tuple[str, str]:
+    def explain_no_pages(self) -> tuple[str, str]:
         """Why the crawl stored no page: a sentence about one URL, and a hint."""
-        from fieldmouse.reader.missing import why_nothing
+        from fieldmouse.reader.missing import explain_no_pages
 
-        return why_nothing(self._home)
+        return explain_no_pages(self._home)
 
     def settings(self) -> Settings:
         """The present settings in `fieldmouse.toml`."""
@@ -255,17 +255,17 @@ class ReadingRoom:
 
         return settings_file.load(self._home / "fieldmouse.toml")
 
-    def chapters(self) -> list[Chapter]:
+    def control_periods(self) -> list[ControlPeriod]:
         """The rules that set the number of fetch workers, oldest first, each with its forecast and result."""
-        from fieldmouse.control.control_log import chapters
+        from fieldmouse.control.control_log import control_periods
 
-        return chapters(self._home / "control.log")
+        return control_periods(self._home / "control.log")
 
-    def trace(self) -> Rows:
+    def page_trace(self) -> Rows:
         """The traced pages that reached the buffer, to fit a model to."""
-        from fieldmouse.control.page_trace import read_rows
+        from fieldmouse.control.page_trace import read_trace_rows
 
-        return read_rows(self._home / "pages.trace")
+        return read_trace_rows(self._home / "pages.trace")
 
     # -- full-text search
 
@@ -274,10 +274,10 @@ class ReadingRoom:
 
         The syntax is that of `fieldmouse search`; the snippet has matches between `**`.
         """
-        from fieldmouse.search.search import search
+        from fieldmouse.search.search import search_crawl
 
-        self.newest_volume().see_that_its_index_is_there()
-        return search(self._home.path, words, limit)
+        self.newest_snapshot().check_index_exists()
+        return search_crawl(self._home.path, words, limit)
 
     def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
         """The same in all versions of all pages, including pages that are gone.
@@ -286,8 +286,8 @@ class ReadingRoom:
         """
         from fieldmouse.reader.versions import search_versions
 
-        volume = self.newest_volume()
-        volume.see_that_its_index_is_there()
+        volume = self.newest_snapshot()
+        volume.check_index_exists()
         return search_versions([volume], words, limit, lambda crawl, url: True)
 
     # -- display

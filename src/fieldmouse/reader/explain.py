@@ -1,4 +1,5 @@
-"""Explanation of one URL, in one crawl or several: its outcomes, polls, why it waits, and the state of its host.
+"""Explanation of one URL, in one crawl or several: its outcomes, polls, why it waits, and the state of its
+host.
 
 Every explanation consists of sentences for people and of the records they are made from.
 """
@@ -13,56 +14,56 @@ import msgspec
 import numpy as np
 
 from fieldmouse import url as urls
-from fieldmouse.formatting import counted, duration, size, when
+from fieldmouse.formatting import format_count, format_duration, format_size, format_time
 from fieldmouse.frontier import url_location
 from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.frontier.url_location import Place, Whereabouts
+from fieldmouse.frontier.url_location import UrlLocation, UrlPlace
 from fieldmouse.reader import missing
-from fieldmouse.reader.page_tables import LedgerShelf
-from fieldmouse.reader.polling_plan import Planner
-from fieldmouse.reader.snapshot import look
-from fieldmouse.reader.versions import told_apart
-from fieldmouse.refresh.apply_outcomes import Flag, is_odd
-from fieldmouse.refresh.page_table import LEDGER, read_ledger
+from fieldmouse.reader.page_tables import OpenPageTable
+from fieldmouse.reader.polling_plan import PollingPlan
+from fieldmouse.reader.snapshot import at_newest_checkpoint
+from fieldmouse.reader.versions import visibly_different
+from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
+from fieldmouse.refresh.page_table import PAGE_TABLE, read_page_table
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
 from fieldmouse.types.host import HostState
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
-UNBOOKED = "unbooked.log"
+REJECTED_LOG = "unbooked.log"
 
 
-class Unbooked(msgspec.Struct, frozen=True, array_like=True):
+class RejectedOutcome(msgspec.Struct, frozen=True, array_like=True):
     """Row of `unbooked.log`: outcomes of this URL up to this time (epoch seconds) did not count."""
 
     url: str
     at: float
 
 
-_decode_rejected = msgspec.msgpack.Decoder(Unbooked).decode
+_decode_rejected = msgspec.msgpack.Decoder(RejectedOutcome).decode
 
 
-def unbooked(home: CrawlDir, url: str) -> float:
+def rejected_until(home: CrawlDir, url: str) -> float:
     """Time up to which outcomes of a URL did not count; 0 if all of them count."""
-    path, name = home / UNBOOKED, url.encode()
+    path, name = home / REJECTED_LOG, url.encode()
     if not path.exists():
         return 0.0
     noted = (_decode_rejected(record) for _, record in records(path) if name in record)
     return max((row.at for row in noted if row.url == url), default=0.0)
 
 
-MOST = 5
+POLLS_DESCRIBED = 5
 """Polls described one by one; older ones are only counted."""
 
-_SEEN = (News.CHANGED, News.GONE, News.MOVED)
+_SEEN = (ContentChange.CHANGED, ContentChange.GONE, ContentChange.MOVED)
 
 
-class DueDate(msgspec.Struct, frozen=True):
+class NextPoll(msgspec.Struct, frozen=True):
     """Next poll of a page in the present plan. Times are epoch seconds."""
 
     at: float | None  # None: not in the plan
@@ -70,71 +71,83 @@ class DueDate(msgspec.Struct, frozen=True):
     asked: bool = False  # a poll is in flight
 
 
-def is_dull(row: OutcomeRow) -> bool:
+def found_nothing_new(row: OutcomeRow) -> bool:
     """Whether the row is a poll that found nothing new; these are only counted."""
-    return bool(row.polled) and (row.kind is OutcomeKind.UNCHANGED or row.news in (News.SAME, News.NOISE))
+    return bool(row.polled) and (
+        row.kind is OutcomeKind.UNCHANGED or row.news in (ContentChange.SAME, ContentChange.NOISE)
+    )
 
 
-def told_of_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
+def describe_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
     """How often the page was polled, and how many changes were found."""
     polls = [row for row in rows if row.polled]
     if not polls:
         return
-    withdrawn = sum(row.withdrawn for row in polls)
+    withdrawn = sum(row.withdrawn_changes for row in polls)
     changes = max(0, sum(row.news in _SEEN for row in polls) - withdrawn)
-    noise = sum(row.news is News.NOISE for row in polls) + withdrawn
-    span = f"{when(polls[0].at)}" if len(polls) == 1 else f"from {when(polls[0].at)} to {when(polls[-1].at)}"
-    yield f"polled {counted(len(polls), 'time')}, {span}: {counted(changes, 'change')} found" + (
-        f", and {counted(noise, 'time')} a difference that is none to a reader" if noise else ""
+    noise = sum(row.news is ContentChange.NOISE for row in polls) + withdrawn
+    span = (
+        f"{format_time(polls[0].at)}"
+        if len(polls) == 1
+        else f"from {format_time(polls[0].at)} to {format_time(polls[-1].at)}"
     )
-    versions = len(told_apart(rows))
+    yield f"polled {format_count(len(polls), 'time')}, {span}: {format_count(changes, 'change')} found" + (
+        f", and {format_count(noise, 'time')} a difference that is none to a reader" if noise else ""
+    )
+    versions = len(visibly_different(rows))
     if versions > 1:
-        yield f"{counted(versions, 'version')} of it are in the archive"
+        yield f"{format_count(versions, 'version')} of it are in the archive"
 
 
-def told_of_moves(moves: Sequence[OutcomeRow]) -> Iterator[str]:
+def describe_moves(moves: Sequence[OutcomeRow]) -> Iterator[str]:
     """Pages that moved to this one; their versions stay under their old URL."""
-    for row in moves[-MOST:]:
-        yield f"{row.url} moved here, as was seen {when(row.at)}; its versions are kept under that URL"
-    if len(moves) > MOST:
-        yield f"so did {counted(len(moves) - MOST, 'other page')} before"
+    for row in moves[-POLLS_DESCRIBED:]:
+        yield f"{row.url} moved here, as was seen {format_time(row.at)}; its versions are kept under that URL"
+    if len(moves) > POLLS_DESCRIBED:
+        yield f"so did {format_count(len(moves) - POLLS_DESCRIBED, 'other page')} before"
 
 
-def due_date(home: CrawlDir, url: str, last: Checkpoint) -> DueDate | None:
+def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
     """Next poll of the page; None if the crawl was never refreshed or the page is not in the page table."""
-    if LEDGER not in last.parts:
+    if PAGE_TABLE not in last.parts:
         return None
-    ledger = read_ledger(home, last)
+    ledger = read_page_table(home, last)
     try:
         number = ledger.find(url)
         if number is None:
             return None
         flags, tried = int(ledger.column("flags")[number]), float(ledger.column("tried")[number])
-        asked = bool(flags & Flag.ASKED)
-        planner = Planner([LedgerShelf(home, last, ledger)])
+        asked = bool(flags & PageFlag.IN_FLIGHT)
+        planner = PollingPlan([OpenPageTable(home, last, ledger)])
         (rows,) = planner.rows
         place = np.searchsorted(rows, number)
         is_planned = place < len(rows) and rows[place] == number
-        rate = float(planner.present()[place]) if is_planned else 0.0
-        odd = bool(is_odd(np.array([flags], np.uint16))[0])
+        rate = float(planner.present_rates()[place]) if is_planned else 0.0
+        odd = bool(is_unplanned(np.array([flags], np.uint16))[0])
         every = planner.retry if odd else 1 / rate if rate else None
-        return DueDate(tried + every if every else None, every, asked)
+        return NextPoll(tried + every if every else None, every, asked)
     finally:
         ledger.close()
 
 
-def told_of_due(due: DueDate, now: float) -> str:
+def describe_next_poll(due: NextPoll, now: float) -> str:
     if due.asked:
         return "a poll of it is under way"
     if due.at is None or due.every is None:
         return "not to be polled again by the present plan: its polls would bring less than those of others"
     due_at = min(due.at, now + due.every)  # a last try in the future comes from a clock that was ahead
     rest = due_at - now
-    soon = f"next in {duration(rest)}, at {when(due_at)}" if rest > 0 else f"due for {duration(-rest)}"
-    return f"a refresh polls it every {duration(round(due.every, 3))}, {soon}"
+    soon = (
+        f"next in {format_duration(rest)}, at {format_time(due_at)}"
+        if rest > 0
+        else f"due for {format_duration(-rest)}"
+    )
+    return f"a refresh polls it every {format_duration(round(due.every, 3))}, {soon}"
 
 
-ELSEWHERE = "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
+NO_OUTCOME_HERE = (
+    "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
+)
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -144,9 +157,9 @@ class Explanation(msgspec.Struct, frozen=True):
     place: str  # where it is now, as a phrase
     says: list[str]  # sentences
     outcomes: list[OutcomeRow] = []  # all of them, oldest first
-    waiting: Link | None = None
+    waiting: Request | None = None
     host: HostState | None = None
-    due: DueDate | None = None  # next poll; None in a crawl that was never refreshed
+    due: NextPoll | None = None  # next poll; None in a crawl that was never refreshed
     moved_here: list[Url] = []  # pages that moved to it permanently
 
     def __str__(self) -> str:
@@ -161,42 +174,46 @@ def explain(home: CrawlDir, url: Url, now: float | None = None, *, absent: bool 
     """
     moment = time.time() if now is None else now
     nothing = Explanation(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
-    return look(home, lambda last: _explain(home, url, last, moment, absent), before=nothing)
+    return at_newest_checkpoint(home, lambda last: _explain(home, url, last, moment, absent), before=nothing)
 
 
 def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: bool) -> Explanation:
-    found = url_location.look(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
+    found = url_location.locate_url(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
     rows = outcome_log.rows_of(home, url, length=sealed_outcomes(last))
     place = found.place.value
-    says = [*_origin(rows[0] if rows else found.link), *_fates(rows, unbooked(home, url))]
-    never = ELSEWHERE if home.is_agents else "it was never seen as a link to be taken"
-    if found.place is Place.UNKNOWN and not absent:
+    says = [*_origin(rows[0] if rows else found.link), *_fates(rows, rejected_until(home, url))]
+    never = NO_OUTCOME_HERE if home.is_cluster_agent else "it was never seen as a link to be taken"
+    if found.place is UrlPlace.UNKNOWN and not absent:
         says += [] if rows else [never]
-    elif found.place is Place.UNKNOWN:
-        if missing.is_exclusion(url):
-            place = missing.EXCLUSION
-            says += missing.of_exclusion(home, url, last)
+    elif found.place is UrlPlace.UNKNOWN:
+        if missing.is_robots_txt(url):
+            place = missing.ROBOTS_TXT
+            says += missing.explain_robots_txt(home, url, last)
         else:
-            says += [never, *missing.reasons(home, url, found, last, now)]
+            says += [never, *missing.why_not_taken(home, url, found, last, now)]
     elif found.link is not None:
         says += _wait(found, found.link, now)
     elif not rows and sealed_frontier(last).shipments is None:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
-    moves = outcome_log.moves_to(home, url, length=sealed_outcomes(last))
-    says += told_of_moves(moves)
-    due = due_date(home, url, last)
+    moves = outcome_log.pages_moved_to(home, url, length=sealed_outcomes(last))
+    says += describe_moves(moves)
+    due = next_poll(home, url, last)
     if due is not None:
-        says.append(told_of_due(due, now))
-    if found.host is not None or not home.is_agents:  # the state of an agent's hosts is on the coordinator
+        says.append(describe_next_poll(due, now))
+    if (
+        found.host is not None or not home.is_cluster_agent
+    ):  # the state of an agent's hosts is on the coordinator
         says += _host(url, found.host, now)
     return Explanation(url, place, says, rows, found.link, found.host, due, [row.url for row in moves])
 
 
-def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
+def _origin(first: OutcomeRow | Request | None) -> Iterator[str]:
     if first is None:
         return
-    seen = f"seen {when(first.seen_at)}" if first.seen_at else "seen"
-    came = f"on {first.via}, {counted(first.depth, 'link')} away from a seed" if first.via else "as a seed"
+    seen = f"seen {format_time(first.seen_at)}" if first.seen_at else "seen"
+    came = (
+        f"on {first.via}, {format_count(first.depth, 'link')} away from a seed" if first.via else "as a seed"
+    )
     yield f"{seen} {came}"
 
 
@@ -209,24 +226,24 @@ def _fates(rows: list[OutcomeRow], unbooked: float = 0.0) -> Iterator[str]:
             yield "another agent's outcome was booked before this one, which does not count for the crawl"
 
     initial = [row for row in rows if not row.polled]
-    findings = [row for row in rows if row.polled and not is_dull(row)]
+    findings = [row for row in rows if row.polled and not found_nothing_new(row)]
     for row in initial:
         yield from sentences(row)
-    yield from told_of_polls(rows)
-    if len(findings) > MOST:
-        yield f"the newest {MOST} of {len(findings)} polls that found something:"
-    for row in findings[-MOST:]:
+    yield from describe_polls(rows)
+    if len(findings) > POLLS_DESCRIBED:
+        yield f"the newest {POLLS_DESCRIBED} of {len(findings)} polls that found something:"
+    for row in findings[-POLLS_DESCRIBED:]:
         yield from sentences(row)
 
 
 def _fate(row: OutcomeRow) -> Iterator[str]:
-    at = when(row.at)
+    at = format_time(row.at)
     status = f" with status {row.status}" if row.status else ""
     detail = f" ({row.detail})" if row.detail else ""
     match row.kind:
         case OutcomeKind.PAGE:
             title = f' "{row.title}"' if row.title else ""
-            yield f"fetched {at}{status}:{title} {row.mime or 'of no type'}, {size(row.size)}"
+            yield f"fetched {at}{status}:{title} {row.mime or 'of no type'}, {format_size(row.size)}"
             if row.detail:
                 yield f"read with this trouble: {row.detail}"
             if row.warc:
@@ -241,7 +258,7 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
             yield f"asked again {at}: unchanged"
         case OutcomeKind.MOVED:
             yield f"moved{status} at {at}, to {row.target}"
-        case OutcomeKind.FORGIVEN:
+        case OutcomeKind.WITHDRAWN:
             yield f"forgiven {at}, and to be asked for again: {row.reason} was taken back"
         case OutcomeKind.REFUSED:
             yield f"not asked for, {at}: {row.reason}{detail}"
@@ -250,14 +267,14 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
             yield f"failed {at}{status}{tries}: {row.reason}{detail}"
 
 
-def _wait(found: Whereabouts, link: Link, now: float) -> Iterator[str]:
+def _wait(found: UrlLocation, link: Request, now: float) -> Iterator[str]:
     """Why the URL waits. The rest time of its host is stated once, with the host."""
     where, ahead = found.place.value, found.ahead
-    if found.place is Place.ONLINE and found.host is not None and _rests_until(found.host) > now:
+    if found.place is UrlPlace.ONLINE and found.host is not None and _rests_until(found.host) > now:
         where = "until its host has rested"
-    yield f"waiting: {where}" + (f", behind {counted(ahead, 'other')}" if ahead else "")
+    yield f"waiting: {where}" + (f", behind {format_count(ahead, 'other')}" if ahead else "")
     if link.tries:
-        yield f"failed {counted(link.tries, 'time')} so far"
+        yield f"failed {format_count(link.tries, 'time')} so far"
     rest = 0.0 if found.host is None or found.host.verdict else _rests_until(found.host)
     if link.not_before > max(now, rest):
         yield f"will be tried again {_later(link.not_before, now)}"
@@ -269,13 +286,13 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
         yield f"its host {name} was never met"
         return
     where = f" at {host.address}" if host.address else ", whose address is not known yet,"
-    yield f"its host {name}{where} has given {counted(host.pages, 'page')}"
+    yield f"its host {name}{where} has given {format_count(host.pages, 'page')}"
     if host.crawl_delay:
-        yield f"its robots.txt asks for {duration(host.crawl_delay)} between requests"
+        yield f"its robots.txt asks for {format_duration(host.crawl_delay)} between requests"
     if host.put_off:
-        times = counted(host.put_off, "time")
+        times = format_count(host.put_off, "time")
         yield f"failures of the local network or DNS prevented requests to it {times} in a row"
-    failed = f"the host failed {counted(host.failures, 'time')} in a row" if host.failures else ""
+    failed = f"the host failed {format_count(host.failures, 'time')} in a row" if host.failures else ""
     if host.verdict:
         # It is no longer asked, so it has no rest time.
         why = f" ({host.detail})" if host.detail else ""
@@ -286,8 +303,9 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
         yield f"{failed} and is kept quiet for longer each time"
     until = _rests_until(host)
     if host.asked and host.ready_at > now:
-        yield f"the server asked to wait until {when(host.ready_at + host.asked_beyond)} ({host.asked})" + (
-            ", which is longer than `politeness.retry_after_cap`" if host.asked_beyond > 0 else ""
+        yield (
+            f"the server asked to wait until {format_time(host.ready_at + host.asked_beyond)} ({host.asked})"
+            + (", which is longer than `politeness.retry_after_cap`" if host.asked_beyond > 0 else "")
         )
     if until > now:
         who = "the host" if host.ready_at >= host.address_ready_at else "its address"
@@ -300,10 +318,10 @@ def _rests_until(host: HostState) -> float:
 
 
 def _later(at: float, now: float) -> str:
-    return f"in {duration(at - now)}, at {when(at)}"
+    return f"in {format_duration(at - now)}, at {format_time(at)}"
 
 
-class Explanations(msgspec.Struct, frozen=True):
+class CombinedExplanation(msgspec.Struct, frozen=True):
     """Everything several crawls have recorded about one URL. `print` it, or use its fields."""
 
     url: Url
@@ -323,7 +341,7 @@ class Explanations(msgspec.Struct, frozen=True):
         """The sentences of each crawl, then those about all of them, as text lines."""
         lines: list[str] = [self.url]
         # Usually one agent of many has fetched a page: list the agents without an outcome in one line.
-        silent = [directory for directory, crawl in self.crawls.items() if crawl.says == [ELSEWHERE]]
+        silent = [directory for directory, crawl in self.crawls.items() if crawl.says == [NO_OUTCOME_HERE]]
         for directory, crawl in self.crawls.items():
             if directory not in silent:
                 lines += [f"  in `{directory}`:", *(f"    {sentence}" for sentence in crawl.says)]
@@ -335,7 +353,7 @@ class Explanations(msgspec.Struct, frozen=True):
         return "\n".join(self.lines)
 
 
-def explain_all(homes: Sequence[CrawlDir], url: Url, now: float | None = None) -> Explanations:
+def explain_in_all(homes: Sequence[CrawlDir], url: Url, now: float | None = None) -> CombinedExplanation:
     """Explain a URL as of the newest checkpoint of each crawl.
 
     The archives are searched for a reason only if no crawl has seen the URL.
@@ -347,7 +365,7 @@ def explain_all(homes: Sequence[CrawlDir], url: Url, now: float | None = None) -
     newest = [(crawl.outcomes[-1].at, name) for name, crawl in crawls.items() if crawl.outcomes]
     last = max(newest, key=itemgetter(0), default=(0.0, None))[1]
     seen = [crawls[last]] if last is not None else [*filter(_is_known, explained)] or explained
-    return Explanations(url, seen[0].place, last, list(_together(crawls)), crawls)
+    return CombinedExplanation(url, seen[0].place, last, list(_together(crawls)), crawls)
 
 
 def _listed(directories: Sequence[str]) -> str:
@@ -364,10 +382,10 @@ def _together(crawls: dict[str, Explanation]) -> Iterator[str]:
     stated = [
         (name, row)
         for name, crawl in crawls.items()
-        for row in [row for row in crawl.outcomes if outcome_log.is_statement(row)][-1:]
+        for row in [row for row in crawl.outcomes if outcome_log.decides_page(row)][-1:]
     ]
     if len(stated) < 2:
         return
     name, row = max(stated, key=lambda placed: placed[1].at)
     shown = "its copy is shown" if row.kind is OutcomeKind.PAGE else "it is no longer a page"
-    yield f"of {len(stated)} crawls that asked for it `{name}` was the last, {when(row.at)}: {shown}"
+    yield f"of {len(stated)} crawls that asked for it `{name}` was the last, {format_time(row.at)}: {shown}"

@@ -1,10 +1,10 @@
 """Freshness report: how current the copies are, what polls find, and what other budgets would achieve.
 
-Two numbers agree if the model is right. `expected` is the probability, averaged over pages, that a copy still
-equals the page on the server. `measured` looks back over a window, gap by gap. In a gap between two looks
-without a change the copy was current all the time; in a gap with a change it was current until the first
-change, whose expected time follows from the page's learned change rate. The curve takes the plan of the polling
-policy for another budget, and its long-run freshness from the model.
+Two numbers agree if the model is right. `expected` is the probability, averaged over pages, that a copy
+still equals the page on the server. `measured` looks back over a window, gap by gap. In a gap between two
+looks without a change the copy was current all the time; in a gap with a change it was current until the
+first change, whose expected time follows from the page's learned change rate. The curve takes the plan of
+the polling policy for another budget, and its long-run freshness from the model.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.policy import change
-from fieldmouse.policy.change import BLIND, STILL, UNDATED, blocks
-from fieldmouse.reader.page_tables import LedgerShelf, shelves
-from fieldmouse.reader.polling_plan import Planner
-from fieldmouse.refresh.apply_outcomes import BatchBuilder, Said
-from fieldmouse.refresh.page_table import Ledger, sealed_policy
+from fieldmouse.policy.change import STILL_TIME, UNDATED, UNDATED_TIME, blocks
+from fieldmouse.reader.page_tables import OpenPageTable, open_page_tables
+from fieldmouse.reader.polling_plan import PollingPlan
+from fieldmouse.refresh.apply_outcomes import BatchBuilder, RowEffect
+from fieldmouse.refresh.page_table import PageTable, sealed_policy
 from fieldmouse.storage.checkpoint import sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
@@ -44,12 +44,12 @@ class Gaps(NamedTuple):
     end: Reals
     changed: NDArray[np.bool_]
 
-    def where(self, chosen: NDArray[np.bool_]) -> Gaps:
+    def select(self, chosen: NDArray[np.bool_]) -> Gaps:
         """The selected rows."""
         return Gaps(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
 
 
-class Tenure(NamedTuple):
+class CurrentTime(NamedTuple):
     """Page seconds of a window: all of them, those between two looks, and those with a current copy."""
 
     all: float
@@ -57,7 +57,7 @@ class Tenure(NamedTuple):
     good: float
 
 
-def read_gaps(home: CrawlDir, ledger: Ledger, length: int) -> Gaps:
+def read_gaps(home: CrawlDir, ledger: PageTable, length: int) -> Gaps:
     """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
     keys, at, changed, offsets, unclear, withdrawn = _looks(home, length)
     order = np.argsort(keys, kind="stable")  # of one page: in log order
@@ -99,10 +99,10 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
     def take() -> None:
         nonlocal count
         batch = builder.take()
-        looks = batch.said & Said.LOOK != 0
-        changed = (batch.said & Said.POLL != 0) & (batch.said & Said.CHANGED != 0)
+        looks = batch.effects & RowEffect.ANSWERED != 0
+        changed = (batch.effects & RowEffect.POLL != 0) & (batch.effects & RowEffect.CHANGED != 0)
         parts.append((batch.keys[looks], batch.at[looks], changed[looks], batch.offsets[looks]))
-        unclear.append(count + np.flatnonzero(batch.said[looks] & Said.ASK_DIGEST))
+        unclear.append(count + np.flatnonzero(batch.effects[looks] & RowEffect.COMPARE_DIGEST))
         taken_back = batch.withdrawn[looks]
         withdrawn.update({count + int(row): int(taken_back[row]) for row in np.flatnonzero(taken_back)})
         count += int(np.count_nonzero(looks))
@@ -120,7 +120,7 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
     return keys, at, changed, offsets, np.concatenate(unclear), withdrawn
 
 
-def _differs(ledger: Ledger, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
+def _differs(ledger: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
     """Whether the bytes of a look differ from those of the newest copy before it."""
     now = ledger.row_at(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
@@ -131,7 +131,7 @@ def _differs(ledger: Ledger, keys: NDArray[np.uint64], offsets: NDArray[np.int64
     return False
 
 
-def _numbers(ledger: Ledger, keys: NDArray[np.uint64]) -> Rows:
+def _numbers(ledger: PageTable, keys: NDArray[np.uint64]) -> Rows:
     """Page numbers of these keys in the page table; -1 for unknown keys."""
     table_keys = ledger.column("key")
     if not len(table_keys):
@@ -142,16 +142,16 @@ def _numbers(ledger: Ledger, keys: NDArray[np.uint64]) -> Rows:
     return np.where(table_keys[rows] == keys, rows, -1)
 
 
-def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
+def current_time(gaps: Gaps, looked: Reals, start: float, end: float) -> CurrentTime:
     """How long copies existed and were current between two times; `looked` are the pages' last looks.
 
     Pages with `looked` 0 do not count and must have no gap. Change rates are learned anew from these gaps,
     all with equal weight, because the beliefs in the page table discount old observations.
     """
-    gaps = gaps.where(gaps.start < end)
-    belief = _beliefs(gaps.where((gaps.end > start) | (_newer(gaps) < _RECENT)), len(looked))
-    law = change.population(belief)
-    gaps = gaps.where(gaps.end > start)
+    gaps = gaps.select(gaps.start < end)
+    belief = _beliefs(gaps.select((gaps.end > start) | (_newer(gaps) < _RECENT)), len(looked))
+    law = change.fit_population(belief)
+    gaps = gaps.select(gaps.end > start)
     length, before = gaps.end - gaps.start, np.maximum(start - gaps.start, 0.0)
     changed, still = gaps.changed, np.minimum(gaps.end, end) - gaps.start - before
     good = float(still[~changed].sum())
@@ -161,7 +161,7 @@ def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
     since = end - looked[there]
     good += _sum(belief[there], law, before, since, _while_unseen)
     between = float(still.sum())
-    return Tenure(between + float((since - before).sum()), between, good)
+    return CurrentTime(between + float((since - before).sum()), between, good)
 
 
 def _newer(gaps: Gaps) -> Rows:
@@ -173,11 +173,11 @@ def _newer(gaps: Gaps) -> Rows:
 
 def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
     """Beliefs learned from these gaps, per page."""
-    belief = change.begin(pages)
+    belief = change.empty_beliefs(pages)
     length, changed = gaps.end - gaps.start, gaps.changed
-    belief[:, STILL] = np.bincount(gaps.page[~changed], length[~changed], pages)
+    belief[:, STILL_TIME] = np.bincount(gaps.page[~changed], length[~changed], pages)
     belief[:, UNDATED] = np.bincount(gaps.page[changed], minlength=pages)
-    belief[:, BLIND] = np.bincount(gaps.page[changed], length[changed], pages)
+    belief[:, UNDATED_TIME] = np.bincount(gaps.page[changed], length[changed], pages)
     return belief
 
 
@@ -185,7 +185,7 @@ _Good = Callable[[Reals, Reals, Reals], Reals]
 
 
 def _sum(
-    belief: NDArray[np.float32], law: change.Population, before: Reals, gap: Reals, good: _Good
+    belief: NDArray[np.float32], law: change.RateDistribution, before: Reals, gap: Reals, good: _Good
 ) -> float:
     total = 0.0
     for block in blocks(len(belief)):
@@ -279,14 +279,14 @@ def read_freshness(
 
     With `others`, the pages of all these crawls count as those of one.
     """
-    with shelves([home, *others]) as opened:
+    with open_page_tables([home, *others]) as opened:
         return _report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
 
 
 def _report(
-    opened: list[LedgerShelf], now: float, budgets: Sequence[float], window: float, top: int
+    opened: list[OpenPageTable], now: float, budgets: Sequence[float], window: float, top: int
 ) -> FreshnessReport:
-    planner, ledgers = Planner(opened), [shelf.ledger for shelf in opened]
+    planner, ledgers = PollingPlan(opened), [shelf.ledger for shelf in opened]
     belief, pages = planner.belief, len(planner.belief)
     polls, changes = (
         sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes")
@@ -297,13 +297,13 @@ def _report(
     report = FreshnessReport(now, pages, polls, changes, None, None, useful, hourly, policy=policy)
     if polls < _FEWEST or not pages:
         return report
-    law = change.population(belief)
+    law = change.fit_population(belief)
     since = np.maximum(now - planner.column("looked", ledgers), 0.0)
-    expected = float(change.current(belief, since, law).mean())
+    expected = float(change.probability_current(belief, since, law).mean())
     measured, span, pace = _measure(opened, planner, window)
     base = report.budget or pace
     asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
-    curve = [BudgetPoint(budget, planner.fresh(budget / 3600, law)) for budget in asked]
+    curve = [BudgetPoint(budget, planner.freshness_at(budget / 3600, law)) for budget in asked]
     most = _MostPolled(planner, ledgers)
     tops = {"top_hosts": most.hosts(top), "top_pages": most.pages(top), "curve": curve}
     rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace}
@@ -311,7 +311,7 @@ def _report(
 
 
 def _measure(
-    opened: list[LedgerShelf], planner: Planner, window: float
+    opened: list[OpenPageTable], planner: PollingPlan, window: float
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """The share of current page time, the window, and polls an hour in it."""
     all_gaps, all_looks, before = [], [], 0
@@ -319,7 +319,7 @@ def _measure(
         looked = np.zeros(len(ledger))
         looked[rows] = ledger.column("looked")[rows]
         gaps = read_gaps(home, ledger, sealed_outcomes(last))
-        gaps = gaps.where(looked[gaps.page] > 0)
+        gaps = gaps.select(looked[gaps.page] > 0)
         all_gaps.append(gaps._replace(page=gaps.page + before))
         all_looks.append(looked)
         before += len(ledger)
@@ -332,7 +332,7 @@ def _measure(
     span = end - start
     if span <= 0:
         return None, None, None
-    times = tenure(gaps, looked, start, end)
+    times = current_time(gaps, looked, start, end)
     pace = float(np.count_nonzero(gaps.end > start)) / span * 3600
     enough = times.between >= _BETWEEN * times.all
     return (times.good / times.all if enough else None), (start, end), pace
@@ -341,7 +341,7 @@ def _measure(
 class _MostPolled:
     """The hosts and pages with the most polls."""
 
-    def __init__(self, planner: Planner, ledgers: list[Ledger]):
+    def __init__(self, planner: PollingPlan, ledgers: list[PageTable]):
         self._planner, self._ledgers = planner, ledgers
         self._polls, self._changes = (planner.column(name, ledgers) for name in ("polls", "changes"))
         self._ends = np.cumsum([len(rows) for rows in planner.rows])
@@ -354,7 +354,7 @@ class _MostPolled:
         return ledger.row_at(int(ledger.column("standing")[number])).url
 
     def pages(self, top: int) -> list[PolledPage]:
-        rates, pages = self._planner.present(), []
+        rates, pages = self._planner.present_rates(), []
         for place in _largest(self._polls, top):
             every = float(1 / rates[place]) if rates[place] else None
             counts = int(self._polls[place]), int(self._changes[place])

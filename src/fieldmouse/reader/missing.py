@@ -15,45 +15,45 @@ from pathlib import Path
 import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.archive.record_reader import Library
-from fieldmouse.archive.warc_reader import Torn, answer_of, members, read_record
-from fieldmouse.cluster.client.identity import command_of, is_agent
+from fieldmouse.archive.record_reader import RecordReader
+from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, stored_response
+from fieldmouse.cluster.client.identity import is_agent_directory, resume_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.policies import scope_of, seeds_of, site_limits_of, traps_of
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.errors import typed
-from fieldmouse.formatting import counted
-from fieldmouse.frontier.url_location import Whereabouts
-from fieldmouse.http.decoding import unpack
-from fieldmouse.http.headers import media_type
-from fieldmouse.parse.charset import decoded, find_charset, spelt
-from fieldmouse.parse.content import mime_of
-from fieldmouse.parse.html import parse
-from fieldmouse.parse.parse_cost import bounded
-from fieldmouse.parse.readers import HTML, MARKUP
+from fieldmouse.errors import shell_quoted
+from fieldmouse.formatting import format_count
+from fieldmouse.frontier.url_location import UrlLocation
+from fieldmouse.http.decoding import decode_response
+from fieldmouse.http.headers import effective_media_type
+from fieldmouse.parse.charset import decode_text, encode_query, find_charset
+from fieldmouse.parse.content import response_mime
+from fieldmouse.parse.html import parse_html
+from fieldmouse.parse.parse_cost import limit_parse_cost
+from fieldmouse.parse.readers import HTML_TYPES, MAX_HTML
 from fieldmouse.policy.site_limits import DropRule
-from fieldmouse.policy.traps import trap_of
+from fieldmouse.policy.traps import detect_trap
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, sealed_scope
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import ShardState, sealed_shards
+from fieldmouse.storage.shard_state import ShardState, shard_states
 from fieldmouse.types.outcome import OutcomeRow, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.url import Url, host_of, name_of, path_of, resolve
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.url import Url, host_of, hostname_of, path_of, resolve
 
-EXCLUSION = "robots.txt"
+ROBOTS_TXT = "robots.txt"
 """`Explanation.place` of a host's robots.txt."""
 
 
-def is_exclusion(url: Url) -> bool:
+def is_robots_txt(url: Url) -> bool:
     return path_of(url) == "/robots.txt"
 
 
-def of_exclusion(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
+def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
     """Sentences about a robots.txt. It has no outcome, so its fetches are read from the CDXJ lines."""
     yield "it is asked for before the host's pages, and counts neither as a page nor as seen"
-    entries = list(Library(home / "archive", sealed_shards(last)).lines_of(url))
+    entries = list(RecordReader(home / "archive", shard_states(last)).cdxj_entries(url))
     for stamp, entry in entries:
         day, hour = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}", f"{stamp[8:10]}:{stamp[10:12]}:{stamp[12:14]}"
         kept = f"kept in archive/{entry.filename} at byte {entry.offset}"
@@ -62,10 +62,10 @@ def of_exclusion(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
         yield "no answer to it is kept"
 
 
-def reasons(home: CrawlDir, url: Url, found: Whereabouts, last: Checkpoint, now: float) -> list[str]:
+def why_not_taken(home: CrawlDir, url: Url, found: UrlLocation, last: Checkpoint, now: float) -> list[str]:
     """Sentences that say why the URL was not taken; the archive is read only if no rule applies."""
     settings = settings_file.load(home / "fieldmouse.toml")
-    rules = [*_scope(settings, url, last, now), *_dropped(settings, found, sealed_tally(last).left_out)]
+    rules = [*_scope(settings, url, last, now), *_dropped(settings, found, sealed_counters(last).left_out)]
     return rules or list(_mentioned(home, settings, url, last))
 
 
@@ -73,7 +73,7 @@ def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> Iterat
     """The scope rule or trap that excludes the URL."""
     joined = sealed_scope(last).joined
     seeds = seeds_of(settings)
-    rule = scope_of(settings, seeds).joined(joined).refused_by(url)
+    rule = scope_of(settings, seeds).with_seeds(joined).excluding_setting(url)
     seeds += joined
     if rule and rule != "scope.mode":
         yield f"it is left out by `{rule}`"
@@ -82,21 +82,21 @@ def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> Iterat
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
         yield f'it is out of scope, which is "{settings.scope.mode}" around {around}'
         return
-    trap = trap_of(url, traps_of(settings), now)
+    trap = detect_trap(url, traps_of(settings), now)
     if trap:
         yield f"it is left out as a trap: {trap}"
 
 
-def _dropped(settings: Settings, found: Whereabouts, left_out: int) -> Iterator[str]:
+def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[str]:
     """Limits that drop links to the URL, given the present size of its site and the crawl."""
     rule = None
     if found.site:
         limits = site_limits_of(settings)
-        rule = limits.refused(found.site_hosts, found.site_urls, new_host=found.host is None)
+        rule = limits.drop_reason(found.site_hosts, found.site_urls, new_host=found.host is None)
     if rule is not None:
-        has = counted(found.site_urls, "URL")
+        has = format_count(found.site_urls, "URL")
         if rule is DropRule.HOSTS:
-            has = f"{counted(found.site_hosts, 'host')}, and its own is not one of them"
+            has = f"{format_count(found.site_hosts, 'host')}, and its own is not one of them"
         yield f"links to it are dropped: its site {found.site} has {has} ({rule.value})"
     if left_out:
         were = "link was left where it was" if left_out == 1 else "links were left where they were"
@@ -110,13 +110,13 @@ def _dropped(settings: Settings, found: Whereabouts, left_out: int) -> Iterator[
 def _mentioned(home: CrawlDir, settings: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
     """Archived pages that link to the URL, and why each link was not followed."""
 
-    search = mentions_of(home / "archive", sealed_shards(last), url)
+    search = find_linking_pages(home / "archive", shard_states(last), url)
     deepest = settings.crawl.max_depth
     for mention in search.mentions:
         why = mention.rule
         rows = outcome_log.rows_of(home, mention.page, length=sealed_outcomes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
-            away = counted(rows[-1].depth + 1, "link")
+            away = format_count(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
         if not why and settings.plugins.admit:
             why = f"`{settings.plugins.admit}` (`plugins.admit`) may have rejected it"
@@ -132,7 +132,7 @@ _LOOK = 10_000  # outcomes; enough to show the common reason
 _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify failed")
 
 
-def why_nothing(home: CrawlDir) -> tuple[str, str]:
+def explain_no_pages(home: CrawlDir) -> tuple[str, str]:
     """The sentence and the hint for a crawl without a page."""
     length = sealed_outcomes(read_checkpoint(home))
     found = list(islice(outcome_log.rows(home, length=length), _LOOK))
@@ -141,7 +141,10 @@ def why_nothing(home: CrawlDir) -> tuple[str, str]:
     if not rows and moved is not None:
         return _moved(moved, home.path)
     if not rows:
-        return "not one page was stored", f"`fieldmouse doctor {typed(home.path)}` looks the crawl over"
+        return (
+            "not one page was stored",
+            f"`fieldmouse doctor {shell_quoted(home.path)}` looks the crawl over",
+        )
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
     row = next(row for row in rows if row.reason == reason)
     detail = f" ({row.detail})" if row.detail else ""
@@ -151,9 +154,12 @@ def why_nothing(home: CrawlDir) -> tuple[str, str]:
 def _moved(row: OutcomeRow, directory: Path) -> tuple[str, str]:
     """Every seed redirects, and the last redirect leads out of scope."""
     sentence = f"not one page was stored: {row.url} redirects to {row.target}, which is out of scope"
-    if is_agent(directory):
+    if is_agent_directory(directory):
         return sentence, "begin another crawl with `--crawl NAME` and `--follow-seed-redirects`"
-    return sentence, f"to crawl it, `fieldmouse resume {typed(directory)} --seed {typed(row.target)}`"
+    return (
+        sentence,
+        f"to crawl it, `fieldmouse resume {shell_quoted(directory)} --seed {shell_quoted(row.target)}`",
+    )
 
 
 def _untrusted(detail: str) -> bool:
@@ -162,57 +168,59 @@ def _untrusted(detail: str) -> bool:
 
 
 def _hint(row: OutcomeRow, directory: str) -> str:
-    name = name_of(host_of(row.url))
-    shared = is_agent(Path(directory))
-    resume = command_of(Path(directory)) if shared else f"fieldmouse resume {typed(directory)}"
+    name = hostname_of(host_of(row.url))
+    shared = is_agent_directory(Path(directory))
+    resume = resume_command(Path(directory)) if shared else f"fieldmouse resume {shell_quoted(directory)}"
     again = f"`{resume} --retry-failed` asks again"
     match row.reason:
-        case Reason.PRIVATE.value:
+        case OutcomeReason.PRIVATE_ADDRESS.value:
             visited = (
                 "`--allow-private` visits such hosts, in a new directory as another crawl (`--crawl NAME`)"
                 if shared
                 else f"`{resume} --allow-private --retry-failed` visits such hosts"
             )
             return f"`{name}` is on a private network; {visited}"
-        case Reason.NO_ADDRESS.value:
+        case OutcomeReason.NO_ADDRESS.value:
             return f"try `getent hosts {name}`; when it has an address, {again}"
-        case Reason.TLS.value | Reason.EXCLUSION_UNREACHABLE.value if _untrusted(row.detail):
+        case OutcomeReason.TLS.value | OutcomeReason.ROBOTS_TXT_UNREACHABLE.value if _untrusted(row.detail):
             trusted = "if its certificate is from an authority of your own, "
             if shared:
                 return f"{trusted}add `--set network.ca_file=FILE`"
             return f"{trusted}`{resume} --retry-failed --set network.ca_file=FILE` asks again"
-        case Reason.NO_CONNECTION.value | Reason.TIMEOUT.value:
+        case OutcomeReason.NO_CONNECTION.value | OutcomeReason.TIMEOUT.value:
             return f"when `{host_of(row.url)}` can be reached from this machine, {again}"
-        case Reason.EXCLUDED.value:
+        case OutcomeReason.ROBOTS_TXT_EXCLUDED.value:
             return f"{host_of(row.url)}/robots.txt says what may be crawled; its owner can change that"
-        case Reason.EXCLUSION_UNREACHABLE.value:
+        case OutcomeReason.ROBOTS_TXT_UNREACHABLE.value:
             return f"a host is crawled only when {host_of(row.url)}/robots.txt can be had, or is not there"
         case _:
-            return f"`fieldmouse explain {typed(directory)} {typed(row.url)}` says what happened"
+            return (
+                f"`fieldmouse explain {shell_quoted(directory)} {shell_quoted(row.url)}` says what happened"
+            )
 
 
-BUDGET = 256 << 20  # bytes of archive read for one search
+MAX_BYTES = 256 << 20  # bytes of archive read for one search
 
 
-class Mention(msgspec.Struct, frozen=True):
+class LinkingPage(msgspec.Struct, frozen=True):
     """A page with a link to the URL; `rule` forbids to follow it, "" if nothing does."""
 
     page: str
     rule: str
 
 
-class Search(msgspec.Struct):
+class LinkingPages(msgspec.Struct):
     """Pages found, and whether the whole archive was read."""
 
-    mentions: list[Mention] = []
+    mentions: list[LinkingPage] = []
     complete: bool = True
 
 
-def mentions_of(
-    directory: Path, states: Sequence[ShardState], url: Url, *, most: int = 3, budget: int = BUDGET
-) -> Search:
+def find_linking_pages(
+    directory: Path, states: Sequence[ShardState], url: Url, *, most: int = 3, budget: int = MAX_BYTES
+) -> LinkingPages:
     """Return up to `most` pages of the archive in `directory` that link to `url`."""
-    result = Search([])
+    result = LinkingPages([])
     needle = _needle(url)
     ends = {state.warc: state.warc_length for state in states if state.warc}
     for path in sorted(directory.glob("*.warc.gz")):
@@ -221,7 +229,7 @@ def mentions_of(
         for page, response in _pages(path, end):
             rule = _rule(page, response, url, needle)
             if rule is not None:
-                result.mentions.append(Mention(page, rule))
+                result.mentions.append(LinkingPage(page, rule))
                 if len(result.mentions) == most:
                     return result
         if budget <= 0:
@@ -232,13 +240,13 @@ def mentions_of(
 
 def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
     try:
-        for member in members(path, 0, end):
+        for member in read_members(path, 0, end):
             record = read_record(member.content)
             if record.kind == "response":
-                response = answer_of(record)
-                if 200 <= response.status < 300 and mime_of(response) in HTML:
+                response = stored_response(record)
+                if 200 <= response.status < 300 and response_mime(response) in HTML_TYPES:
                     yield Url(record.url), response
-    except (Torn, ValueError):
+    except (TornMember, ValueError):
         return  # damage, or the budget ended inside a record
 
 
@@ -252,18 +260,18 @@ def _needle(url: Url) -> bytes:
 def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
     """Return the rule that forbids to follow a page's link to `url`, "" if none does, None without such a
     link."""
-    body = unpack(response, limit=MARKUP).body
+    body = decode_response(response, limit=MAX_HTML).body
     if needle not in body:
         return None
-    charset = find_charset(body, media_type(response.all("content-type")))
-    html = body if charset == "utf-8" else decoded(body, charset).encode("utf-8", "replace")
+    charset = find_charset(body, effective_media_type(response.all_headers("content-type")))
+    html = body if charset == "utf-8" else decode_text(body, charset).encode("utf-8", "replace")
     tags = [value for name, value in response.headers if name == "x-robots-tag"]
-    read = parse(html, page, tags=tags, charset=charset)
-    tree = LexborHTMLParser(bounded(html)[0])
+    read = parse_html(html, page, tags=tags, charset=charset)
+    tree = LexborHTMLParser(limit_parse_cost(html)[0])
     marked = None
     for node in tree.css("a[href], area[href]"):
         attributes = node.attributes
-        if resolve(spelt(attributes.get("href") or "", charset), Url(read.base)) != url:
+        if resolve(encode_query(attributes.get("href") or "", charset), Url(read.base)) != url:
             continue
         if "nofollow" not in (attributes.get("rel") or "").lower().split():
             return "the page asks robots not to follow its links (nofollow)" if read.rules.nofollow else ""

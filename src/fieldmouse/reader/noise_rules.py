@@ -16,13 +16,13 @@ from itertools import pairwise
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from fieldmouse.archive.record_reader import Library
+from fieldmouse.archive.record_reader import RecordReader
 from fieldmouse.config.policies import noise_of
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.diff.compare import ORDER, hunks, template
-from fieldmouse.diff.noise import RUNNING
+from fieldmouse.diff.compare import MOVED_PLACE, hunks, mask_variable_parts
+from fieldmouse.diff.noise import POLLS_TO_LEARN
 from fieldmouse.errors import CrawlDirError
-from fieldmouse.policy.noise_rules import NoiseRules, read_rule
+from fieldmouse.policy.noise_rules import NoiseRules, parse_rule
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.versions import versions_of
 from fieldmouse.storage import outcome_log
@@ -33,8 +33,8 @@ from fieldmouse.url import host_of
 
 _UrlFilter = Callable[[str], bool] | None
 
-PAGES = 50  # examined per host
-ELEMENTS = 5000  # examined per page
+PAGES_PER_HOST = 50  # examined per host
+ELEMENTS_PER_PAGE = 5000  # examined per page
 _SELECTABLE = re.compile(r"[A-Za-z][A-Za-z_-]*", re.ASCII)  # names with digits may change
 
 
@@ -47,8 +47,8 @@ class RuleProposal(msgspec.Struct, frozen=True):
     sample: str  # the differing text on one of them
 
 
-def propose(
-    home: CrawlDir, last: Checkpoint, library: Library, settings: Settings, is_wanted: _UrlFilter
+def propose_noise_rules(
+    home: CrawlDir, last: Checkpoint, library: RecordReader, settings: Settings, is_wanted: _UrlFilter
 ) -> list[RuleProposal]:
     """Rules for places that differ at every look; those that silence most pages first."""
     rules = noise_of(settings)
@@ -73,18 +73,18 @@ def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterato
     """The newest versions of pages with at least `RUNNING` differences, for at most `PAGES` pages a host."""
     rows: dict[str, list[OutcomeRow]] = {}
     hosts: dict[str, int] = defaultdict(int)
-    often = {url for url, times in _times(home, length).items() if times > RUNNING}
+    often = {url for url, times in _times(home, length).items() if times > POLLS_TO_LEARN}
     for row in outcome_log.rows(home, length=length):
         if row.url not in often or (is_wanted is not None and not is_wanted(row.url)):
             continue
         if row.url not in rows:
             hosts[host_of(row.url)] += 1
-            if hosts[host_of(row.url)] > PAGES:
+            if hosts[host_of(row.url)] > PAGES_PER_HOST:
                 continue
         rows.setdefault(row.url, []).append(row)
     for page_rows in rows.values():
-        versions = versions_of(page_rows)[-RUNNING - 1 :]
-        if len(versions) > RUNNING:
+        versions = versions_of(page_rows)[-POLLS_TO_LEARN - 1 :]
+        if len(versions) > POLLS_TO_LEARN:
             yield versions
 
 
@@ -101,10 +101,10 @@ def _noise_of(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[s
     seen = _differing(versions, rules)
     if not seen:
         return
-    for place in sorted(set.intersection(*(set(places) for places in seen)) - {0, ORDER}):
+    for place in sorted(set.intersection(*(set(places) for places in seen)) - {0, MOVED_PLACE}):
         sample = seen[-1][place]
         for what in _rules_for(versions[-1], sample):
-            stricter = msgspec.structs.replace(rules, ignore=(*rules.ignore, read_rule(f"* {what}")))
+            stricter = msgspec.structs.replace(rules, ignore=(*rules.ignore, parse_rule(f"* {what}")))
             silenced = _differing(versions, stricter)
             if all(len(after) < len(before) for before, after in zip(seen, silenced, strict=True)):
                 yield what, sample[:200]
@@ -126,7 +126,7 @@ def _rules_for(page: StoredPage, sample: str) -> Iterator[str]:
     """Rules that match a text of a page, the best first."""
     if sample and page.mime in ("text/html", "application/xhtml+xml", ""):
         yield from (f"css {selector}" for selector in _selectors(page.body, sample))
-    words = re.split(r"0", template(sample))
+    words = re.split(r"0", mask_variable_parts(sample))
     pattern = r"[\w\s.,:;/+'()-]+".join(re.escape(part).replace(r"\ ", " ") for part in words)
     if re.search(r"[^\W\d_]{3}", "".join(words)):  # some part must be constant
         yield f"regex {pattern}"
@@ -136,7 +136,7 @@ def _selectors(body: bytes, sample: str) -> Iterator[str]:
     """Selectors of named elements around a text, the smallest first."""
     wanted = sample.split()
     around: list[tuple[int, str]] = []
-    for node in LexborHTMLParser(body).css("[id], [class]")[:ELEMENTS]:
+    for node in LexborHTMLParser(body).css("[id], [class]")[:ELEMENTS_PER_PAGE]:
         text = node.text().split()
         if len(wanted) <= len(text) <= 3 * len(wanted) + 20 and " ".join(wanted) in " ".join(text):
             around += [(len(text), selector) for selector in _names(node)]

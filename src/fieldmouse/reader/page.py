@@ -16,29 +16,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.errors import Damaged
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.errors import DamagedFile
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.policy.scope import Scope
-from fieldmouse.policy.traps import OFF
+from fieldmouse.policy.traps import NO_TRAP_RULES
 from fieldmouse.types.outcome import OutcomeRow, Response
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.request import Request, RequestKind
 
 if TYPE_CHECKING:
-    from fieldmouse.archive.record_reader import Library
-    from fieldmouse.parse.content import Contents
+    from fieldmouse.archive.record_reader import RecordReader
+    from fieldmouse.parse.content import PageContent
 
 
-_MOST = IndexerConfig().decoded_limit
+_MOST = WorkerConfig().decoded_limit
 _ANY_RATIO = 1 << 40  # it passed the ratio limit when it was stored
-_AS_IT_IS = IndexerConfig(scope=Scope(), traps=OFF, ratio_limit=_ANY_RATIO)
+_AS_IT_IS = WorkerConfig(scope=Scope(), traps=NO_TRAP_RULES, ratio_limit=_ANY_RATIO)
 """Configuration for parsing a stored page: no link is out of scope, and none is a trap."""
 
 
-class AnswerHeaders(Mapping[str, str]):
+class ResponseHeaders(Mapping[str, str]):
     """Response headers with case-insensitive names; indexing returns the first value.
 
-    >>> headers = AnswerHeaders([("content-type", "text/html"), ("set-cookie", "a=1"), ("set-cookie",
+    >>> headers = ResponseHeaders([("content-type", "text/html"), ("set-cookie", "a=1"), ("set-cookie",
     "b=2")])
     >>> headers["Content-Type"], headers.all("Set-Cookie"), headers.get("etag")
     ('text/html', ['a=1', 'b=2'], None)
@@ -75,7 +75,7 @@ class StoredPage:
     free; a list of many pages whose bodies were read holds all bodies in memory.
     """
 
-    def __init__(self, row: OutcomeRow, library: Library):
+    def __init__(self, row: OutcomeRow, library: RecordReader):
         self.row = row
         """The row of the outcome log, with all fields that `export` writes."""
         self._library = library
@@ -143,21 +143,21 @@ class StoredPage:
     # -- from the archive
 
     @cached_property
-    def headers(self) -> AnswerHeaders:
+    def headers(self) -> ResponseHeaders:
         """The archived response headers; `X-Crawler-` marks those that do not fit the stored body."""
-        return AnswerHeaders(self._answer.headers)
+        return ResponseHeaders(self._answer.headers)
 
     @cached_property
     def body(self) -> bytes:
         """The decoded body. A duplicate has the body of its original, a truncated page the stored part."""
-        from fieldmouse.http.decoding import unpack
+        from fieldmouse.http.decoding import decode_response
 
-        return unpack(self._answer, limit=max(_MOST, self.row.size), ratio=_ANY_RATIO).body
+        return decode_response(self._answer, limit=max(_MOST, self.row.size), ratio=_ANY_RATIO).body
 
     @cached_property
     def text(self) -> str:
         """The visible text; "" if there is none. Parses the body again."""
-        return self._contents.page.text
+        return self._contents.document.text
 
     @cached_property
     def links(self) -> list[str]:
@@ -172,34 +172,34 @@ class StoredPage:
 
         `rules` select the parts to compare; None compares everything. Parses the body again.
         """
-        from fieldmouse.diff.text_blocks import EVERYTHING, blocks_of
+        from fieldmouse.diff.text_blocks import NO_RULES, text_blocks
 
-        return blocks_of(self._answer, self.body, rules.at(self.url) if rules else EVERYTHING)
+        return text_blocks(self._answer, self.body, rules.for_page(self.url) if rules else NO_RULES)
 
     @cached_property
     def _answer(self) -> Response:
-        from fieldmouse.archive.warc_reader import Torn
+        from fieldmouse.archive.warc_reader import TornMember
 
         try:
-            return self._library.answer(self.row.warc, self.row.offset)
+            return self._library.read_response(self.row.warc, self.row.offset)
         except KeyError:
             what = f"the record at byte {self.row.offset} names an earlier one that cannot be found"
-        except (Torn, ValueError) as trouble:
+        except (TornMember, ValueError) as trouble:
             what = f"the record at byte {self.row.offset}: {trouble}"
         except FileNotFoundError:
             what = "it is missing"
-        raise Damaged(self._library.directory / self.row.warc, what)
+        raise DamagedFile(self._library.directory / self.row.warc, what)
 
     @cached_property
-    def _contents(self) -> Contents:
-        from fieldmouse.parse.content import read_contents
-        from fieldmouse.parse.links import Links
+    def _contents(self) -> PageContent:
+        from fieldmouse.parse.content import read_page_content
+        from fieldmouse.parse.links import LinkExtractor
 
         row = self.row
         config = msgspec.structs.replace(_AS_IT_IS, decoded_limit=max(_MOST, row.size))
-        link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
-        # `Links` skips links of earlier pages, so each page gets a new instance.
-        return read_contents(link, self._answer, config, Links(config))
+        link = Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)
+        # `LinkExtractor` skips links of earlier pages, so each page gets a new instance.
+        return read_page_content(link, self._answer, config, LinkExtractor(config))
 
     # -- display
 

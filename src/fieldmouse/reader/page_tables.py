@@ -7,27 +7,27 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from fieldmouse.reader.snapshot import look
-from fieldmouse.refresh.page_table import Ledger, read_ledger
+from fieldmouse.reader.snapshot import at_newest_checkpoint
+from fieldmouse.refresh.page_table import PageTable, read_page_table
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
 
 
-class LedgerShelf(NamedTuple):
+class OpenPageTable(NamedTuple):
     """A crawl, its newest checkpoint and its page table as of then."""
 
     home: CrawlDir
     last: Checkpoint
-    ledger: Ledger
+    ledger: PageTable
 
 
 @contextmanager
-def shelves(homes: Sequence[CrawlDir]) -> Iterator[list[LedgerShelf]]:
+def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]:
     """Open the page table of each crawl that has a checkpoint."""
-    opened: list[LedgerShelf] = []
+    opened: list[OpenPageTable] = []
     try:
         for home in homes:
-            shelf = look(home, partial(_shelf, home), before=None)
+            shelf = at_newest_checkpoint(home, partial(_shelf, home), before=None)
             if shelf is not None:
                 opened.append(shelf)
         yield opened
@@ -36,5 +36,5 @@ def shelves(homes: Sequence[CrawlDir]) -> Iterator[list[LedgerShelf]]:
             shelf.ledger.close()
 
 
-def _shelf(home: CrawlDir, last: Checkpoint) -> LedgerShelf | None:
-    return LedgerShelf(home, last, read_ledger(home, last))
+def _shelf(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
+    return OpenPageTable(home, last, read_page_table(home, last))

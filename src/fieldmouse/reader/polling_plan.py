@@ -1,4 +1,4 @@
-"""Plan of the polling policy for a given budget, and the packing of sites onto nodes by their planned polls."""
+"""Plan of the polling policy for a budget, and the packing of sites onto nodes by their planned polls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.policy import change
-from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, planned
+from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, plan_packing
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.page_tables import LedgerShelf, shelves
-from fieldmouse.refresh.apply_outcomes import Flag, is_odd
+from fieldmouse.reader.page_tables import OpenPageTable, open_page_tables
+from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Column
-from fieldmouse.refresh.page_table import LEDGER, Ledger, sealed_policy
-from fieldmouse.refresh.scheduler import RETRY
+from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, sealed_policy
+from fieldmouse.refresh.scheduler import RETRY_INTERVAL
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.url import host_of, name_of, site_of
+from fieldmouse.url import host_of, hostname_of, site_of
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -28,17 +28,17 @@ Rows = NDArray[np.intp]
 _NEVER = 1e15  # seconds
 
 
-class Planner:
+class PollingPlan:
     """Plan for all pages of one or several page tables, concatenated in the order of the tables.
 
     `rows` are the page numbers within each table, and `host` numbers the hosts across all of them.
     Settings are those of the first crawl.
     """
 
-    def __init__(self, shelves: Sequence[LedgerShelf]):
+    def __init__(self, shelves: Sequence[OpenPageTable]):
         first, ledgers = shelves[0], [shelf.ledger for shelf in shelves]
         self.rows = [_standing(ledger) for ledger in ledgers]
-        self._policy = registry.policy(sealed_policy(first.last))
+        self._policy = registry.create_policy(sealed_policy(first.last))
         pairs = list(zip(ledgers, self.rows, strict=True))
         self.belief = np.concatenate([ledger.beliefs(rows) for ledger, rows in pairs])
         self._state = np.concatenate(
@@ -52,22 +52,22 @@ class Planner:
         every = np.concatenate([ledger.host_keys for ledger in ledgers])
         keys, first_at, numbers = np.unique(every, return_index=True, return_inverse=True)
         numbers = np.argsort(np.argsort(first_at))[numbers]  # keeps the numbers of a single table
-        ends = np.cumsum([ledger.hosts for ledger in ledgers])
+        ends = np.cumsum([ledger.host_count for ledger in ledgers])
         parts = zip(ledgers, self.rows, np.split(numbers, ends[:-1]), strict=True)
         self.host = np.concatenate([hosts[ledger.take("host", rows)] for ledger, rows, hosts in parts])
         self.hosts = len(keys)
         config = settings_file.load(first.home / "fieldmouse.toml")
         delay = config.politeness.delay
         self._host_limit = 1 / delay if delay else None
-        self.retry = RETRY
+        self.retry = RETRY_INTERVAL
         self.budget = _budget(shelves, config)  # polls a second; None: only politeness bounds them
 
-    def column(self, name: str, ledgers: Sequence[Ledger]) -> Column:
+    def column(self, name: str, ledgers: Sequence[PageTable]) -> Column:
         """A column of all these pages."""
         parts = zip(ledgers, self.rows, strict=True)
         return np.concatenate([ledger.take(name, rows) for ledger, rows in parts])
 
-    def present(self) -> Reals:
+    def present_rates(self) -> Reals:
         """Polls a second of each page in the present plan."""
         limit = self._host_limit * self.hosts if self._host_limit else float(len(self.belief))
         return self.rates(self.budget or limit)
@@ -78,21 +78,21 @@ class Planner:
             self._state, self.belief, budget, host=self.host, host_limit=self._host_limit
         )
 
-    def fresh(self, budget: float, law: change.Population) -> float:
+    def freshness_at(self, budget: float, law: change.RateDistribution) -> float:
         """The long-run share of time in which a copy is current, mean over pages."""
         rates = self.rates(budget)
         interval = np.where(rates > 0, 1 / np.maximum(rates, 1 / _NEVER), _NEVER)
         return float(change.freshness(self.belief, interval, law).mean())
 
 
-def _standing(ledger: Ledger) -> Rows:
+def _standing(ledger: PageTable) -> Rows:
     """Numbers of the pages that the plan covers."""
     flags = ledger.column("flags")
-    absent = flags & (Flag.SIGNAL | Flag.ABSENT) != 0
-    return np.flatnonzero(~is_odd(flags) & ~absent & (ledger.column("looked") > 0))
+    absent = flags & (PageFlag.SIGNAL | PageFlag.ABSENT) != 0
+    return np.flatnonzero(~is_unplanned(flags) & ~absent & (ledger.column("looked") > 0))
 
 
-def _budget(shelves: Sequence[LedgerShelf], config: Settings) -> float | None:
+def _budget(shelves: Sequence[OpenPageTable], config: Settings) -> float | None:
     """Total budget of all crawls: agents of one crawl share the budget of its settings."""
     seeds = {shelf.home.identity.key_seed for shelf in shelves}
     if len(shelves) > 1 and len(seeds) == 1 and config.refresh.on:
@@ -101,16 +101,16 @@ def _budget(shelves: Sequence[LedgerShelf], config: Settings) -> float | None:
     return sum(budgets) if len(budgets) == len(shelves) else None
 
 
-PLAN = "pack.json"
+PLAN_FILE = "pack.json"
 
 
-class NothingPolled(FieldmouseError):
+class NoPolls(FieldmouseError):
     """No page was ever polled, so no site has a weight."""
 
     def __init__(self, home: CrawlDir):
         super().__init__(
             f"no page of `{home.path}` was ever polled, so no site has polls to be packed",
-            f"ask for its pages again with `{home.way_to_poll('500/h')}`, then pack",
+            f"ask for its pages again with `{home.poll_command('500/h')}`, then pack",
         )
 
 
@@ -121,29 +121,31 @@ def pack(
 
     With `others`, the sites of all these crawls are packed; the last plan is that of `home`.
     """
-    return planned(site_weights([home, *others]), capacity, now, None if anew else last_plan(home))
+    return plan_packing(site_weights([home, *others]), capacity, now, None if anew else last_plan(home))
 
 
 def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
     """Polls an hour of each registered domain in the present plan, heaviest first."""
-    with shelves(homes) as opened:
-        opened = [shelf for shelf in opened if LEDGER in shelf.last.parts]
-        planner = Planner(opened) if opened else None
+    with open_page_tables(homes) as opened:
+        opened = [shelf for shelf in opened if PAGE_TABLE in shelf.last.parts]
+        planner = PollingPlan(opened) if opened else None
         if planner is None or not len(planner.belief):
-            raise NothingPolled(homes[0])
+            raise NoPolls(homes[0])
         hosts, rows = planner.host, planner.rows
-        polls, pages = np.bincount(hosts, 3600 * planner.present()), np.bincount(hosts)
+        polls, pages = np.bincount(hosts, 3600 * planner.present_rates()), np.bincount(hosts)
         sites: dict[str, list[HostWeight]] = {}
         seen: set[int] = set()
         ends = np.cumsum([len(some) for some in rows])
         for shelf, its, some in zip(opened, np.split(hosts, ends[:-1]), rows, strict=True):
             numbers, first = np.unique(its, return_index=True)
-            for number, (_, row) in zip(numbers.tolist(), shelf.ledger.urls(some[first]), strict=True):
+            for number, (_, row) in zip(
+                numbers.tolist(), shelf.ledger.standing_rows(some[first]), strict=True
+            ):
                 if number not in seen:
                     seen.add(number)
                     host = host_of(row.url)
                     weight = HostWeight(host, float(polls[number]), int(pages[number]))
-                    sites.setdefault(site_of(name_of(host)), []).append(weight)
+                    sites.setdefault(site_of(hostname_of(host)), []).append(weight)
     weights = [
         SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
         for site, hosts in sites.items()
@@ -153,7 +155,7 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
 
 def last_plan(home: CrawlDir) -> PackingPlan | None:
     """The plan stored in the crawl directory; None if there is none."""
-    path = home / PLAN
+    path = home / PLAN_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=PackingPlan)
     except FileNotFoundError:

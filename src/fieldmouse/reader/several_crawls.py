@@ -23,22 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.errors import UsageError
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.reader.snapshot import Volume
-from fieldmouse.reader.user_input import living_at, names_of, url_of
+from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.user_input import is_on_host, parse_url, possible_urls
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.outcome_log import Statements, hash_of
+from fieldmouse.storage.outcome_log import LatestOutcomes, url_hash
 from fieldmouse.types.outcome import OutcomeRow
 
 if TYPE_CHECKING:
     from fieldmouse.policy.packing.plan import PackingPlan
-    from fieldmouse.reader.explain import Explanations
+    from fieldmouse.reader.explain import CombinedExplanation
     from fieldmouse.reader.freshness import FreshnessReport
     from fieldmouse.reader.versions import VersionDifference, VersionHit
     from fieldmouse.search.search import Hit
     from fieldmouse.storage.changes import Change
-    from fieldmouse.storage.outcome_log import Statements
+    from fieldmouse.storage.outcome_log import LatestOutcomes
 
 
 class ReadingRooms:
@@ -55,7 +55,7 @@ class ReadingRooms:
 
     def __init__(self, directories: Iterable[str | os.PathLike[str]]):
         """Raise `NotACrawl` if a directory holds no crawl, `UsageError` if one is named twice."""
-        self._rooms = tuple(ReadingRoom(directory) for directory in directories)
+        self._rooms = tuple(CrawlReader(directory) for directory in directories)
         if not self._rooms:
             raise UsageError("there is no crawl to read", "name at least one directory")
         seen: dict[Path, Path] = {}
@@ -65,10 +65,10 @@ class ReadingRooms:
                 same = f"`{path}` is named twice" if first == path else f"`{first}` and `{path}` are the same"
                 raise UsageError(same, "name each crawl once")
         self._reading = Lock()
-        self._latest: tuple[Statements, ...] = ()  # as of the last read; logs only grow
+        self._latest: tuple[LatestOutcomes, ...] = ()  # as of the last read; logs only grow
 
     @property
-    def rooms(self) -> tuple[ReadingRoom, ...]:
+    def rooms(self) -> tuple[CrawlReader, ...]:
         """A reader of each crawl, in the order given."""
         return self._rooms
 
@@ -76,26 +76,26 @@ class ReadingRooms:
     def paths(self) -> tuple[Path, ...]:
         return tuple(room.path for room in self._rooms)
 
-    def still(self) -> ReadingRooms:
+    def pinned(self) -> ReadingRooms:
         """A reader fixed at the present checkpoints: pages and rows do not change while the crawls run."""
         fixed = ReadingRooms(self.paths)
-        fixed._rooms = tuple(room.still() for room in self._rooms)
+        fixed._rooms = tuple(room.pinned() for room in self._rooms)
         fixed._latest = self._latest
         return fixed
 
-    def _volumes(self) -> list[Volume]:
-        return [room.volume() for room in self._rooms]
+    def _volumes(self) -> list[CrawlSnapshot]:
+        return [room.snapshot() for room in self._rooms]
 
-    def _precedence(self, volumes: list[Volume]) -> Precedence:
-        from fieldmouse.storage.outcome_log import NOTHING, read_statements
+    def _precedence(self, volumes: list[CrawlSnapshot]) -> NewestCrawl:
+        from fieldmouse.storage.outcome_log import NO_OUTCOMES, read_latest_outcomes
 
         with self._reading:
-            latest = self._latest or (NOTHING,) * len(volumes)
+            latest = self._latest or (NO_OUTCOMES,) * len(volumes)
             self._latest = tuple(
-                read_statements(volume.home, volume.length, before)
+                read_latest_outcomes(volume.home, volume.length, before)
                 for volume, before in zip(volumes, latest, strict=True)
             )
-            return Precedence(self._latest)
+            return NewestCrawl(self._latest)
 
     # -- pages
 
@@ -104,26 +104,26 @@ class ReadingRooms:
 
         Its `directory` names the crawl. `host` as for one crawl. Reads each log three times.
         """
-        is_wanted = None if host is None else living_at(host)
+        is_wanted = None if host is None else is_on_host(host)
         for volume, row in self._newest_rows():
             if is_wanted is None or is_wanted(row.url):
                 yield volume.page(row)
 
-    def _newest_rows(self) -> Iterator[tuple[Volume, OutcomeRow]]:
+    def _newest_rows(self) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:
         volumes = self._volumes()
         precedence = self._precedence(volumes)
 
-        def newest(crawl: int, volume: Volume) -> Iterator[tuple[Volume, OutcomeRow]]:
+        def newest(crawl: int, volume: CrawlSnapshot) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:
             for row in volume.pages():
                 if not precedence.is_outdated(crawl, row.url):
-                    yield volume, outcome_log.listed_no_more(row) if precedence.is_unlisted(row.url) else row
+                    yield volume, outcome_log.without_index(row) if precedence.is_unlisted(row.url) else row
 
         return _by_time(newest(crawl, volume) for crawl, volume in enumerate(volumes))
 
     def page(self, url: str) -> StoredPage | None:
         """The newest version of one page; None if it is not stored. Reads each log once."""
         volumes = self._volumes()
-        for name in names_of(url):
+        for name in possible_urls(url):
             page = _page_of([(volume, volume.rows_of(name)) for volume in volumes])
             if page is not None:
                 return page
@@ -131,20 +131,20 @@ class ReadingRooms:
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every outcome of every crawl, roughly by time, including redirects, failures and refusals."""
-        return (row for _, row in self.placed_rows())
+        return (row for _, row in self.rows_with_directory())
 
-    def placed_rows(self) -> Iterator[tuple[Path, OutcomeRow]]:
+    def rows_with_directory(self) -> Iterator[tuple[Path, OutcomeRow]]:
         """The same, each with the directory of its crawl."""
         for volume, row in self._all_rows():
             yield volume.home.path, row
 
-    def _all_rows(self) -> Iterator[tuple[Volume, OutcomeRow]]:
+    def _all_rows(self) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:
         return _by_time(_placed(volume) for volume in self._volumes())
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
         """The rows that `plugins.extract` made from the pages, as for one crawl, with `directory` added."""
         for volume, row in self._all_rows() if all else self._newest_rows():
-            for item in volume.items_of(row):
+            for item in volume.extracted_rows(row):
                 yield {"directory": str(volume.home.path)} | item
 
     # -- changes
@@ -156,21 +156,21 @@ class ReadingRooms:
 
         The rules in `[noise]` are those of the first crawl.
         """
-        return (change for _, change in self.placed_changes(since, host))
+        return (change for _, change in self.changes_with_directory(since, host))
 
-    def placed_changes(
+    def changes_with_directory(
         self, since: float | datetime | timedelta | None = None, host: str | None = None
     ) -> Iterator[tuple[Path, Change]]:
         """The same, each with the directory of the crawl that saw it first."""
         from fieldmouse.config.policies import noise_of
         from fieldmouse.reader.changes import list_changes
-        from fieldmouse.reader.user_input import moment_of
+        from fieldmouse.reader.user_input import to_epoch
 
         volumes = [volume for volume in self._volumes() if volume.last is not None]
-        is_wanted = None if host is None else living_at(host)
+        is_wanted = None if host is None else is_on_host(host)
         if volumes:
             rules = noise_of(self._rooms[0].settings())
-            changes = list_changes(volumes, rules, since=moment_of(since), is_wanted=is_wanted)
+            changes = list_changes(volumes, rules, since=to_epoch(since), is_wanted=is_wanted)
             yield from ((volume.home.path, change) for change, volume in changes)
 
     def versions(self, url: str) -> list[StoredPage]:
@@ -178,7 +178,7 @@ class ReadingRooms:
         from fieldmouse.reader.versions import versions_of
 
         volumes = self._volumes()
-        for name in names_of(url):
+        for name in possible_urls(url):
             placed = list(_by_time([(volume, row) for row in volume.rows_of(name)] for volume in volumes))
             where = {id(row): volume for volume, row in placed}
             versions = versions_of(row for _, row in placed)
@@ -191,18 +191,18 @@ class ReadingRooms:
     ) -> VersionDifference:
         """The visible difference between two versions of a page, as for one crawl."""
         from fieldmouse.config.policies import noise_of
-        from fieldmouse.reader.versions import difference_of
+        from fieldmouse.reader.versions import difference_between
 
         rules = noise_of(self._rooms[0].settings())
-        return difference_of(url_of(url), self.versions(url), rules, old, new)
+        return difference_between(parse_url(url), self.versions(url), rules, old, new)
 
     # -- state and history
 
-    def explain(self, url: str) -> Explanations:
+    def explain(self, url: str) -> CombinedExplanation:
         """The explanation of `url` by each crawl, and the crawl with the newest outcome."""
-        from fieldmouse.reader.explain import explain_all
+        from fieldmouse.reader.explain import explain_in_all
 
-        return explain_all([volume.home for volume in self._volumes()], url_of(url))
+        return explain_in_all([volume.home for volume in self._volumes()], parse_url(url))
 
     def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
         """Freshness of all crawls together, as for one crawl; budgets are totals."""
@@ -222,10 +222,10 @@ class ReadingRooms:
 
     def search(self, words: str, limit: int = 10) -> list[Hit]:
         """The best pages of all crawls for `words`, best first; `hit.directory` names the crawl."""
-        from fieldmouse.search.search import search_all
+        from fieldmouse.search.search import search_crawls
 
         volumes, counts = self._indexes()
-        return search_all([volume.home.path for volume in volumes], words, limit, counts)
+        return search_crawls([volume.home.path for volume in volumes], words, limit, counts)
 
     def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
         """The same in all versions of all pages, as for one crawl."""
@@ -234,12 +234,12 @@ class ReadingRooms:
         volumes, counts = self._indexes()
         return search_versions(volumes, words, limit, counts)
 
-    def _indexes(self) -> tuple[list[Volume], Callable[[int, str], bool]]:
-        volumes = [room.newest_volume() for room in self._rooms]
+    def _indexes(self) -> tuple[list[CrawlSnapshot], Callable[[int, str], bool]]:
+        volumes = [room.newest_snapshot() for room in self._rooms]
         for volume in volumes:
-            volume.see_that_its_index_is_there()
+            volume.check_index_exists()
         # Read the logs before opening the indexes: the newest page of a log must be in its index.
-        return volumes, self._precedence(volumes).is_to_be_found
+        return volumes, self._precedence(volumes).is_searchable
 
     # -- display
 
@@ -247,36 +247,36 @@ class ReadingRooms:
         return f"<ReadingRooms {', '.join(f'`{path}`' for path in self.paths)}>"
 
 
-def _placed(volume: Volume) -> Iterator[tuple[Volume, OutcomeRow]]:
+def _placed(volume: CrawlSnapshot) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:
     for row in volume.rows():
         yield volume, row
 
 
 def _by_time(
-    crawls: Iterable[Iterable[tuple[Volume, OutcomeRow]]],
-) -> Iterator[tuple[Volume, OutcomeRow]]:
+    crawls: Iterable[Iterable[tuple[CrawlSnapshot, OutcomeRow]]],
+) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:
     """Rows of several crawls merged by time; rows of one crawl keep their order."""
     return heapq.merge(*crawls, key=lambda placed: placed[1].at)
 
 
-def _page_of(crawls: list[tuple[Volume, list[OutcomeRow]]]) -> StoredPage | None:
+def _page_of(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]]) -> StoredPage | None:
     """The stored page of a URL, given its rows in each crawl."""
-    last: tuple[float, Volume, list[OutcomeRow]] | None = None
+    last: tuple[float, CrawlSnapshot, list[OutcomeRow]] | None = None
     for volume, rows in crawls:
-        at = max((place for place, row in enumerate(rows) if outcome_log.is_statement(row)), default=None)
+        at = max((place for place, row in enumerate(rows) if outcome_log.decides_page(row)), default=None)
         if at is not None and (last is None or rows[at].at > last[0]):
             last = rows[at].at, volume, rows
-    row = outcome_log.page_of(last[2]) if last is not None else None
+    row = outcome_log.newest_page_row(last[2]) if last is not None else None
     if last is None or row is None:
         return None
     is_unlisted = any(seen.unlisted and seen.at > last[0] for _, rows in crawls for seen in rows)
-    return last[1].page(outcome_log.listed_no_more(row) if is_unlisted else row)
+    return last[1].page(outcome_log.without_index(row) if is_unlisted else row)
 
 
-class Precedence:
+class NewestCrawl:
     """Outdated and unlisted URLs of several crawls, which are identified by their index."""
 
-    def __init__(self, crawls: Sequence[Statements]):
+    def __init__(self, crawls: Sequence[LatestOutcomes]):
         keys = np.sort(np.concatenate([latest.keys for latest in crawls]))
         shared = np.unique(keys[1:][keys[1:] == keys[:-1]])
         del keys
@@ -295,20 +295,22 @@ class Precedence:
     def is_outdated(self, crawl: int, url: str) -> bool:
         """Whether another crawl has a newer outcome of a URL that this crawl has stored."""
         outdated = self._outdated[crawl]
-        key = hash_of(url) if outdated else 0
+        key = url_hash(url) if outdated else 0
         place = bisect_left(outdated, key)
         return place < len(outdated) and outdated[place] == key
 
     def is_unlisted(self, url: str) -> bool:
         """Whether a crawl found the page unchanged but not to be listed, after every latest outcome of it."""
-        return bool(self._unlisted) and hash_of(url) in self._unlisted
+        return bool(self._unlisted) and url_hash(url) in self._unlisted
 
-    def is_to_be_found(self, crawl: int, url: str) -> bool:
+    def is_searchable(self, crawl: int, url: str) -> bool:
         """Whether a search may show this crawl's copy."""
         return not self.is_outdated(crawl, url) and not self.is_unlisted(url)
 
 
-def _times_of(latest: Statements, keys: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _times_of(
+    latest: LatestOutcomes, keys: NDArray[np.uint64]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which of these keys a crawl has, and the times of their latest outcomes."""
     if not len(latest.keys):
         return np.zeros(len(keys), np.bool_), np.zeros(len(keys))
@@ -322,5 +324,5 @@ def _packed(keys: NDArray[np.uint64]) -> array[int]:
     return packed
 
 
-def _newest(crawls: Sequence[Statements], key: int) -> float:
-    return max((at for latest in crawls if (at := latest.at_of(key)) is not None), default=-np.inf)
+def _newest(crawls: Sequence[LatestOutcomes], key: int) -> float:
+    return max((at for latest in crawls if (at := latest.time_of(key)) is not None), default=-np.inf)

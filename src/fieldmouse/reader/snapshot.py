@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from fieldmouse.archive.record_reader import Library
-from fieldmouse.errors import CrawlDirError, Missing, typed
-from fieldmouse.formatting import when
+from fieldmouse.archive.record_reader import RecordReader
+from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
+from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.storage.shard_state import shard_states
 from fieldmouse.types.outcome import OutcomeRow
 
 T = TypeVar("T")
@@ -26,35 +26,39 @@ T = TypeVar("T")
 _LOOKS = 20
 
 
-class TooFast(CrawlDirError):
+class CheckpointsTooFrequent(CrawlDirError):
     """A newer checkpoint replaced the one being read at every attempt."""
 
     def __init__(self, home: CrawlDir):
         super().__init__(f"`{home.path}` is crawled faster than it can be read", "ask again")
 
 
-def look(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
+def at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
     """Result of `at` for the newest checkpoint whose files all exist; `before` if there is no checkpoint yet.
 
-    `at` raises `FileNotFoundError` or `Missing` for a missing file. If that happens at the newest
+    `at` raises `FileNotFoundError` or `MissingFile` for a missing file. If that happens at the newest
     checkpoint, the crawl did not delete the file, and the error is raised.
     """
 
     def attempt(last: Checkpoint) -> T | _Gone:
         try:
             return at(last)
-        except (FileNotFoundError, Missing) as trouble:
+        except (FileNotFoundError, MissingFile) as trouble:
             return _Gone(last, trouble)
 
-    result = look_until(home, attempt, lambda result: not isinstance(result, _Gone))
+    result = retry_until_whole(home, attempt, lambda result: not isinstance(result, _Gone))
     if result is None:
         return before
     if isinstance(result, _Gone):
-        raise result.trouble if _is_newest(home, result.last) else TooFast(home) from result.trouble
+        raise (
+            result.trouble if _is_newest(home, result.last) else CheckpointsTooFrequent(home)
+        ) from result.trouble
     return result
 
 
-def look_until(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]) -> T | None:
+def retry_until_whole(
+    home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]
+) -> T | None:
     """Result of `at` for the newest checkpoint, whole or not; None if there is no checkpoint yet.
 
     Tries again while the result is not whole and a newer checkpoint exists.
@@ -72,7 +76,7 @@ def look_until(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable
 
 class _Gone(NamedTuple):
     last: Checkpoint
-    trouble: FileNotFoundError | Missing
+    trouble: FileNotFoundError | MissingFile
 
 
 def _is_newest(home: CrawlDir, last: Checkpoint) -> bool:
@@ -80,7 +84,7 @@ def _is_newest(home: CrawlDir, last: Checkpoint) -> bool:
     return newest is None or newest.at == last.at
 
 
-class Volume:
+class CrawlSnapshot:
     """Rows, pages and items of one crawl at a fixed checkpoint."""
 
     def __init__(self, home: CrawlDir, last: Checkpoint | None):
@@ -89,11 +93,11 @@ class Volume:
         self.length = sealed_outcomes(last)
 
     @cached_property
-    def library(self) -> Library:
-        return Library(self.home / "archive", sealed_shards(self.last))
+    def record_reader(self) -> RecordReader:
+        return RecordReader(self.home / "archive", shard_states(self.last))
 
     def page(self, row: OutcomeRow) -> StoredPage:
-        return StoredPage(row, self.library)
+        return StoredPage(row, self.record_reader)
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every row that counts, oldest first."""
@@ -105,22 +109,22 @@ class Volume:
 
     def pages(self) -> Iterator[OutcomeRow]:
         """The newest row of each stored page."""
-        return outcome_log.pages(self.home, length=self.length)
+        return outcome_log.newest_pages(self.home, length=self.length)
 
-    def items_of(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
+    def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""
-        from fieldmouse.archive.record_reader import read_items
+        from fieldmouse.archive.record_reader import read_rows
 
-        for _, item in read_items(self.home / "archive", (row,)):
-            yield {"url": row.url, "fetched_at": when(row.at)} | item
+        for _, item in read_rows(self.home / "archive", (row,)):
+            yield {"url": row.url, "fetched_at": format_time(row.at)} | item
 
-    def see_that_its_index_is_there(self) -> None:
+    def check_index_exists(self) -> None:
         """Raise `CrawlDirError` if a part of the index is missing: a search would silently find less."""
-        for shard, state in enumerate(sealed_shards(self.last)):
+        for shard, state in enumerate(shard_states(self.last)):
             for generation in range(state.generation + bool(state.generation_bytes)):
                 part = self.home / "index" / f"shard-{shard}" / f"{generation:05}"
                 if not part.is_dir():
                     raise CrawlDirError(
                         f"a part of the index is missing: `{part}`",
-                        f"`fieldmouse doctor {typed(self.home.path)} --repair` builds it again",
+                        f"`fieldmouse doctor {shell_quoted(self.home.path)} --repair` builds it again",
                     )

@@ -7,19 +7,19 @@ from enum import Enum
 
 import msgspec
 
-from fieldmouse.formatting import counted, number, size
+from fieldmouse.formatting import format_count, format_number, format_size
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage.checkpoint import read_checkpoint
-from fieldmouse.storage.counters import sealed_tally
+from fieldmouse.storage.counters import sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
 from fieldmouse.types.reason import StoppedBy
-from fieldmouse.types.stats import Reading
+from fieldmouse.types.stats import LiveStats
 
-_decode = msgspec.msgpack.Decoder(Reading).decode
+_decode = msgspec.msgpack.Decoder(LiveStats).decode
 
 
-class Standing(Enum):
+class CrawlState(Enum):
     """State of a crawl's process. The values are shown to users."""
 
     CRAWLING = "crawling"
@@ -28,11 +28,11 @@ class Standing(Enum):
     KILLED = "killed"  # with work left, and nothing lost
 
 
-class Status(msgspec.Struct, frozen=True):
+class CrawlStatus(msgspec.Struct, frozen=True):
     """Counts as of the newest checkpoint; all 0 before the first one."""
 
     directory: str
-    standing: Standing
+    standing: CrawlState
     process: int | None  # of the process that crawls now
     at: float | None  # of the checkpoint
     stopped_by: StoppedBy = StoppedBy.NOTHING  # what ended the last run
@@ -50,26 +50,26 @@ class Status(msgspec.Struct, frozen=True):
     polls: int = 0  # of known URLs
 
     def __str__(self) -> str:
-        pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
+        pages, hosts = format_count(self.pages, "page"), format_count(self.giving_hosts, "host")
         return (
-            f"`{self.directory}` is {self.standing.value}: {pages} from {hosts}, {size(self.bytes)};"
-            f" {counted(self.seen, 'URL')} seen, {number(self.waiting)} waiting"
+            f"`{self.directory}` is {self.standing.value}: {pages} from {hosts}, {format_size(self.bytes)};"
+            f" {format_count(self.seen, 'URL')} seen, {format_number(self.waiting)} waiting"
         )
 
 
-def read_status(home: CrawlDir) -> Status:
-    owner = home.owner()
+def read_status(home: CrawlDir) -> CrawlStatus:
+    owner = home.owner_pid()
     last = read_checkpoint(home)
     if last is None:
-        standing = Standing.STOPPED if owner is None else Standing.CRAWLING
-        return Status(str(home.path), Standing.KILLED if home.killed else standing, owner, None)
-    tally, frontier = sealed_tally(last), sealed_frontier(last)
-    standing = Standing.CRAWLING
+        standing = CrawlState.STOPPED if owner is None else CrawlState.CRAWLING
+        return CrawlStatus(str(home.path), CrawlState.KILLED if home.was_killed else standing, owner, None)
+    tally, frontier = sealed_counters(last), sealed_frontier(last)
+    standing = CrawlState.CRAWLING
     if owner is None:
         # The waiting URLs of an agent are on the coordinator.
-        left = frontier.waiting or (home.is_agents and last.stopped_by)
-        standing = Standing.KILLED if not last.clean else Standing.STOPPED if left else Standing.DONE
-    return Status(
+        left = frontier.waiting or (home.is_cluster_agent and last.stopped_by)
+        standing = CrawlState.KILLED if not last.clean else CrawlState.STOPPED if left else CrawlState.DONE
+    return CrawlStatus(
         str(home.path),
         standing,
         owner,
@@ -90,7 +90,7 @@ def read_status(home: CrawlDir) -> Status:
     )
 
 
-def read_readings(home: CrawlDir) -> Iterator[Reading]:
+def read_readings(home: CrawlDir) -> Iterator[LiveStats]:
     """Statistics of all runs, about one for each second of running, oldest first."""
     path = home / "readings.log"
     if path.exists():

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from fieldmouse import url as urls
 from fieldmouse.config import values
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.traps import without_session
+from fieldmouse.policy.traps import strip_session_id
 from fieldmouse.url import Url
 
 
-def moment_of(since: float | datetime | timedelta | None) -> float:
+def to_epoch(since: float | datetime | timedelta | None) -> float:
     """Epoch seconds. A timedelta counts back from now, a datetime without a zone is UTC, None is 0."""
     if since is None:
         return 0.0
@@ -25,7 +25,7 @@ def moment_of(since: float | datetime | timedelta | None) -> float:
     return since
 
 
-def read_moment(text: str, now: float) -> float:
+def parse_time(text: str, now: float) -> float:
     """Parse an age ("1d"), a day or a time of day into epoch seconds. UTC unless the text names a zone.
 
     >>> read_moment("1d", 86400.0), read_moment("1970-01-02", 0.0), read_moment("1970-01-01T00:00:05Z",
@@ -35,7 +35,7 @@ def read_moment(text: str, now: float) -> float:
     text = text.strip()
     try:
         if re.match(r"\d{4}-\d\d", text):
-            return moment_of(datetime.fromisoformat(text))
+            return to_epoch(datetime.fromisoformat(text))
         return now - values.seconds(text)
     except (ValueError, OverflowError):
         raise UsageError(
@@ -43,22 +43,22 @@ def read_moment(text: str, now: float) -> float:
         ) from None
 
 
-def url_of(text: str) -> Url:
+def parse_url(text: str) -> Url:
     url = urls.parse(text)
     if url is None:
         raise UsageError(f"`{text}` is no URL", "it begins with http:// or https://")
     return url
 
 
-def names_of(text: str) -> list[Url]:
+def possible_urls(text: str) -> list[Url]:
     """URLs under which the page may be stored (as given, and without a session id), most likely first."""
-    url = url_of(text)
-    return list(dict.fromkeys((url, without_session(url))))
+    url = parse_url(text)
+    return list(dict.fromkeys((url, strip_session_id(url))))
 
 
-def living_at(host: str) -> Callable[[str], bool]:
+def is_on_host(host: str) -> Callable[[str], bool]:
     """Predicate: whether a URL belongs to `host` or one of its subdomains."""
-    from fieldmouse.search.query import authority_of, bare_host, names
+    from fieldmouse.search.query import authority_of, normalize_host, searchable_host_names
 
-    wanted = bare_host(host)
-    return lambda url: wanted in names(authority_of(url))
+    wanted = normalize_host(host)
+    return lambda url: wanted in searchable_host_names(authority_of(url))

@@ -2,8 +2,8 @@
 
 The index of a crawl holds only the newest version of a page. The archive holds all of them, so `search
 --versions` parses the older ones again into a temporary index and searches both together, so that scores
-compare. Versions that differ only in noise count as one. A page that robots.txt now excludes, or that asks not
-to be indexed, is not found in any version.
+compare. Versions that differ only in noise count as one. A page that robots.txt now excludes, or that
+asks not to be indexed, is not found in any version.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from msgspec import structs
 from fieldmouse.diff import noise
 from fieldmouse.diff.compare import Hunk, compare, hunks
 from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
-from fieldmouse.formatting import counted, when
+from fieldmouse.formatting import format_count, format_time
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.reader.snapshot import Volume
-from fieldmouse.reader.user_input import read_moment
-from fieldmouse.search.index import ScratchDocument, write_scratch
-from fieldmouse.search.query import understand
-from fieldmouse.search.search import Hit, search_all
+from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.user_input import parse_time
+from fieldmouse.search.index import ScratchDocument, write_scratch_index
+from fieldmouse.search.query import parse_query
+from fieldmouse.search.search import Hit, search_crawls
 from fieldmouse.storage import outcome_log
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 
 
@@ -61,55 +61,55 @@ def versions_of(rows: Iterable[OutcomeRow]) -> list[OutcomeRow]:
     return versions
 
 
-def told_apart(rows: Sequence[OutcomeRow]) -> list[tuple[int, OutcomeRow]]:
+def visibly_different(rows: Sequence[OutcomeRow]) -> list[tuple[int, OutcomeRow]]:
     """Versions with a visible difference to the one before, with their numbers; 1 is the oldest."""
     withdrawn = {at for row in rows for at in row.withdrawn_at}
     return [
         (number, row)
         for number, row in enumerate(versions_of(rows), 1)
-        if number == 1 or (row.news is not News.NOISE and row.at not in withdrawn)
+        if number == 1 or (row.news is not ContentChange.NOISE and row.at not in withdrawn)
     ]
 
 
-def news_of(versions: list[StoredPage]) -> list[News]:
+def judgements_of(versions: list[StoredPage]) -> list[ContentChange]:
     """The present judgement of each version: a withdrawn change is noise."""
     withdrawn = {at for version in versions for at in version.row.withdrawn_at}
-    return [News.NOISE if version.row.at in withdrawn else version.row.news for version in versions]
+    return [ContentChange.NOISE if version.row.at in withdrawn else version.row.news for version in versions]
 
 
-def compared(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[list[Hunk] | None, float]:
+def compare_pages(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[list[Hunk] | None, float]:
     """The differences without learned noise, and the share of words; None for pages without text."""
     before, now = old.blocks(rules), new.blocks(rules)
     if before is None or now is None:
         return None, 0.0 if old.body == new.body else 1.0
-    learned = noise.unpacked(new.row.memory).noise if rules.learn else frozenset[int]()
+    learned = noise.unpack_memory(new.row.memory).noise if rules.learn else frozenset[int]()
     visible = [hunk for hunk in hunks(before, now) if hunk.place not in learned]
-    return visible, compare(before, now).share(learned)
+    return visible, compare(before, now).changed_share(learned)
 
 
-def share_that_counts(old: StoredPage, new: StoredPage, rules: NoiseRules) -> float | None:
+def changed_share(old: StoredPage, new: StoredPage, rules: NoiseRules) -> float | None:
     """Share of words by which a version reported as changed differs from the one before.
 
     None if the rules ignore every difference. If no rule applies to the page or its archive is damaged,
     the recorded share stands.
     """
-    if rules.at(new.url).empty:
+    if rules.for_page(new.url).empty:
         return new.row.difference
     try:
-        differences, share = compared(old, new, rules)
+        differences, share = compare_pages(old, new, rules)
     except CrawlDirError:
         return new.row.difference
     return share if differences or differences is None else None
 
 
-def difference_of(
+def difference_between(
     url: str, versions: list[StoredPage], rules: NoiseRules, old: str | int | None, new: str | int | None
 ) -> VersionDifference:
     """Difference between the given versions; by default, the newest change and the version before it."""
     if not versions:
         raise FieldmouseError(f"no version of {url} is stored", "`fieldmouse explain DIR URL` says why")
     if len(versions) == 1:
-        first = when(round(versions[0].row.at))
+        first = format_time(round(versions[0].row.at))
         raise FieldmouseError(
             f"only one version of {url} is stored, of {first}",
             "a refresh stores another one when the page has changed",
@@ -118,7 +118,7 @@ def difference_of(
     older = _number(versions, old) if old is not None else newer - 1
     if older < 0:
         raise UsageError("there is no version before the oldest one", "name a later one with --to")
-    differences, share = compared(versions[older], versions[newer], rules)
+    differences, share = compare_pages(versions[older], versions[newer], rules)
     return VersionDifference(
         url, versions[older], versions[newer], (older + 1, newer + 1), share, differences
     )
@@ -127,9 +127,13 @@ def difference_of(
 def _newest_change(versions: list[StoredPage], old: str | int | None, rules: NoiseRules) -> int:
     """The newest version in the list of changes; the newest of all if there is none or `old` is given."""
     if old is None:
-        changed = [number for number, news in enumerate(news_of(versions)) if number and news is News.CHANGED]
+        changed = [
+            number
+            for number, news in enumerate(judgements_of(versions))
+            if number and news is ContentChange.CHANGED
+        ]
         for number in reversed(changed):
-            if share_that_counts(versions[number - 1], versions[number], rules) is not None:
+            if changed_share(versions[number - 1], versions[number], rules) is not None:
                 return number
     return len(versions) - 1
 
@@ -143,23 +147,23 @@ def _number(versions: list[StoredPage], name: str | int) -> int:
     place = number - 1 if number > 0 else len(versions) + number
     if not number or not 0 <= place < len(versions):
         raise UsageError(
-            f"there is no version {number}", f"{counted(len(versions), 'version')} are stored, from 1 on"
+            f"there is no version {number}", f"{format_count(len(versions), 'version')} are stored, from 1 on"
         )
     return place
 
 
 def _standing(versions: list[StoredPage], name: str) -> int:
-    at = read_moment(name, time.time())
+    at = parse_time(name, time.time())
     stood = [place for place, version in enumerate(versions) if version.row.at <= at]
     if not stood:
         raise UsageError(
-            f"there was no version at {when(round(at))}",
-            f"the oldest is of {when(round(versions[0].row.at))}",
+            f"there was no version at {format_time(round(at))}",
+            f"the oldest is of {format_time(round(versions[0].row.at))}",
         )
     return stood[-1]
 
 
-Placed = tuple[Volume, OutcomeRow]
+CrawlRow = tuple[CrawlSnapshot, OutcomeRow]
 
 _MARK = "#"  # never in the URL of a page
 
@@ -173,16 +177,16 @@ class VersionHit(Hit, frozen=True):
 
 
 def search_versions(
-    volumes: Sequence[Volume], words: str, limit: int, counts: Callable[[int, str], bool]
+    volumes: Sequence[CrawlSnapshot], words: str, limit: int, counts: Callable[[int, str], bool]
 ) -> list[VersionHit]:
     """The best versions of all pages for `words`, best first; `counts` as in `search_all`."""
-    if understand(words).empty:
+    if parse_query(words).is_empty:
         return []
-    past = dict[str, tuple[Placed, int]]()
+    past = dict[str, tuple[CrawlRow, int]]()
     with _scratch_directory() as scratch:
-        write_scratch(scratch, _documents(volumes, past))
+        write_scratch_index(scratch, _documents(volumes, past))
         crawls = [volume.home.path for volume in volumes]
-        hits = search_all(
+        hits = search_crawls(
             [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or counts(crawl, url)
         )
     shown = _newest(volumes, {hit.url for hit in hits if hit.directory != scratch})
@@ -212,51 +216,55 @@ def _scratch_directory() -> Iterator[Path]:
                 break
 
 
-def _documents(volumes: Sequence[Volume], past: dict[str, tuple[Placed, int]]) -> Iterator[ScratchDocument]:
+def _documents(
+    volumes: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]
+) -> Iterator[ScratchDocument]:
     """The older versions, each under a unique name that is a key of `past`."""
     for url, history in _histories(volumes, _followed(volumes)).items():
-        for (volume, row), number in older_versions(history):
+        for (volume, row), number in replaced_versions(history):
             name = f"{url}{_MARK}{number}"
             past[name] = (volume, row), number
             page = volume.page(row)
             yield ScratchDocument(name, page.title, page.text)
 
 
-def _followed(volumes: Sequence[Volume]) -> set[str]:
+def _followed(volumes: Sequence[CrawlSnapshot]) -> set[str]:
     """Pages that may have an older version in the archive."""
     return {
         row.url
         for volume in volumes
         for row in volume.rows()
-        if outcome_log.is_statement(row) and (row.polled or len(volumes) > 1) and row.news is not News.SAME
+        if outcome_log.decides_page(row)
+        and (row.polled or len(volumes) > 1)
+        and row.news is not ContentChange.SAME
     }
 
 
-def _histories(volumes: Sequence[Volume], urls: set[str]) -> dict[str, list[Placed]]:
+def _histories(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
     """All rows of these pages, by time."""
-    history = defaultdict[str, list[Placed]](list)
+    history = defaultdict[str, list[CrawlRow]](list)
     rows = ([(volume, row) for row in volume.rows() if row.url in urls] for volume in volumes)
     for volume, row in heapq.merge(*rows, key=lambda placed: placed[1].at) if urls else ():
         history[row.url].append((volume, row))
     return history
 
 
-def older_versions(history: Sequence[Placed]) -> Iterator[tuple[Placed, int]]:
+def replaced_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, int]]:
     """Versions of a page except the one shown now, with their numbers."""
     rows = [row for _, row in history]
-    standing = next((row for row in reversed(rows) if outcome_log.is_statement(row)), None)
-    shown = outcome_log.page_of(rows)
+    standing = next((row for row in reversed(rows) if outcome_log.decides_page(row)), None)
+    shown = outcome_log.newest_page_row(rows)
     if standing is None or standing.kind is OutcomeKind.REFUSED or (shown is not None and not shown.indexed):
         return
-    places, versions = {id(row): volume for volume, row in history}, told_apart(rows)
+    places, versions = {id(row): volume for volume, row in history}, visibly_different(rows)
     for number, row in versions[:-1] if shown is not None else versions:
         if row.indexed:
             yield (places[id(row)], row), number
 
 
-def _newest(volumes: Sequence[Volume], urls: set[str]) -> dict[str, tuple[Placed, int]]:
+def _newest(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
     """The present version of each of these pages, and its number."""
-    newest = dict[str, tuple[Placed, int]]()
+    newest = dict[str, tuple[CrawlRow, int]]()
     for url, history in _histories(volumes, urls).items():
         places = {id(row): volume for volume, row in history}
         versions = versions_of(row for _, row in history)

@@ -25,20 +25,20 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh import server_dates
-from fieldmouse.refresh.columns import Columns, Field, KeyIndex, Rows
-from fieldmouse.refresh.server_dates import modified_at
-from fieldmouse.types.outcome import News, OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Kind
+from fieldmouse.refresh.columns import ColumnTable, Field, KeyIndex, Rows
+from fieldmouse.refresh.server_dates import parse_last_modified
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import RequestKind
 from fieldmouse.url import host_of
 
-SIGNALS = frozenset((Kind.SITEMAP.value, Kind.FEED.value))
-FOR_GOOD = frozenset((301, 308))
+SIGNAL_KINDS = frozenset((RequestKind.SITEMAP.value, RequestKind.FEED.value))
+PERMANENT_REDIRECTS = frozenset((301, 308))
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-class Flag(IntFlag):
+class PageFlag(IntFlag):
     """Flags of a page in the page table."""
 
     GONE = 1  # 404 or 410; it may come back
@@ -48,41 +48,41 @@ class Flag(IntFlag):
     SIGNAL = 16  # a sitemap or feed, which lists other pages
     EXCLUDED = 32  # robots.txt disallows it now
     ABSENT = 64  # its failure was withdrawn: it waits in the frontier like a new URL
-    ASKED = 128  # a poll is in flight
+    IN_FLIGHT = 128  # a poll is in flight
     TROUBLE = 256  # the last poll showed nothing about the page
-    BARE = 512  # its oldest copy has no validators, as checked in the archive
+    NO_VALIDATORS = 512  # its oldest copy has no validators, as checked in the archive
     HINTED = 1024  # a sitemap or feed says that it has changed since the last poll
     UNREAD = 2048  # a polled sitemap or feed that may list something new
 
 
-STANDING = Flag.GONE | Flag.MOVED | Flag.FAILED | Flag.REFUSED
-ODD = STANDING | Flag.EXCLUDED
+NOT_A_PAGE = PageFlag.GONE | PageFlag.MOVED | PageFlag.FAILED | PageFlag.REFUSED
+UNPLANNED = NOT_A_PAGE | PageFlag.EXCLUDED
 """Flags of entries without a planned rate: these are polled at a small fixed rate."""
 
 
-class Said(IntFlag):
+class RowEffect(IntFlag):
     """Effects of a row, in addition to the flags that the page has after it."""
 
-    ENTERS = 1  # adds the page if it is unknown
-    LOOK = 2  # the server answered for the page
+    ADDS = 1  # adds the page if it is unknown
+    ANSWERED = 2  # the server answered for the page
     STANDS = 4  # the row becomes the page's standing row
     POLL = 8
     CHANGED = 16
-    ASK_DIGEST = 32  # changed if the digest differs from that of the previous standing row
+    COMPARE_DIGEST = 32  # changed if the digest differs from that of the previous standing row
     TAKEN_BACK = 64
     WITHDRAWN = 128  # earlier changes of the page were noise
 
 
-_ENTERS, _ASK_DIGEST, _LOOK = int(Said.ENTERS), int(Said.ASK_DIGEST), int(Said.LOOK)
+_ENTERS, _ASK_DIGEST, _LOOK = int(RowEffect.ADDS), int(RowEffect.COMPARE_DIGEST), int(RowEffect.ANSWERED)
 
 
-class Batch(NamedTuple):
+class OutcomeBatch(NamedTuple):
     """Rows as arrays; `digests` holds, by position, the digests that must be compared."""
 
     keys: NDArray[np.uint64]
     offsets: NDArray[np.int64]
     at: NDArray[np.float64]
-    said: NDArray[np.uint8]
+    effects: NDArray[np.uint8]
     flags: NDArray[np.uint16]
     withdrawn: NDArray[np.uint32]
     hosts: NDArray[np.uint64]
@@ -109,24 +109,30 @@ class BatchBuilder:
         seed = self._seed
         host = xxh3_64_intdigest(host_of(row.url).encode(), seed) if said & _ENTERS else 0
         key = xxh3_64_intdigest(row.url.encode(), seed)
-        modified = modified_at(row.last_modified, row.at) if said & _LOOK else math.nan
-        self._rows.append((key, offset, row.at, said, flags, row.withdrawn, host, modified))
+        modified = parse_last_modified(row.last_modified, row.at) if said & _LOOK else math.nan
+        self._rows.append((key, offset, row.at, said, flags, row.withdrawn_changes, host, modified))
 
-    def take(self) -> Batch:
+    def take(self) -> OutcomeBatch:
         """Return the collected rows and start empty."""
         keys, offsets, at, said, flags, withdrawn, hosts, modified = zip(*self._rows, strict=True)
-        batch = Batch(
-            np.array(keys, np.uint64), np.array(offsets, np.int64), np.array(at, np.float64),
-            np.array(said, np.uint8), np.array(flags, np.uint16), np.array(withdrawn, np.uint32),
-            np.array(hosts, np.uint64), np.array(modified, np.float64), self._digests,
-        )  # fmt: skip
+        batch = OutcomeBatch(
+            np.array(keys, np.uint64),
+            np.array(offsets, np.int64),
+            np.array(at, np.float64),
+            np.array(said, np.uint8),
+            np.array(flags, np.uint16),
+            np.array(withdrawn, np.uint32),
+            np.array(hosts, np.uint64),
+            np.array(modified, np.float64),
+            self._digests,
+        )
         self._rows, self._digests = [], {}
         return batch
 
 
-_POLL, _STANDS = int(Said.POLL), int(Said.STANDS)
-_TOLD = int(Said.ENTERS | Said.LOOK)
-_TROUBLE = int(Flag.TROUBLE)
+_POLL, _STANDS = int(RowEffect.POLL), int(RowEffect.STANDS)
+_TOLD = int(RowEffect.ADDS | RowEffect.ANSWERED)
+_TROUBLE = int(PageFlag.TROUBLE)
 
 
 def _said(row: OutcomeRow) -> tuple[int, int]:
@@ -134,44 +140,44 @@ def _said(row: OutcomeRow) -> tuple[int, int]:
 
     Called once per row: plain integers, since combining enum flags is ten times slower.
     """
-    flags = int(Flag.SIGNAL) if row.found_as in SIGNALS else 0
+    flags = int(PageFlag.SIGNAL) if row.found_as in SIGNAL_KINDS else 0
     said = _POLL if row.polled else 0
     if row.withdrawn_at:
-        said |= int(Said.WITHDRAWN)
+        said |= int(RowEffect.WITHDRAWN)
     kind, news = row.kind, row.news
     if kind is OutcomeKind.PAGE:
         said |= _TOLD
-        if flags and row.polled and news is not News.SAME:
-            flags |= int(Flag.UNREAD)
+        if flags and row.polled and news is not ContentChange.SAME:
+            flags |= int(PageFlag.UNREAD)
     elif kind is OutcomeKind.UNCHANGED:
         return said | _LOOK, flags
     elif kind is OutcomeKind.MOVED:
         # A page that is not stored yet at its new URL: another row will follow.
-        if row.status not in FOR_GOOD or not row.stands:
+        if row.status not in PERMANENT_REDIRECTS or not row.is_latest:
             return said, flags | _TROUBLE
-        said, flags = said | _TOLD, flags | int(Flag.MOVED)
-    elif row.gone:
-        said, flags = said | _TOLD, flags | int(Flag.GONE)
-    elif kind is OutcomeKind.FORGIVEN:
-        return int(Said.TAKEN_BACK), flags
+        said, flags = said | _TOLD, flags | int(PageFlag.MOVED)
+    elif row.is_gone:
+        said, flags = said | _TOLD, flags | int(PageFlag.GONE)
+    elif kind is OutcomeKind.WITHDRAWN:
+        return int(RowEffect.TAKEN_BACK), flags
     else:
-        flags |= _TROUBLE | int(Flag.FAILED if kind is OutcomeKind.FAILED else Flag.REFUSED)
-        if row.reason is Reason.EXCLUDED:
-            flags |= int(Flag.EXCLUDED)
-        return said | int(Said.ENTERS) | (_STANDS if row.stands else 0), flags
-    if row.stands:
+        flags |= _TROUBLE | int(PageFlag.FAILED if kind is OutcomeKind.FAILED else PageFlag.REFUSED)
+        if row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED:
+            flags |= int(PageFlag.EXCLUDED)
+        return said | int(RowEffect.ADDS) | (_STANDS if row.is_latest else 0), flags
+    if row.is_latest:
         said |= _STANDS
     if row.polled:
-        if news in (News.CHANGED, News.GONE, News.MOVED):
-            said |= int(Said.CHANGED)
-        elif news is News.NONE:
-            said |= int(Said.ASK_DIGEST if kind is OutcomeKind.PAGE else Said.CHANGED)
+        if news in (ContentChange.CHANGED, ContentChange.GONE, ContentChange.MOVED):
+            said |= int(RowEffect.CHANGED)
+        elif news is ContentChange.NONE:
+            said |= int(RowEffect.COMPARE_DIGEST if kind is OutcomeKind.PAGE else RowEffect.CHANGED)
     return said, flags
 
 
 Marks = NDArray[np.bool_]
 
-_KEPT = np.uint16(Flag.ASKED | Flag.HINTED | Flag.UNREAD)
+_KEPT = np.uint16(PageFlag.IN_FLIGHT | PageFlag.HINTED | PageFlag.UNREAD)
 
 
 def page_fields(policy: PollingPolicy) -> list[Field]:
@@ -200,21 +206,21 @@ HOST_FIELDS = [
 ]
 
 
-class Fold:
+class TableUpdater:
     """Updater of the tables; `digest_at` reads the digest of the row at an offset."""
 
     def __init__(
-        self, pages: Columns, hosts: Columns, policy: PollingPolicy, digest_at: Callable[[int], str]
+        self, pages: ColumnTable, hosts: ColumnTable, policy: PollingPolicy, digest_at: Callable[[int], str]
     ):
         self._pages, self._hosts, self._policy, self._digest_at = pages, hosts, policy, digest_at
-        self.index = KeyIndex(pages.whole("key"))
-        self._host_index = KeyIndex(hosts.whole("key"))
-        flags = pages.whole("flags")
-        asked = pages.whole("host")[flags & Flag.ASKED != 0]
-        self.asked_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
-        self.asked = len(asked)
+        self.index = KeyIndex(pages.column("key"))
+        self._host_index = KeyIndex(hosts.column("key"))
+        flags = pages.column("flags")
+        asked = pages.column("host")[flags & PageFlag.IN_FLIGHT != 0]
+        self.in_flight_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
+        self.in_flight = len(asked)
 
-    def take(self, batch: Batch) -> None:
+    def apply(self, batch: OutcomeBatch) -> None:
         rows = self._rows_of(batch)
         known = np.flatnonzero(rows >= 0)
         order = known[np.argsort(rows[known], kind="stable")]
@@ -226,21 +232,21 @@ class Fold:
             places = order[turn == number]
             self._round(rows[places], places, batch)
 
-    def _rows_of(self, batch: Batch) -> Rows:
+    def _rows_of(self, batch: OutcomeBatch) -> Rows:
         """Page of each row, new pages included; -1 if the page is unknown and the row does not add it."""
         rows = self.index.find(batch.keys)
-        entering = np.flatnonzero((rows < 0) & (batch.said & Said.ENTERS != 0))
+        entering = np.flatnonzero((rows < 0) & (batch.effects & RowEffect.ADDS != 0))
         if not len(entering):
             return rows
         keys, at = np.unique(batch.keys[entering], return_index=True)
         by_arrival = np.argsort(at)
         keys, at = keys[by_arrival], entering[at[by_arrival]]
-        batch.said[at] |= np.uint8(Said.STANDS)  # no earlier row stands
-        new = self._pages.grow(len(keys))
+        batch.effects[at] |= np.uint8(RowEffect.STANDS)  # no earlier row stands
+        new = self._pages.add_rows(len(keys))
         self._pages.put("key", new, keys)
         self._pages.put("host", new, self._hosts_of(batch.hosts[at]))
-        self._pages.put("belief", new, change.begin(len(new)))
-        self._pages.put("dated", new, change.begin(len(new)))
+        self._pages.put("belief", new, change.empty_beliefs(len(new)))
+        self._pages.put("dated", new, change.empty_beliefs(len(new)))
         self._pages.put("state", new, self._policy.begin(len(new)))
         self.index.add(keys, new)
         unknown = np.flatnonzero(rows < 0)
@@ -258,37 +264,41 @@ class Fold:
         if len(unknown):
             fresh, at = np.unique(keys[unknown], return_index=True)
             fresh = fresh[np.argsort(at)]
-            rows = self._hosts.grow(len(fresh))
+            rows = self._hosts.add_rows(len(fresh))
             self._hosts.put("key", rows, fresh)
             self._host_index.add(fresh, rows)
             more = np.zeros(len(rows), np.int64)
-            self.asked_by_host = np.concatenate([self.asked_by_host, more])
+            self.in_flight_by_host = np.concatenate([self.in_flight_by_host, more])
             numbers[unknown] = self._host_index.find(keys[unknown])
         return numbers
 
-    def _round(self, rows: Rows, places: NDArray[np.intp], batch: Batch) -> None:
+    def _round(self, rows: Rows, places: NDArray[np.intp], batch: OutcomeBatch) -> None:
         """Apply at most one row per page."""
-        pages, said, now = self._pages, batch.said[places], batch.at[places]
+        pages, said, now = self._pages, batch.effects[places], batch.at[places]
         flags, told = pages.take("flags", rows), batch.flags[places]
-        taken_back = said & Said.TAKEN_BACK != 0
+        taken_back = said & RowEffect.TAKEN_BACK != 0
         pages.put("flags", rows[taken_back], _absent(flags[taken_back]))
         if taken_back.any():
             rest = ~taken_back
             rows, places, said, now = rows[rest], places[rest], said[rest], now[rest]
             flags, told = flags[rest], told[rest]
-        polled, look, stands = (said & mark != 0 for mark in (Said.POLL, Said.LOOK, Said.STANDS))
+        polled, look, stands = (
+            said & mark != 0 for mark in (RowEffect.POLL, RowEffect.ANSWERED, RowEffect.STANDS)
+        )
         looked = pages.take("looked", rows)
         teaches = polled & look & (looked > 0)
         changed = teaches & self._changed(rows, places, said, flags, told, teaches, batch.digests)
         self._begin_again(rows, batch.withdrawn[places])
         first, modified = look & (looked == 0), batch.modified[places]
         self._meet(rows[first], modified[first], now[first])
-        claims = server_dates.claims(modified[teaches], looked[teaches], now[teaches], changed[teaches])
+        claims = server_dates.evaluate_dates(
+            modified[teaches], looked[teaches], now[teaches], changed[teaches]
+        )
         self._teach(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
-        hinted = teaches & (flags & Flag.HINTED != 0)
+        hinted = teaches & (flags & PageFlag.HINTED != 0)
         if hinted.any():
             self._prove(rows[hinted], changed[hinted])
-        self._answered(rows[polled & (flags & Flag.ASKED != 0)])
+        self._answered(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
         pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
         # A refusal shows nothing about the page: the earlier copy is still what a reader saw last.
         told_of = look | (stands & (looked == 0))
@@ -300,15 +310,21 @@ class Fold:
         pages.put("polls", rows[polled], pages.take("polls", rows[polled]) + np.uint32(1))
 
     def _changed(
-        self, rows: Rows, places: NDArray[np.intp], said: NDArray[np.uint8], flags: NDArray[np.uint16],
-        told: NDArray[np.uint16], teaches: Marks, digests: dict[int, str],
-    ) -> Marks:  # fmt: skip
-        changed: Marks = said & Said.CHANGED != 0
+        self,
+        rows: Rows,
+        places: NDArray[np.intp],
+        said: NDArray[np.uint8],
+        flags: NDArray[np.uint16],
+        told: NDArray[np.uint16],
+        teaches: Marks,
+        digests: dict[int, str],
+    ) -> Marks:
+        changed: Marks = said & RowEffect.CHANGED != 0
         # A page that was gone or moved and still is has not changed.
-        changed &= flags & told & (Flag.GONE | Flag.MOVED) == 0
-        asked = teaches & (said & Said.ASK_DIGEST != 0)
-        changed |= asked & (flags & STANDING != 0)
-        unclear = np.flatnonzero(asked & (flags & STANDING == 0))
+        changed &= flags & told & (PageFlag.GONE | PageFlag.MOVED) == 0
+        asked = teaches & (said & RowEffect.COMPARE_DIGEST != 0)
+        changed |= asked & (flags & NOT_A_PAGE != 0)
+        unclear = np.flatnonzero(asked & (flags & NOT_A_PAGE == 0))
         for place, offset in zip(unclear, self._pages.take("standing", rows[unclear]).tolist(), strict=True):
             changed[place] = self._digest_at(offset) != digests[int(places[place])]
         return changed
@@ -318,30 +334,34 @@ class Fold:
         pages, again = self._pages, rows[withdrawn > 0]
         if len(again):
             for name in ("belief", "dated"):
-                pages.put(name, again, change.begin(len(again)))
+                pages.put(name, again, change.empty_beliefs(len(again)))
             pages.put("state", again, self._policy.begin(len(again)))
             told = pages.take("changes", again)
             pages.put("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
 
     def _meet(self, rows: Rows, modified: NDArray[np.float64], now: NDArray[np.float64]) -> None:
         """Record the age of pages seen for the first time, where a date gives it."""
-        ages = server_dates.first_ages(modified, now)
+        ages = server_dates.first_seen_ages(modified, now)
         told = np.flatnonzero(~np.isnan(ages))
         if len(told):
             rows, ages = rows[told], ages[told]
             before, unseen = self._pages.take("dated", rows), np.full(len(rows), np.inf)
-            self._pages.put("dated", rows, change.observe(before, unseen, np.ones(len(rows), bool), ages))
+            self._pages.put(
+                "dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages)
+            )
 
-    def _teach(self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.Claims) -> None:
+    def _teach(
+        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence
+    ) -> None:
         if not len(rows):
             return
         pages, policy, gap = self._pages, self._policy, np.maximum(gap, 0.0)
         belief, state = pages.take("belief", rows), pages.take("state", rows)
         pages.put("state", rows, policy.observe(state, belief, gap, changed))
-        pages.put("belief", rows, change.observe(belief, gap, changed))
-        pages.put("dated", rows, change.observe(pages.take("dated", rows), gap, changed, told.ages))
+        pages.put("belief", rows, change.update_beliefs(belief, gap, changed))
+        pages.put("dated", rows, change.update_beliefs(pages.take("dated", rows), gap, changed, told.ages))
         pages.put("changes", rows, pages.take("changes", rows) + changed.astype(np.uint32))
-        server_dates.prove(self._hosts, pages.take("host", rows).astype(np.int64), told)
+        server_dates.count_dates(self._hosts, pages.take("host", rows).astype(np.int64), told)
 
     def _prove(self, rows: Rows, changed: Marks) -> None:
         """Update the trust in hosts whose hinted pages were polled."""
@@ -351,29 +371,29 @@ class Fold:
             trust = change.Trust(*self._hosts.take("trust", host)[0].tolist()).observe(right)
             self._hosts.put("trust", host, [[trust.right, trust.wrong]])
 
-    def ask(self, rows: Rows) -> None:
+    def mark_in_flight(self, rows: Rows) -> None:
         """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
         flags = self._pages.take("flags", rows)
-        self._pages.put("flags", rows, flags | np.uint16(Flag.ASKED))
-        fresh = rows[flags & Flag.ASKED == 0]
-        np.add.at(self.asked_by_host, self._pages.take("host", fresh), 1)
-        self.asked += len(fresh)
+        self._pages.put("flags", rows, flags | np.uint16(PageFlag.IN_FLIGHT))
+        fresh = rows[flags & PageFlag.IN_FLIGHT == 0]
+        np.add.at(self.in_flight_by_host, self._pages.take("host", fresh), 1)
+        self.in_flight += len(fresh)
 
-    def unask(self, rows: Rows) -> None:
+    def clear_in_flight(self, rows: Rows) -> None:
         """Mark polls of these pages as no longer in flight."""
         flags = self._pages.take("flags", rows)
-        self._pages.put("flags", rows, flags & ~np.uint16(Flag.ASKED))
-        self._answered(rows[flags & Flag.ASKED != 0])
+        self._pages.put("flags", rows, flags & ~np.uint16(PageFlag.IN_FLIGHT))
+        self._answered(rows[flags & PageFlag.IN_FLIGHT != 0])
 
     def _answered(self, rows: Rows) -> None:
-        np.subtract.at(self.asked_by_host, self._pages.take("host", rows), 1)
-        self.asked -= len(rows)
+        np.subtract.at(self.in_flight_by_host, self._pages.take("host", rows), 1)
+        self.in_flight -= len(rows)
 
 
 def _absent(flags: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """Mark failed pages as absent; the other pages keep their flags."""
-    failed = flags & (Flag.FAILED | Flag.REFUSED) != 0
-    return np.where(failed, flags | np.uint16(Flag.ABSENT), flags)
+    failed = flags & (PageFlag.FAILED | PageFlag.REFUSED) != 0
+    return np.where(failed, flags | np.uint16(PageFlag.ABSENT), flags)
 
 
 def _flags_after(
@@ -381,14 +401,14 @@ def _flags_after(
 ) -> NDArray[np.uint16]:
     standing = told | (before & _KEPT)
     # The copy we hold is unchanged; only the way to it is new.
-    same = before & ~np.uint16(Flag.TROUBLE | Flag.EXCLUDED)
-    trouble = before | (told & np.uint16(Flag.TROUBLE | Flag.EXCLUDED))
+    same = before & ~np.uint16(PageFlag.TROUBLE | PageFlag.EXCLUDED)
+    trouble = before | (told & np.uint16(PageFlag.TROUBLE | PageFlag.EXCLUDED))
     after = np.where(stands, standing, np.where(look, same, trouble))
-    after = np.where(polled, after & ~np.uint16(Flag.ASKED), after)
-    return np.where(look, after & ~np.uint16(Flag.HINTED), after).astype(np.uint16)
+    after = np.where(polled, after & ~np.uint16(PageFlag.IN_FLIGHT), after)
+    return np.where(look, after & ~np.uint16(PageFlag.HINTED), after).astype(np.uint16)
 
 
-def is_odd(flags: NDArray[np.uint16]) -> Marks:
+def is_unplanned(flags: NDArray[np.uint16]) -> Marks:
     """Mask of entries that get the small retry rate and no planned rate."""
-    odd: Marks = flags & ODD != 0
+    odd: Marks = flags & UNPLANNED != 0
     return odd

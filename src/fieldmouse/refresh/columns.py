@@ -35,14 +35,14 @@ class Field(NamedTuple):
         return (rows,) if self.width is None else (rows, self.width)
 
 
-class Columns:
+class ColumnTable:
     """Table with numbered rows; `held` are the snapshot's columns and must be writable."""
 
     def __init__(self, fields: Sequence[Field], held: Mapping[str, Column] | None = None):
         self.fields = tuple(fields)
-        self.hold(held or {field.name: _empty(field, 0) for field in fields})
+        self.replace_columns(held or {field.name: _empty(field, 0) for field in fields})
 
-    def hold(self, held: Mapping[str, Column]) -> None:
+    def replace_columns(self, held: Mapping[str, Column]) -> None:
         """Replace all columns with `held` and drop every changed copy."""
         self._held = dict(held)
         self._kept = self._count = len(self._held[self.fields[0].name])
@@ -59,7 +59,7 @@ class Columns:
         columns = (column.nbytes for part in (self._held, self._grown) for column in part.values())
         return sum(columns) + self._changed.nbytes
 
-    def grow(self, number: int) -> Rows:
+    def add_rows(self, number: int) -> Rows:
         """Add rows of zeros and return their numbers."""
         first = self._count
         self._count += number
@@ -103,7 +103,7 @@ class Columns:
             self._grown[name][rows[~low] - self._kept] = values[~low] if spread else values
         self._changed[rows] = True
 
-    def whole(self, name: str) -> Column:
+    def column(self, name: str) -> Column:
         """Whole column, read-only."""
         held, grown = self._held[name], self._grown[name][: self._count - self._kept]
         seen = held.view() if not len(grown) else grown.view() if not len(held) else None

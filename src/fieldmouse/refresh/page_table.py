@@ -20,46 +20,53 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.errors import Damaged, Missing
+from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.refresh.apply_outcomes import HOST_FIELDS, BatchBuilder, Flag, Fold, is_odd, page_fields
-from fieldmouse.refresh.columns import Column, Columns, Field, Rows
-from fieldmouse.refresh.server_dates import believed
+from fieldmouse.refresh.apply_outcomes import (
+    HOST_FIELDS,
+    BatchBuilder,
+    PageFlag,
+    TableUpdater,
+    is_unplanned,
+    page_fields,
+)
+from fieldmouse.refresh.columns import Column, ColumnTable, Field, Rows
+from fieldmouse.refresh.server_dates import reliable_hosts
 from fieldmouse.refresh.table_files import TableFiles, TablesState, read_tables, unused_serial
-from fieldmouse.refresh.token_bucket import Purse
+from fieldmouse.refresh.token_bucket import BucketState
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.fsync import make_directory
-from fieldmouse.storage.log import FRAME, record_at, records, understood
+from fieldmouse.storage.log import FRAME, decode_record, record_at, records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.url import key_of
 
 log = logging.getLogger(__name__)
 
-LEDGER = "ledger"
+PAGE_TABLE = "ledger"
 
 _BEGUN = {"state", "dated", "dates"}
 """Columns that are initialized if a table lacks them or has those of another policy."""
 
 
-class LedgerState(msgspec.Struct, frozen=True, array_like=True):
+class PageTableState(msgspec.Struct, frozen=True, array_like=True):
     """Checkpoint state: the tables, the applied length of the outcome log, and the name of the policy."""
 
     tables: TablesState
     cursor: int = 0
     policy: str = ""
     budget: float | None = None  # polls per second of the last plan
-    purse: Purse = Purse()
+    purse: BucketState = BucketState()
 
 
 class OpenedTables(NamedTuple):
     """Opened tables and the state to continue from."""
 
-    state: LedgerState
-    pages: Columns
-    hosts: Columns
+    state: PageTableState
+    pages: ColumnTable
+    hosts: ColumnTable
 
 
 def open_tables(
@@ -67,38 +74,38 @@ def open_tables(
 ) -> OpenedTables:
     """Open the tables of a checkpoint; empty tables if there are none or they cannot be read.
 
-    With `onlooker`, raise `Missing` if a running crawl has since deleted a file.
+    With `onlooker`, raise `MissingFile` if a running crawl has since deleted a file.
     """
-    if last is not None and LEDGER in last.parts:
+    if last is not None and PAGE_TABLE in last.parts:
         try:
-            state = last.state(LEDGER, LedgerState)
+            state = last.state(PAGE_TABLE, PageTableState)
             if state.cursor > sealed_outcomes(last):
-                raise Damaged(home / "outcomes.log", "the ledger knows more of it than is there")
-            _check_known(home / LEDGER, state.tables.layout, page_fields(policy))
-            tables = read_tables(home / LEDGER, state.tables)
+                raise DamagedFile(home / "outcomes.log", "the ledger knows more of it than is there")
+            _check_known(home / PAGE_TABLE, state.tables.layout, page_fields(policy))
+            tables = read_tables(home / PAGE_TABLE, state.tables)
             if not last.clean:
-                under_way = int(np.count_nonzero(tables["pages"].whole("flags") & Flag.ASKED))
+                under_way = int(np.count_nonzero(tables["pages"].column("flags") & PageFlag.IN_FLIGHT))
                 state = msgspec.structs.replace(state, purse=state.purse.after_kill(under_way, last.at))
             return _fitted(state, tables, policy, named)
-        except Damaged as trouble:
-            if onlooker and isinstance(trouble, Missing) and is_past(home, last):
+        except DamagedFile as trouble:
+            if onlooker and isinstance(trouble, MissingFile) and has_newer_checkpoint(home, last):
                 raise
             log.warning("%s; all that the ledger knew is read again from `outcomes.log`", trouble)
     layout = {"pages": page_fields(policy), "hosts": HOST_FIELDS}
-    pages, hosts = (Columns(fields) for fields in layout.values())
+    pages, hosts = (ColumnTable(fields) for fields in layout.values())
     return OpenedTables(
-        LedgerState(TablesState(layout, unused_serial(home / LEDGER)), 0, named), pages, hosts
+        PageTableState(TablesState(layout, unused_serial(home / PAGE_TABLE)), 0, named), pages, hosts
     )
 
 
-def is_past(home: CrawlDir, last: Checkpoint) -> bool:
+def has_newer_checkpoint(home: CrawlDir, last: Checkpoint) -> bool:
     """Whether there is a newer checkpoint."""
     newest = read_checkpoint(home)
     return newest is not None and newest.at != last.at
 
 
 def _fitted(
-    state: LedgerState, tables: dict[str, Columns], policy: PollingPolicy, named: str
+    state: PageTableState, tables: dict[str, ColumnTable], policy: PollingPolicy, named: str
 ) -> OpenedTables:
     """Convert the tables to the columns of this policy; those of another policy are dropped."""
     pages, hosts, fields = tables["pages"], tables["hosts"], page_fields(policy)
@@ -107,25 +114,25 @@ def _fitted(
         if state.policy != named or fields[-1] not in pages.fields:
             held["state"] = policy.begin(len(pages))
         # Tables without dates were filled from polls alone, and no host has proved itself.
-        pages = Columns(fields, {"dated": held["belief"].copy()} | held)
-        hosts = Columns(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _held(hosts))
+        pages = ColumnTable(fields, {"dated": held["belief"].copy()} | held)
+        hosts = ColumnTable(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _held(hosts))
         # The log cannot express that all rows are different: the next seal writes all of them.
         state = msgspec.structs.replace(state, tables=msgspec.structs.replace(state.tables, layout={}))
     return OpenedTables(state, pages, hosts)
 
 
-def _held(table: Columns) -> dict[str, Column]:
-    return {field.name: np.array(table.whole(field.name)) for field in table.fields}
+def _held(table: ColumnTable) -> dict[str, Column]:
+    return {field.name: np.array(table.column(field.name)) for field in table.fields}
 
 
 def _check_known(where: Path, layout: Mapping[str, list[Field]], pages: list[Field]) -> None:
-    """Raise `Damaged` unless the columns match today's, apart from columns that can be initialized."""
+    """Raise `DamagedFile` unless the columns match today's, apart from columns that can be initialized."""
     for name, fields in (("pages", pages), ("hosts", HOST_FIELDS)):
         known, wanted = (
             [f for f in those if f.name not in _BEGUN] for those in (layout.get(name, []), fields)
         )
         if known != wanted:
-            raise Damaged(where, "its columns are those of another fieldmouse")
+            raise DamagedFile(where, "its columns are those of another fieldmouse")
 
 
 _BATCH = 8192
@@ -133,13 +140,13 @@ _BATCH = 8192
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-class Ledger:
+class PageTable:
     """Table of pages and hosts. Not thread-safe.
 
     The checkpoint stores the policy's name: a different policy starts with its own columns.
     """
 
-    name = LEDGER
+    name = PAGE_TABLE
 
     def __init__(
         self, home: CrawlDir, opened: OpenedTables, policy: PollingPolicy, named: str, *, readable: int
@@ -147,17 +154,21 @@ class Ledger:
         """Wrap opened tables for reading up to `readable` bytes of the outcome log; to write, use `open`."""
         self._home, self._policy, self._named = home, policy, named
         self._pages, self._hosts = opened.pages, opened.hosts
-        self._cursor, self.budget, self.purse = opened.state.cursor, opened.state.budget, opened.state.purse
+        self._cursor, self.budget, self.bucket_state = (
+            opened.state.cursor,
+            opened.state.budget,
+            opened.state.purse,
+        )
         self._outcomes, self._readable = -1, readable
-        self._fold = Fold(self._pages, self._hosts, policy, lambda offset: self.row_at(offset).digest)
+        self._fold = TableUpdater(self._pages, self._hosts, policy, lambda offset: self.row_at(offset).digest)
         self._files: TableFiles | None = None
 
     @classmethod
-    def open(cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str) -> Ledger:
+    def open(cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str) -> PageTable:
         """Open the table of the last checkpoint, or an empty one; changes nothing on disk."""
         opened = open_tables(home, last, policy, named)
         ledger = cls(home, opened, policy, named, readable=sealed_outcomes(last))
-        ledger._files = TableFiles(home / LEDGER, opened.state.tables)
+        ledger._files = TableFiles(home / PAGE_TABLE, opened.state.tables)
         return ledger
 
     # -- checkpoint part
@@ -165,13 +176,15 @@ class Ledger:
     def begin(self) -> None:
         """Truncate and delete everything written after the checkpoint; call it when all parts have opened."""
         assert self._files is not None
-        make_directory(self._home / LEDGER)
+        make_directory(self._home / PAGE_TABLE)
         self._files.begin()
 
-    def seal(self) -> Sealed[LedgerState]:
+    def seal(self) -> Sealed[PageTableState]:
         assert self._files is not None
         tables, paths = self._files.seal({"pages": self._pages, "hosts": self._hosts})
-        return Sealed(LedgerState(tables, self._cursor, self._named, self.budget, self.purse), paths)
+        return Sealed(
+            PageTableState(tables, self._cursor, self._named, self.budget, self.bucket_state), paths
+        )
 
     def committed(self) -> None:
         assert self._files is not None
@@ -196,10 +209,10 @@ class Ledger:
             builder.add(offset, record)
             count += 1
             if len(builder) >= _BATCH:
-                self._fold.take(builder.take())
+                self._fold.apply(builder.take())
                 self._cursor = offset + FRAME.size + len(record)
         if len(builder):
-            self._fold.take(builder.take())
+            self._fold.apply(builder.take())
         self._cursor = length
         return count
 
@@ -212,7 +225,9 @@ class Ledger:
         """Row of the outcome log at `offset`."""
         if self._outcomes < 0:
             self._outcomes = os.open(self._path, os.O_RDONLY)
-        return understood(self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable))
+        return decode_record(
+            self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable)
+        )
 
     @property
     def _path(self) -> Path:
@@ -225,35 +240,35 @@ class Ledger:
         return len(self._pages)
 
     @property
-    def hosts(self) -> int:
+    def host_count(self) -> int:
         return len(self._hosts)
 
     @property
     def host_keys(self) -> NDArray[np.uint64]:
         """Key of each host, by host number."""
-        keys: NDArray[np.uint64] = self._hosts.whole("key")
+        keys: NDArray[np.uint64] = self._hosts.column("key")
         return keys
 
     @property
-    def pages(self) -> int:
+    def page_count(self) -> int:
         """Number of pages with a valid copy, without sitemaps and feeds."""
         flags = self.column("flags")
-        return int(np.count_nonzero(~is_odd(flags) & (flags & Flag.SIGNAL == 0)))
+        return int(np.count_nonzero(~is_unplanned(flags) & (flags & PageFlag.SIGNAL == 0)))
 
     @property
-    def polled_once(self) -> int:
+    def polled_count(self) -> int:
         """URLs that were polled at least once."""
         return int(np.count_nonzero(self.column("polls")))
 
     @property
-    def asked(self) -> int:
+    def in_flight(self) -> int:
         """Number of polls in flight."""
-        return self._fold.asked
+        return self._fold.in_flight
 
     @property
-    def asked_by_host(self) -> NDArray[np.int64]:
+    def in_flight_by_host(self) -> NDArray[np.int64]:
         """Polls in flight by host number; read-only."""
-        return self._fold.asked_by_host
+        return self._fold.in_flight_by_host
 
     @property
     def bytes(self) -> int:
@@ -266,7 +281,7 @@ class Ledger:
 
     def column(self, name: str) -> Column:
         """Column of all pages, read-only; `page_fields` lists the names."""
-        return self._pages.whole(name)
+        return self._pages.column(name)
 
     def take(self, name: str, rows: Rows) -> Column:
         """Copy of some rows of a column."""
@@ -286,19 +301,19 @@ class Ledger:
         """Secret seed of the keys: see `key_of`."""
         return self._home.identity.key_seed
 
-    def trust(self) -> NDArray[np.float64]:
+    def hint_weights(self) -> NDArray[np.float64]:
         """Weight of hints about the pages of each host, from 0 to 1."""
-        return change.weight(*self._hosts.whole("trust").T)
+        return change.trust_weight(*self._hosts.column("trust").T)
 
     def beliefs(self, rows: Rows) -> NDArray[np.float32]:
         """Belief about the change rate of these pages, with dates where the host's dates count."""
         belief = self.take("belief", rows)
-        counts = believed(self._hosts)[self.take("host", rows)]
+        counts = reliable_hosts(self._hosts)[self.take("host", rows)]
         if counts.any():
             belief[counts] = self.take("dated", rows[counts])
         return belief
 
-    def urls(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
+    def standing_rows(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
         """Yield number and standing row of these pages; None means all pages."""
         numbers = range(len(self)) if rows is None else rows.tolist()
         for number in numbers:
@@ -306,15 +321,15 @@ class Ledger:
 
     # -- updates
 
-    def ask(self, rows: Rows) -> None:
+    def mark_in_flight(self, rows: Rows) -> None:
         """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
-        self._fold.ask(rows)
+        self._fold.mark_in_flight(rows)
 
-    def forget_asked(self, keep: Callable[[OutcomeRow], bool] = lambda row: False) -> int:
+    def clear_in_flight(self, keep: Callable[[OutcomeRow], bool] = lambda row: False) -> int:
         """Mark lost polls as no longer in flight, except those to `keep`; return their number."""
-        asked = np.flatnonzero(self.column("flags") & Flag.ASKED)
-        lost = np.array([number for number, row in self.urls(asked) if not keep(row)], np.int64)
-        self._fold.unask(lost)
+        asked = np.flatnonzero(self.column("flags") & PageFlag.IN_FLIGHT)
+        lost = np.array([number for number, row in self.standing_rows(asked) if not keep(row)], np.int64)
+        self._fold.clear_in_flight(lost)
         return len(lost)
 
     def limit_times(self, now: float, round_began: float) -> None:
@@ -332,45 +347,51 @@ class Ledger:
                     limited[times[rows] < round_began] = np.nextafter(now, 0.0)
                 self._pages.put(name, rows, limited)
 
-    def mark(self, rows: Rows, flag: Flag) -> None:
+    def set_flag(self, rows: Rows, flag: PageFlag) -> None:
         """Set a flag of these pages."""
         self._pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
 
-    def unmark(self, rows: Rows, flag: Flag) -> None:
+    def clear_flag(self, rows: Rows, flag: PageFlag) -> None:
         """Clear a flag of these pages."""
         self._pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
 
-    def note_budget(self, budget: float | None) -> None:
+    def set_budget(self, budget: float | None) -> None:
         """Record the budget of the plan, for readers of the table."""
         self.budget = budget
 
-    def note_purse(self, purse: Purse) -> None:
+    def set_bucket_state(self, purse: BucketState) -> None:
         """Record the state of the token bucket."""
-        self.purse = purse
+        self.bucket_state = purse
 
 
-DEFAULT = "uniform"
+DEFAULT_POLICY = "uniform"
 
 
-def read_ledger(home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy | None = None) -> Ledger:
+def read_page_table(
+    home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy | None = None
+) -> PageTable:
     """Page table as of a checkpoint, with all rows that count; built in memory if none was kept.
 
-    All queries work; changes stay in memory; `close` closes the outcome log. Raises `Missing` if a running
-    crawl has since deleted a file.
+    All queries work; changes stay in memory; `close` closes the outcome log. Raises `MissingFile` if a
+    running crawl has since deleted a file.
     """
     named = sealed_policy(last)
-    policy = policy or registry.policy(named)
+    policy = policy or registry.create_policy(named)
     opened = open_tables(home, last, policy, named, onlooker=True)
-    ledger = Ledger(home, opened, policy, named, readable=sealed_outcomes(last))
+    ledger = PageTable(home, opened, policy, named, readable=sealed_outcomes(last))
     ledger.catch_up(sealed_outcomes(last))
     return ledger
 
 
 def sealed_policy(last: Checkpoint | None) -> str:
     """Name of the policy whose columns the table has."""
-    return last.state(LEDGER, LedgerState).policy if last is not None and LEDGER in last.parts else DEFAULT
+    return (
+        last.state(PAGE_TABLE, PageTableState).policy
+        if last is not None and PAGE_TABLE in last.parts
+        else DEFAULT_POLICY
+    )
 
 
-def check_ledger(home: CrawlDir, last: Checkpoint) -> int:
-    """Number of URLs in the checkpoint's page table; `Damaged` if its files are damaged."""
-    return len(read_tables(home / LEDGER, last.state(LEDGER, LedgerState).tables)["pages"])
+def check_page_table(home: CrawlDir, last: Checkpoint) -> int:
+    """Number of URLs in the checkpoint's page table; `DamagedFile` if its files are damaged."""
+    return len(read_tables(home / PAGE_TABLE, last.state(PAGE_TABLE, PageTableState).tables)["pages"])

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fieldmouse.errors import Damaged
-from fieldmouse.refresh.apply_outcomes import Flag
+from fieldmouse.errors import DamagedFile
+from fieldmouse.refresh.apply_outcomes import PageFlag
 from fieldmouse.refresh.columns import Rows
-from fieldmouse.refresh.page_table import Ledger
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.refresh.page_table import PageTable
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Door, Kind, Link
+from fieldmouse.types.request import Origin, Request, RequestKind
 
 ReadHeaders = Callable[[str, int], Mapping[str, str]]
 """Headers of the response at a WARC file and offset, names in lower case; empty if it cannot be read."""
@@ -24,13 +24,13 @@ def _no_headers(warc: str, offset: int) -> Mapping[str, str]:
     return {}
 
 
-class Polls:
+class PollRequestBuilder:
     """Builder of poll requests; `read_headers` supplies validators of pages stored before rows kept them."""
 
-    def __init__(self, ledger: Ledger, read_headers: ReadHeaders = _no_headers):
+    def __init__(self, ledger: PageTable, read_headers: ReadHeaders = _no_headers):
         self._ledger, self._read_headers = ledger, read_headers
 
-    def links(self, rows: Rows) -> list[Link]:
+    def requests(self, rows: Rows) -> list[Request]:
         """Poll request for each of these pages."""
         ledger = self._ledger
         columns = (ledger.take(name, rows).tolist() for name in ("standing", "newest", "flags"))
@@ -39,7 +39,7 @@ class Polls:
             for row, standing, newest, flags in zip(rows.tolist(), *columns, strict=True)
         ]
 
-    def _link(self, number: int, standing: int, newest: int, flags: int) -> Link:
+    def _link(self, number: int, standing: int, newest: int, flags: int) -> Request:
         row = held = self._ledger.row_at(standing)
         etag, last_modified, memory = row.etag, row.last_modified, row.memory
         latest = self._ledger.row_at(newest) if newest != standing else row
@@ -50,15 +50,30 @@ class Polls:
         # a 304 may bring newer validators, and a page silent about noise keeps its memory
         elif latest is not row:
             etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
-            memory = latest.memory if latest.news is not News.NONE else memory
-        if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & Flag.BARE:
+            memory = latest.memory if latest.news is not ContentChange.NONE else memory
+        if (
+            not (etag or last_modified)
+            and row.kind is OutcomeKind.PAGE
+            and not flags & PageFlag.NO_VALIDATORS
+        ):
             etag, last_modified = self._from_archive(number, row)
-        return Link(
-            row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, etag=etag,
-            last_modified=last_modified, door=Door.POLLED, was=row.kind, digest=held.digest,
-            simhash=held.simhash, warc=held.warc, offset=held.offset, memory=memory,
+        return Request(
+            row.url,
+            row.depth,
+            row.via,
+            RequestKind(row.found_as),
+            row.seen_at,
+            etag=etag,
+            last_modified=last_modified,
+            door=Origin.POLLED,
+            was=row.kind,
+            digest=held.digest,
+            simhash=held.simhash,
+            warc=held.warc,
+            offset=held.offset,
+            memory=memory,
             why=row.reason,
-        )  # fmt: skip
+        )
 
     def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
         """Validators from the archive, for a row without any; if the archive has none, set `BARE`."""
@@ -66,9 +81,9 @@ class Polls:
         if row.warc:
             try:
                 headers = self._read_headers(row.warc, row.offset)
-            except (OSError, ValueError, KeyError, Damaged):
+            except (OSError, ValueError, KeyError, DamagedFile):
                 headers = {}  # poll without validators
         etag, last_modified = headers.get("etag", ""), headers.get("last-modified", "")
         if not (etag or last_modified):
-            self._ledger.mark(np.array([number]), Flag.BARE)
+            self._ledger.set_flag(np.array([number]), PageFlag.NO_VALIDATORS)
         return etag, last_modified

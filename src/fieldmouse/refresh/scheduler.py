@@ -23,20 +23,20 @@ from numpy.typing import NDArray
 
 from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.refresh.apply_outcomes import Flag, is_odd
+from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Rows
-from fieldmouse.refresh.page_table import Ledger
-from fieldmouse.refresh.poll_requests import Polls, ReadHeaders
-from fieldmouse.refresh.sitemap_hints import ReadAnswer, SignalReader, weights
-from fieldmouse.refresh.token_bucket import Bucket
-from fieldmouse.types.request import Link
+from fieldmouse.refresh.page_table import PageTable
+from fieldmouse.refresh.poll_requests import PollRequestBuilder, ReadHeaders
+from fieldmouse.refresh.sitemap_hints import HintReader, ReadResponse, freshness_weights
+from fieldmouse.refresh.token_bucket import TokenBucket
+from fieldmouse.types.request import Request
 
 Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
-MOST = 4096
+QUEUE_LIMIT = 4096
 _BLOCK = 1 << 16
-_BUSY = Flag.ASKED | Flag.ABSENT
+_BUSY = PageFlag.IN_FLIGHT | PageFlag.ABSENT
 
 
 class PageBlock(NamedTuple):
@@ -46,31 +46,31 @@ class PageBlock(NamedTuple):
     flags: NDArray[np.uint16]
     hosts: NDArray[np.uint32]
 
-    def free(self, open_hosts: Marks) -> Marks:
+    def may_poll(self, open_hosts: Marks) -> Marks:
         """Mask of the pages that may be asked, given a mask of the hosts that may be asked."""
         free: Marks = (self.flags & _BUSY == 0) & open_hosts[self.hosts]
         return free
 
 
-def blocks_of(ledger: Ledger) -> Iterator[PageBlock]:
+def page_blocks(ledger: PageTable) -> Iterator[PageBlock]:
     for start in range(0, len(ledger), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(ledger)))
         yield PageBlock(rows, ledger.take("flags", rows), ledger.take("host", rows))
 
 
-def waits(ledger: Ledger, rows: Rows, rates: Reals, trust: Reals) -> Reals:
+def poll_waits(ledger: PageTable, rows: Rows, rates: Reals, trust: Reals) -> Reals:
     """Seconds between the last try of each page and its next poll; `trust` is the weight of hints by host."""
     wait = 1.0 / rates
     never = ledger.take("polls", rows) == 0
     # The keys are hashes: their top bits serve as random numbers.
     part = (ledger.take("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     wait = np.where(never, np.maximum(part, 1e-6) * wait, wait)
-    hinted = np.flatnonzero(ledger.take("flags", rows) & Flag.HINTED)
+    hinted = np.flatnonzero(ledger.take("flags", rows) & PageFlag.HINTED)
     wait[hinted] *= 1.0 - trust[ledger.take("host", rows[hinted])]
     return wait
 
 
-class Line:
+class DueQueue:
     """Pages in the order in which they come due, valid until the time `until`.
 
     `cut` means that more pages are due than the queue holds.
@@ -81,7 +81,7 @@ class Line:
         self._next, self.until, self._cut = 0, until, cut
 
     @property
-    def passed(self) -> bool:
+    def exhausted(self) -> bool:
         """Whether all queued pages were taken and more are due."""
         return self._cut and self._next >= len(self._pages)
 
@@ -105,10 +105,10 @@ class Line:
         return np.array(chosen, np.int64)
 
 
-NOBODY = Line(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), -math.inf, cut=False)
+EMPTY_QUEUE = DueQueue(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), -math.inf, cut=False)
 
 
-class Candidates:
+class DueCandidates:
     """Collector of the most overdue pages of a scan."""
 
     def __init__(self) -> None:
@@ -119,14 +119,14 @@ class Candidates:
         """Add pages; `late` counts the intervals since each page's last try, `due` is when it is due."""
         self._rows = np.concatenate([self._rows, rows])
         self._late, self._due = np.concatenate([self._late, late]), np.concatenate([self._due, due])
-        if len(self._rows) > MOST:
-            self._keep(np.argpartition(-self._late, MOST)[:MOST])
+        if len(self._rows) > QUEUE_LIMIT:
+            self._keep(np.argpartition(-self._late, QUEUE_LIMIT)[:QUEUE_LIMIT])
             self._cut = True
 
     def _keep(self, chosen: NDArray[np.intp]) -> None:
         self._rows, self._late, self._due = self._rows[chosen], self._late[chosen], self._due[chosen]
 
-    def line(self, ledger: Ledger, until: float, rest: float) -> Line:
+    def queue(self, ledger: PageTable, until: float, rest: float) -> DueQueue:
         """Queue of the pages due before `until`.
 
         If there are none, the queue lasts until the first page is due, at most until `rest`.
@@ -135,12 +135,12 @@ class Candidates:
         until = until if first <= until else min(first, max(until, rest))
         self._keep(np.flatnonzero(self._due <= until))
         self._keep(np.lexsort((-self._late, self._due)))
-        return Line(self._rows, ledger.take("host", self._rows), self._due, until, cut=self._cut)
+        return DueQueue(self._rows, ledger.take("host", self._rows), self._due, until, cut=self._cut)
 
 
 Mask = NDArray[np.bool_]
 
-RETRY = 7 * 86_400.0
+RETRY_INTERVAL = 7 * 86_400.0
 _PATIENT = 15.0  # seconds of a host's polls that may be in flight
 _FEWEST = 8  # polls of a host that may be in flight, however slow it is
 _SHARE = 0.1  # largest part of the budget for entries that are not pages
@@ -148,7 +148,7 @@ _ANOTHER = 0.05  # relative change of the budget that asks for a new plan
 _REST = 60.0  # seconds between two scans at most: new pages may have come in between
 
 
-class Scheduler:
+class PollScheduler:
     """Chooser of the next polls. Times are epoch seconds, rates are polls per second.
 
     budget: None means that only politeness limits polls: `host_rate` polls per second for each host.
@@ -162,85 +162,94 @@ class Scheduler:
     """
 
     def __init__(
-        self, ledger: Ledger, policy: PollingPolicy, budget: float | None = None, *,
-        host_rate: float | None = None, host_open: int | None = None, once_since: float | None = None,
-        last_round: float = 0.0, retry: float = RETRY, read_headers: ReadHeaders | None = None,
-        read_answer: ReadAnswer | None = None, pool: Executor | None = None,
-    ):  # fmt: skip
+        self,
+        ledger: PageTable,
+        policy: PollingPolicy,
+        budget: float | None = None,
+        *,
+        host_rate: float | None = None,
+        host_open: int | None = None,
+        once_since: float | None = None,
+        last_round: float = 0.0,
+        retry: float = RETRY_INTERVAL,
+        read_headers: ReadHeaders | None = None,
+        read_answer: ReadResponse | None = None,
+        pool: Executor | None = None,
+    ):
         self._ledger, self._policy, self._budget = ledger, policy, budget
         self._last_round = last_round
         self._host_rate, self._since, self._retry, self._pool = host_rate, once_since, retry, pool
         self._most_open = host_open or max(_FEWEST, math.ceil(_PATIENT * (host_rate or 0.0)))
-        self._bucket = Bucket(budget, ledger.purse)
-        self._polls = Polls(ledger, read_headers) if read_headers else Polls(ledger)
-        self._signals = SignalReader(ledger, read_answer, pool) if read_answer else None
+        self._bucket = TokenBucket(budget, ledger.bucket_state)
+        self._polls = PollRequestBuilder(ledger, read_headers) if read_headers else PollRequestBuilder(ledger)
+        self._signals = HintReader(ledger, read_answer, pool) if read_answer else None
         self._rates: Reals = np.empty(0)  # in a round: the priority of each page
         self._planned_at, self._planned_from, self._planned_for = -math.inf, -1, budget
         self._planning: Future[Reals] | None = None
-        self._line = NOBODY
+        self._line = EMPTY_QUEUE
         self._left, self._counted_at = 0, -1
         self._met: Reals = np.empty(0)  # in a round: last try of each page when the scheduler first saw it
-        ledger.note_budget(budget)
-        ledger.note_purse(self._bucket.purse)
+        ledger.set_budget(budget)
+        ledger.set_bucket_state(self._bucket.state)
 
-    def afford(self, budget: float, now: float) -> None:
+    def set_budget(self, budget: float, now: float) -> None:
         """Change the budget, for a crawl that shares a budget with others."""
         if self._budget is None or budget == self._budget:
             return
         self._bucket.set_rate(budget, now)
         self._budget = budget
-        self._ledger.note_budget(budget)
+        self._ledger.set_budget(budget)
         if self._planned_for is None or abs(budget - self._planned_for) > _ANOTHER * self._planned_for:
             self._planned_from = -1  # forces a new plan even if nothing was learned
 
-    def due(self, now: float, room: int) -> list[Link]:
+    def take_due(self, now: float, room: int) -> list[Request]:
         """Return at most `room` requests to poll now, most valuable first; the table marks them as asked."""
         self._plan(now)
-        if self._signals is not None and self._signals.look():
-            self._line = NOBODY
-        most = int(min(room, self._bucket.whole(now)))
-        links: list[Link] = []
+        if self._signals is not None and self._signals.poll():
+            self._line = EMPTY_QUEUE
+        most = int(min(room, self._bucket.available(now)))
+        links: list[Request] = []
         while len(links) < most:
-            if now >= self._line.until or self._line.passed:
+            if now >= self._line.until or self._line.exhausted:
                 self._line = self._look_through(now)
-            rows = self._line.take(now, most - len(links), self._ledger.asked_by_host, self._most_open)
-            links += self.ask(rows)
-            if not self._line.passed:
+            rows = self._line.take(now, most - len(links), self._ledger.in_flight_by_host, self._most_open)
+            links += self.poll_now(rows)
+            if not self._line.exhausted:
                 break
-        self._ledger.note_purse(self._bucket.purse)
+        self._ledger.set_bucket_state(self._bucket.state)
         return links
 
-    def ask(self, rows: Rows) -> list[Link]:
+    def poll_now(self, rows: Rows) -> list[Request]:
         """Return requests for these pages, due or not; the bucket goes into debt for them."""
-        links = self._polls.links(rows)
-        self._ledger.ask(rows)
+        links = self._polls.requests(rows)
+        self._ledger.mark_in_flight(rows)
         self._bucket.spend(len(links))
-        self._ledger.note_purse(self._bucket.purse)
+        self._ledger.set_bucket_state(self._bucket.state)
         return links
 
     def next_at(self, now: float) -> float | None:
         """Time of the next useful call; None if no page will come due with the present table."""
         if self._planning is not None:
             return now + 0.1
-        if not len(self._ledger) or (self._since is not None and not self.left):
+        if not len(self._ledger) or (self._since is not None and not self.remaining):
             return None
         return max(self._line.next_at(), self._bucket.next_at(now))
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """In a round: number of pages still to be polled, including those in flight."""
         if self._since is not None and self._counted_at != self._ledger.cursor:
-            present = self._ledger.column("flags") & Flag.ABSENT == 0
+            present = self._ledger.column("flags") & PageFlag.ABSENT == 0
             self._left = int(np.count_nonzero(self._untried(np.arange(len(present))) & present))
             self._counted_at = self._ledger.cursor
         return self._left
 
-    def can_ask(self) -> bool:
+    def can_poll(self) -> bool:
         """In a round: whether a page still waits for its poll at a host that may take another poll."""
         if self._planning is not None:
             return True
-        open_hosts = self._ledger.asked_by_host < self._most_open
-        rows = (block.rows[block.free(open_hosts)] for block in blocks_of(self._ledger))
+        open_hosts = self._ledger.in_flight_by_host < self._most_open
+        rows = (block.rows[block.may_poll(open_hosts)] for block in page_blocks(self._ledger))
         return any(self._untried(some).any() for some in rows)
 
     def _untried(self, rows: Rows) -> Mask:
@@ -270,7 +279,7 @@ class Scheduler:
             if not self._planning.done():
                 return
             self._rates, self._planning = self._planning.result(), None
-            self._line = NOBODY
+            self._line = EMPTY_QUEUE
         wait = max(30.0, len(self._ledger) / 2000)
         grown = len(self._ledger) > 1.1 * len(self._rates)
         if not len(self._ledger) or (now < self._planned_at + wait and not grown):
@@ -282,21 +291,21 @@ class Scheduler:
         if self._pool is not None:
             self._planning = self._pool.submit(plan)
         else:
-            self._rates, self._line = plan(), NOBODY
+            self._rates, self._line = plan(), EMPTY_QUEUE
 
     def _paces(self) -> Callable[[], Reals]:
         """Planning job for the policy; it holds copies so that it can run in a thread."""
         ledger, policy, host_rate = self._ledger, self._policy, self._host_rate
         flags = ledger.column("flags")
-        count, absent = len(flags), flags & Flag.ABSENT != 0
-        odd = is_odd(flags) & ~absent
+        count, absent = len(flags), flags & PageFlag.ABSENT != 0
+        odd = is_unplanned(flags) & ~absent
         planned = np.flatnonzero(~odd & ~absent)
         belief, state = ledger.beliefs(planned), ledger.take("state", planned)
         hosts = ledger.take("host", planned).astype(np.int64)
         budget = self._budget
         if budget is None:
-            budget = host_rate * ledger.hosts if host_rate else float(count)
-        weight = weights(ledger)[planned] if self._signals is not None else None
+            budget = host_rate * ledger.host_count if host_rate else float(count)
+        weight = freshness_weights(ledger)[planned] if self._signals is not None else None
         retrying = min(1 / self._retry, _SHARE * budget / max(1, int(np.count_nonzero(odd))))
 
         def plan() -> Reals:
@@ -319,32 +328,34 @@ class Scheduler:
         ledger = self._ledger
         belief = ledger.beliefs(np.arange(len(ledger)))
         since = np.maximum(now - ledger.column("looked"), 0.0)
-        odd = is_odd(ledger.column("flags"))
+        odd = is_unplanned(ledger.column("flags"))
         postponed = ledger.column("tried") < self._last_round
         # Where nothing was learned yet, the oldest copy is the most likely to have changed.
         return lambda: (
-            np.where(odd, 0.0, 2.0 - change.current(belief, since)) + 1e-12 * since + 4.0 * postponed
+            np.where(odd, 0.0, 2.0 - change.probability_current(belief, since))
+            + 1e-12 * since
+            + 4.0 * postponed
         )
 
     # -- choosing
 
-    def _look_through(self, now: float) -> Line:
+    def _look_through(self, now: float) -> DueQueue:
         """Queue of the pages that come due before the next scan, in the order in which they are asked."""
         ledger, rates = self._ledger, self.rates()
-        open_hosts, trust = ledger.asked_by_host < self._most_open, ledger.trust()
+        open_hosts, trust = ledger.in_flight_by_host < self._most_open, ledger.hint_weights()
         until = now + max(1.0, len(rates) * 1e-5)
         # A host with enough polls in flight may answer at any moment, without notification.
         rest = now + _REST if open_hosts.all() else until
-        found = Candidates()
-        for block in blocks_of(ledger):
-            rows = block.rows[block.free(open_hosts)]
+        found = DueCandidates()
+        for block in page_blocks(ledger):
+            rows = block.rows[block.may_poll(open_hosts)]
             if self._since is not None:
                 rows = rows[self._untried(rows)]
                 found.add(rows, rates[rows], np.full(len(rows), now))
             else:
                 rows = rows[rates[rows] > 0]
-                wait, passed = waits(ledger, rows, rates[rows], trust), now - ledger.take("tried", rows)
+                wait, passed = poll_waits(ledger, rows, rates[rows], trust), now - ledger.take("tried", rows)
                 soon = np.flatnonzero(wait - passed <= max(until, rest) - now)
                 wait, passed = wait[soon], passed[soon]
                 found.add(rows[soon], passed / wait, now + np.maximum(wait - passed, 0.0))
-        return found.line(ledger, until, rest)
+        return found.queue(ledger, until, rest)

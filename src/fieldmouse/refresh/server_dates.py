@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from fieldmouse.http.headers import parse_date
 from fieldmouse.policy import change
-from fieldmouse.refresh.columns import Columns, Rows
+from fieldmouse.refresh.columns import ColumnTable, Rows
 
 Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
-BELIEVED = 0.9
+RELIABLE_WEIGHT = 0.9
 """Weight of the trust in a host from which its dates count: about twenty right dates and no wrong one."""
 _SKEW = 60.0  # seconds by which clocks may differ; at most half of the gap between two polls
 # a date this close to the poll is "just now": a hundredth of the gap, clipped to this range of seconds
@@ -39,7 +39,7 @@ _TIME = re.compile("([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])").match
 _days: dict[str, float] = {}
 
 
-def modified_at(text: str, now: float) -> float:
+def parse_last_modified(text: str, now: float) -> float:
     """Time that a `Last-Modified` header names, in epoch seconds; NaN if it names none.
 
     Called once per row of the outcome log, so parsed days are cached: pages of a site often share them.
@@ -61,7 +61,7 @@ def modified_at(text: str, now: float) -> float:
     return math.nan if moment is None else moment
 
 
-class Claims(NamedTuple):
+class DateEvidence(NamedTuple):
     """Evidence from the dates of some polls.
 
     `ages`: seconds between the page's change and the poll, NaN if unknown. `right` and `wrong`: dates that
@@ -73,7 +73,7 @@ class Claims(NamedTuple):
     wrong: Marks
 
 
-def claims(modified: Reals, looked: Reals, now: Reals, changed: Marks) -> Claims:
+def evaluate_dates(modified: Reals, looked: Reals, now: Reals, changed: Marks) -> DateEvidence:
     """Evaluate the dates of polls at `now` that follow polls at `looked`; `changed`: whether a change was
     found.
 
@@ -90,16 +90,16 @@ def claims(modified: Reals, looked: Reals, now: Reals, changed: Marks) -> Claims
         right = changed & (modified > looked - skew) & ~just_now
         wrong = np.where(changed, modified <= looked - skew, modified > looked + skew)
         ages = np.where(right, np.minimum(now - modified, gap), np.nan)
-    return Claims(ages, right, wrong)
+    return DateEvidence(ages, right, wrong)
 
 
-def first_ages(modified: Reals, now: Reals) -> Reals:
+def first_seen_ages(modified: Reals, now: Reals) -> Reals:
     """Seconds since the last change of pages seen for the first time; NaN where no usable date is given."""
     with np.errstate(invalid="ignore"):
         return np.where(modified < now - _NOW[0], now - modified, np.nan)
 
 
-def prove(hosts: Columns, numbers: Rows, told: Claims) -> None:
+def count_dates(hosts: ColumnTable, numbers: Rows, told: DateEvidence) -> None:
     """Add right and wrong dates to the counts of their hosts; `numbers` are the hosts' row numbers."""
     counted = np.flatnonzero(told.right | told.wrong)
     if not len(counted):
@@ -111,6 +111,6 @@ def prove(hosts: Columns, numbers: Rows, told: Claims) -> None:
     hosts.put("dates", some, counts)
 
 
-def believed(hosts: Columns) -> Marks:
+def reliable_hosts(hosts: ColumnTable) -> Marks:
     """Mask of the hosts whose dates count."""
-    return change.weight(*hosts.whole("dates").T) >= BELIEVED
+    return change.trust_weight(*hosts.column("dates").T) >= RELIABLE_WEIGHT

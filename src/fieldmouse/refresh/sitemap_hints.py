@@ -18,38 +18,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.errors import Damaged
-from fieldmouse.http.decoding import unpack
+from fieldmouse.errors import DamagedFile
+from fieldmouse.http.decoding import decode_response
 from fieldmouse.http.headers import parse_date
-from fieldmouse.parse.sitemap import read
-from fieldmouse.refresh.apply_outcomes import Flag, is_odd
-from fieldmouse.refresh.page_table import Ledger
+from fieldmouse.parse.sitemap import read_sitemap
+from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
+from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.url import key_of
 
-ReadAnswer = Callable[[str, int], Response]
+ReadResponse = Callable[[str, int], Response]
 """Reader of the response at a WARC file and offset; its body is still content-encoded."""
 
 _AHEAD = 3600.0  # seconds by which a server's clock may be ahead
-MOST_WEIGHT = 10.0
+MAX_WEIGHT = 10.0
 
 
-class Hints(NamedTuple):
+class ChangeHints(NamedTuple):
     """Hints of one sitemap or feed: keys of pages, and when each last changed."""
 
     keys: NDArray[np.uint64]
     changed_at: NDArray[np.float64]
 
 
-class SignalReader:
+class HintReader:
     """Reader of one sitemap or feed at a time; in a thread if there is a `pool`."""
 
-    def __init__(self, ledger: Ledger, read_answer: ReadAnswer, pool: Executor | None = None):
+    def __init__(self, ledger: PageTable, read_answer: ReadResponse, pool: Executor | None = None):
         self._ledger, self._read_answer, self._pool = ledger, read_answer, pool
         self._seen = -1  # length of the outcome log that was applied when there was nothing to read
-        self._reading: tuple[int, Future[Hints]] | None = None
+        self._reading: tuple[int, Future[ChangeHints]] | None = None
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Apply the finished result and start the next read; return whether pages were hinted."""
         if self._reading is not None:
             number, future = self._reading
@@ -59,50 +59,50 @@ class SignalReader:
             return self._take(number, future.result())
         if self._seen == self._ledger.cursor:
             return False
-        unread = np.flatnonzero(self._ledger.column("flags") & Flag.UNREAD)
+        unread = np.flatnonzero(self._ledger.column("flags") & PageFlag.UNREAD)
         if not len(unread):
             self._seen = self._ledger.cursor
             return False
         number = int(unread[0])
         row = self._ledger.row_at(int(self._ledger.take("standing", unread[:1])[0]))
-        job = partial(hints_of, row, self._read_answer, self._ledger.key_seed)
+        job = partial(read_hints, row, self._read_answer, self._ledger.key_seed)
         if self._pool is None:
             return self._take(number, job())
         self._reading = number, self._pool.submit(job)
         return False
 
-    def _take(self, number: int, hints: Hints) -> bool:
+    def _take(self, number: int, hints: ChangeHints) -> bool:
         ledger = self._ledger
-        ledger.unmark(np.array([number]), Flag.UNREAD)
+        ledger.clear_flag(np.array([number]), PageFlag.UNREAD)
         rows = ledger.rows_of(hints.keys)
         told = np.zeros(len(ledger))
         known = rows >= 0
         np.maximum.at(told, rows[known], hints.changed_at[known])
         rows = np.unique(rows[known])
         looked, flags = ledger.take("looked", rows), ledger.take("flags", rows)
-        rows = rows[(looked > 0) & (told[rows] > looked) & ~is_odd(flags)]
-        ledger.mark(rows, Flag.HINTED)
+        rows = rows[(looked > 0) & (told[rows] > looked) & ~is_unplanned(flags)]
+        ledger.set_flag(rows, PageFlag.HINTED)
         return len(rows) > 0
 
 
-def hints_of(row: OutcomeRow, read_answer: ReadAnswer, key_seed: int) -> Hints:
+def read_hints(row: OutcomeRow, read_answer: ReadResponse, key_seed: int) -> ChangeHints:
     """Hints of the sitemap or feed that a row stored; empty if it cannot be read."""
     try:
         answer = read_answer(row.warc, row.offset) if row.warc else None
-    except (OSError, ValueError, KeyError, Damaged):
+    except (OSError, ValueError, KeyError, DamagedFile):
         answer = None
     keys, times = list[int](), list[float]()
     if answer is not None:
-        body = unpack(answer).body
-        for entry in read(body, row.url).urls:
-            at = changed_at(entry.lastmod, row.at) if entry.lastmod else None
+        body = decode_response(answer).body
+        for entry in read_sitemap(body, row.url).urls:
+            at = parse_lastmod(entry.lastmod, row.at) if entry.lastmod else None
             if at is not None and at <= row.at + _AHEAD:
                 keys.append(key_of(entry.url, key_seed))
                 times.append(at)
-    return Hints(np.array(keys, np.uint64), np.array(times, np.float64))
+    return ChangeHints(np.array(keys, np.uint64), np.array(times, np.float64))
 
 
-def changed_at(lastmod: str, now: float) -> float | None:
+def parse_lastmod(lastmod: str, now: float) -> float | None:
     """Time of a `lastmod` in W3C or RFC 5322 format; for a day, its beginning; None if it cannot be parsed.
 
     >>> changed_at("1970-01-02", 0.0), changed_at("1970-01-01T01:00:30+01:00", 0.0)
@@ -120,15 +120,15 @@ def changed_at(lastmod: str, now: float) -> float | None:
         return None
 
 
-def weights(ledger: Ledger) -> NDArray[np.float64]:
+def freshness_weights(ledger: PageTable) -> NDArray[np.float64]:
     """Weight of each page's freshness: sitemaps and feeds weigh more, by the number of pages they cover.
 
     The weight grows with the square root, so that a sitemap or feed is polled more often than a page, but
     never instead of all pages.
     """
     flags, hosts = ledger.column("flags"), ledger.column("host")
-    signal = flags & Flag.SIGNAL != 0
-    listed = np.bincount(hosts[~signal & ~is_odd(flags)], minlength=ledger.hosts)
-    signals = np.maximum(np.bincount(hosts[signal], minlength=ledger.hosts), 1)
-    worth = np.minimum(np.sqrt(1.0 + ledger.trust() * listed / signals), MOST_WEIGHT)
+    signal = flags & PageFlag.SIGNAL != 0
+    listed = np.bincount(hosts[~signal & ~is_unplanned(flags)], minlength=ledger.host_count)
+    signals = np.maximum(np.bincount(hosts[signal], minlength=ledger.host_count), 1)
+    worth = np.minimum(np.sqrt(1.0 + ledger.hint_weights() * listed / signals), MAX_WEIGHT)
     return np.where(signal, worth[hosts], 1.0)

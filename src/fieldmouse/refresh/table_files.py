@@ -15,15 +15,15 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 
-from fieldmouse.errors import Damaged, Missing
-from fieldmouse.refresh.columns import Column, Columns, Field, Rows
-from fieldmouse.storage.log import Log, records, understood
+from fieldmouse.errors import DamagedFile, MissingFile
+from fieldmouse.refresh.columns import Column, ColumnTable, Field, Rows
+from fieldmouse.storage.log import Log, decode_record, records
 
 _REWRITE_AT = 1 << 20
 _ROWS_AT_ONCE = 4096
 _ALIGNED = 64
 
-Tables = Mapping[str, Columns]
+Tables = Mapping[str, ColumnTable]
 Layout = dict[str, list[Field]]
 
 
@@ -86,7 +86,7 @@ class TableFiles:
             paths.append(self._directory / snapshot_file(self._state.serial))
         return self._state, paths
 
-    def _append(self, name: str, table: Columns, changed: Rows) -> None:
+    def _append(self, name: str, table: ColumnTable, changed: Rows) -> None:
         for start in range(0, len(changed), _ROWS_AT_ONCE):
             rows = changed[start : start + _ROWS_AT_ONCE]
             columns = [table.take(field.name, rows).tobytes() for field in table.fields]
@@ -98,12 +98,12 @@ class TableFiles:
         self._log.close()
         path = self._directory / snapshot_file(old + 1)
         with path.open("wb") as file:
-            sums = [_write(file, table.whole(f.name)) for table in tables.values() for f in table.fields]
+            sums = [_write(file, table.column(f.name)) for table in tables.values() for f in table.fields]
         rows = {name: len(table) for name, table in tables.items()}
         self._state = TablesState(layout, old + 1, 0, rows, sums)
         self._log = Log(self._directory / log_file(old + 1))
         for name, held in _map_snapshot(self._directory, self._state).items():
-            tables[name].hold(held)
+            tables[name].replace_columns(held)
 
     def committed(self) -> None:
         for path in self._sealed:
@@ -114,36 +114,36 @@ class TableFiles:
         self._log.close()
 
 
-def read_tables(directory: Path, state: TablesState) -> dict[str, Columns]:
+def read_tables(directory: Path, state: TablesState) -> dict[str, ColumnTable]:
     """Read the tables at a state; changes nothing."""
     tables = _read_snapshot(directory, state)
     path = directory / log_file(state.serial)
     for offset, record in records(path, length=state.length):
-        change = understood(path, _decode, record)
+        change = decode_record(path, _decode, record)
         table = tables[change.table]
         rows = np.frombuffer(change.rows, "<u4").astype(np.int64)
         if len(rows) and rows[-1] >= len(table):
-            table.grow(int(rows[-1]) + 1 - len(table))
+            table.add_rows(int(rows[-1]) + 1 - len(table))
         for field, column in zip(table.fields, change.columns, strict=True):
             values = np.frombuffer(column, field.kind)
             if len(column) != len(rows) * field.bytes:
-                raise Damaged(path, f"the record at byte {offset} is of other columns")
+                raise DamagedFile(path, f"the record at byte {offset} is of other columns")
             table.put(field.name, rows, values.reshape(field.shape(len(rows))))
     for table in tables.values():
         table.take_changed()
     return tables
 
 
-def _read_snapshot(directory: Path, state: TablesState) -> dict[str, Columns]:
+def _read_snapshot(directory: Path, state: TablesState) -> dict[str, ColumnTable]:
     if not state.sums:
-        return {name: Columns(fields) for name, fields in state.layout.items()}
+        return {name: ColumnTable(fields) for name, fields in state.layout.items()}
     mapped, sums = _map_snapshot(directory, state), iter(state.sums)
     for name, held in mapped.items():
         for column in held:
             if _sum(held[column]) != next(sums, None):
                 path = directory / snapshot_file(state.serial)
-                raise Damaged(path, f"the column `{column}` of its {name} does not match its checksum")
-    return {name: Columns(fields, mapped[name]) for name, fields in state.layout.items()}
+                raise DamagedFile(path, f"the column `{column}` of its {name} does not match its checksum")
+    return {name: ColumnTable(fields, mapped[name]) for name, fields in state.layout.items()}
 
 
 def _map_snapshot(directory: Path, state: TablesState) -> dict[str, dict[str, Column]]:
@@ -163,12 +163,12 @@ def _map(path: Path, kind: str, position: int, shape: tuple[int, ...]) -> Column
     try:
         size = path.stat().st_size
         if size < position + wanted:
-            raise Damaged(path, f"{position + wanted} bytes were written and synced, {size} are there")
+            raise DamagedFile(path, f"{position + wanted} bytes were written and synced, {size} are there")
         if not wanted:
             return np.zeros(shape, kind)
         return np.memmap(path, kind, "c", position, shape).view(np.ndarray)
     except FileNotFoundError:
-        raise Missing(path) from None
+        raise MissingFile(path) from None
 
 
 def _write(file: BinaryIO, column: Column) -> int:

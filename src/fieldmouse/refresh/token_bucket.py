@@ -17,44 +17,44 @@ _UNKNOWN = 60.0  # seconds after the last checkpoint by which a kill is assumed 
 _OWED = 60.0  # seconds of polls that may be owed; when more are in flight, most have not been made twice
 
 
-class Purse(msgspec.Struct, frozen=True, array_like=True):
+class BucketState(msgspec.Struct, frozen=True, array_like=True):
     """Tokens in the bucket at a time; `at` 0.0 means never used. Negative tokens are debt."""
 
     tokens: float = 0.0
     at: float = 0.0
 
-    def after_kill(self, under_way: int, sealed_at: float) -> Purse:
+    def after_kill(self, under_way: int, sealed_at: float) -> BucketState:
         """Return the state to resume with after a kill: no saved tokens, and a debt of `under_way` polls."""
-        return Purse(min(self.tokens, 0.0) - under_way, sealed_at + _UNKNOWN)
+        return BucketState(min(self.tokens, 0.0) - under_way, sealed_at + _UNKNOWN)
 
 
-class Bucket:
+class TokenBucket:
     """Bucket that gains `rate` tokens per second; a rate of None means no limit.
 
     Over any time t at most `rate * t + most` tokens are spent, even if the crawl is restarted in between.
     """
 
-    def __init__(self, rate: float | None, purse: Purse):
-        self.rate, self.most = rate, _most(rate)
+    def __init__(self, rate: float | None, purse: BucketState):
+        self.rate, self.capacity = rate, _most(rate)
         owed = max(1.0, rate * _OWED) if rate is not None else 0.0
-        self._tokens, self._at = max(min(purse.tokens, self.most), -owed), purse.at
+        self._tokens, self._at = max(min(purse.tokens, self.capacity), -owed), purse.at
 
     def set_rate(self, rate: float, now: float) -> None:
         """Change the rate; saved tokens stay, up to the new capacity."""
-        self.whole(now)
-        self.rate, self.most = rate, _most(rate)
-        self._tokens = min(self._tokens, self.most)
+        self.available(now)
+        self.rate, self.capacity = rate, _most(rate)
+        self._tokens = min(self._tokens, self.capacity)
 
     @property
-    def purse(self) -> Purse:
-        return Purse(self._tokens, self._at)
+    def state(self) -> BucketState:
+        return BucketState(self._tokens, self._at)
 
-    def whole(self, now: float) -> float:
+    def available(self, now: float) -> float:
         """Number of polls that may be spent now: a whole number, or infinity."""
         if self.rate is None:
             return math.inf
         if self._at and now > self._at:
-            self._tokens = min(self.most, self._tokens + (now - self._at) * self.rate)
+            self._tokens = min(self.capacity, self._tokens + (now - self._at) * self.rate)
         # a time in the future (after a kill, or a clock set back) neither adds nor removes tokens
         self._at = now
         # A sum of many small additions may end just below a whole number.
@@ -66,7 +66,7 @@ class Bucket:
 
     def next_at(self, now: float) -> float:
         """Time at which the next token is available; infinity if the rate is 0."""
-        if self.rate is None or self.whole(now) >= 1:
+        if self.rate is None or self.available(now) >= 1:
             return now
         return now + (1.0 - self._tokens) / self.rate if self.rate else math.inf
 

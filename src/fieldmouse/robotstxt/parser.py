@@ -1,6 +1,6 @@
 """robots.txt parser (RFC 9309).
 
-`Exclusion` is the file parsed for our product token; `judge` interprets the response to a request for it,
+`RobotsTxt` is the file parsed for our product token; `judge` interprets the response to a request for it,
 including redirects and errors; `lifetime` is the time for which the result may be cached. All three are
 pure: the caller fetches, follows redirects and caches.
 
@@ -18,19 +18,19 @@ from typing import ClassVar
 
 import msgspec
 
-from fieldmouse.http.decoding import unpack
-from fieldmouse.http.headers import fresh_for, url_text
-from fieldmouse.robotstxt.rules import TOO_MUCH, WORK, PathRule, RuleBook, octets
+from fieldmouse.http.decoding import decode_response
+from fieldmouse.http.headers import decode_url_header, freshness_seconds
+from fieldmouse.robotstxt.rules import MAX_STEPS, TOO_EXPENSIVE, PathRule, RuleSet, normalize_octets
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Url, resolve
 
-SIZE = 500 * 1024  # bytes parsed of a robots.txt; the minimum of RFC 9309, and plenty
-HOPS = 5  # redirects followed for one robots.txt
+MAX_SIZE = 500 * 1024  # bytes parsed of a robots.txt; the minimum of RFC 9309, and plenty
+MAX_REDIRECTS = 5  # redirects followed for one robots.txt
 DAY = 24 * 3600.0
 HOUR = 3600.0
-LONG = 16 * 1024  # bytes; a larger file takes noticeable time to parse
-SITEMAPS = 1000  # maximum taken from one file
+SLOW_SIZE = 16 * 1024  # bytes; a larger file takes noticeable time to parse
+MAX_SITEMAPS = 1000  # maximum taken from one file
 _SHOWN = 200  # characters of a rule in messages
 
 # Bytes that editors and copying leave before a line: white space of all kinds, byte order marks and parts of
@@ -53,19 +53,19 @@ _longer_token = re.compile(r"[^\s/;,()]*").match  # of product tokens with digit
 _number = re.compile(r"[0-9]*\.?[0-9]+").match
 
 
-class Redirect(msgspec.Struct, frozen=True):
+class RobotsTxtRedirect(msgspec.Struct, frozen=True):
     """The file is at another URL; fetch it there, on behalf of the first host."""
 
     target: Url
 
 
-class Unreachable(msgspec.Struct, frozen=True):
+class RobotsTxtUnreachable(msgspec.Struct, frozen=True):
     """The host could not answer: until it does, none of its pages may be fetched."""
 
     detail: str
 
 
-class Exclusion:
+class RobotsTxt:
     r"""Rules of one host for our crawler.
 
     >>> rules = Exclusion.parse(b"User-agent: *\nDisallow: /private\nCrawl-delay: 2", "fieldmouse")
@@ -73,12 +73,12 @@ class Exclusion:
     (False, True, 2.0)
     """
 
-    EVERYTHING: ClassVar[Exclusion]
-    NOTHING: ClassVar[Exclusion]
+    ALLOW_ALL: ClassVar[RobotsTxt]
+    DENY_ALL: ClassVar[RobotsTxt]
 
     __slots__ = ("_book", "crawl_delay", "sitemaps")
 
-    def __init__(self, book: RuleBook, crawl_delay: float | None = None, sitemaps: tuple[str, ...] = ()):
+    def __init__(self, book: RuleSet, crawl_delay: float | None = None, sitemaps: tuple[str, ...] = ()):
         self._book, self.crawl_delay, self.sitemaps = book, crawl_delay, sitemaps
 
     @property
@@ -87,7 +87,7 @@ class Exclusion:
         return self._book.size + sum(map(getsizeof, self.sitemaps))
 
     @classmethod
-    def parse(cls, text: bytes, product: str, *, cut: bool = False) -> Exclusion:
+    def parse(cls, text: bytes, product: str, *, cut: bool = False) -> RobotsTxt:
         """Parse a file for the crawler whose product token is `product`.
 
         If the file was `cut`, a last line without an end is dropped: half of `Disallow: /private` means
@@ -100,7 +100,7 @@ class Exclusion:
             text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
         return _Reader(product.partition("/")[0].strip().lower()).read(text)
 
-    def as_written(self) -> bytes:
+    def to_bytes(self) -> bytes:
         r"""Return an equivalent robots.txt for all crawlers; b"" if it would have to omit a rule.
 
         >>> Exclusion.parse(b"User-agent: *\nDisallow: /private", "fieldmouse").as_written()
@@ -115,15 +115,15 @@ class Exclusion:
 
     def allows(self, path: str) -> bool:
         """Tell whether we may fetch this path and query; `/robots.txt` itself always."""
-        return self.objection(path) is None
+        return self.forbidding_rule(path) is None
 
-    def objection(self, path: str) -> str | None:
+    def forbidding_rule(self, path: str) -> str | None:
         """Return the rule that forbids this path and query as text for users, or None if none does."""
         if not path.isascii():
             path = path.encode("utf-8", "surrogatepass").decode("latin-1")
-        rule, steps = self._book.deciding(octets(path))
-        if steps > WORK:
-            forbidden = TOO_MUCH
+        rule, steps = self._book.deciding_rule(normalize_octets(path))
+        if steps > MAX_STEPS:
+            forbidden = TOO_EXPENSIVE
         elif rule is None or rule.allow:
             return None
         else:
@@ -131,8 +131,8 @@ class Exclusion:
         return None if path == "/robots.txt" else forbidden
 
 
-Exclusion.EVERYTHING = Exclusion(RuleBook([]))
-Exclusion.NOTHING = Exclusion(RuleBook([PathRule.read("/", allow=False)]))
+RobotsTxt.ALLOW_ALL = RobotsTxt(RuleSet([]))
+RobotsTxt.DENY_ALL = RobotsTxt(RuleSet([PathRule.parse("/", allow=False)]))
 
 
 class _Reader:
@@ -145,7 +145,7 @@ class _Reader:
         self._our_delay: float | None = None
         self._everybodys_delay: float | None = None
 
-    def read(self, text: bytes) -> Exclusion:
+    def read(self, text: bytes) -> RobotsTxt:
         for_us = for_all = False  # whether the current group applies to us, to all
         names_may_follow = False
         sitemaps: dict[str, None] = {}
@@ -166,7 +166,7 @@ class _Reader:
                     for_us = True
                     self._ours = self._ours or []
             elif kind == "sitemap":
-                if len(sitemaps) < SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
+                if len(sitemaps) < MAX_SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
                     sitemaps[url] = None
             elif kind == "delay":
                 self._note_delay(value, for_us, for_all)
@@ -175,8 +175,8 @@ class _Reader:
                 if for_us or for_all:
                     self._note(value, kind == "allow", for_us, for_all)
         if self._ours is not None:
-            return Exclusion(RuleBook(self._ours), self._our_delay, tuple(sitemaps))
-        return Exclusion(RuleBook(self._everybodys), self._everybodys_delay, tuple(sitemaps))
+            return RobotsTxt(RuleSet(self._ours), self._our_delay, tuple(sitemaps))
+        return RobotsTxt(RuleSet(self._everybodys), self._everybodys_delay, tuple(sitemaps))
 
     def _means_us(self, name: str) -> bool:
         tokens = (_token(name), _longer_token(name))
@@ -184,11 +184,11 @@ class _Reader:
 
     def _note(self, value: bytes, allow: bool, for_us: bool, for_all: bool) -> None:
         pattern = _stripped(value).decode("latin-1")
-        rules = [PathRule.read(pattern, allow)]
+        rules = [PathRule.parse(pattern, allow)]
         directory, slash, page = pattern.rpartition("/")
         if allow and slash and page.startswith("index.htm"):
             # As in Google's parser: a rule that allows the index page allows the directory.
-            rules.append(PathRule.read(f"{directory}/$", allow))
+            rules.append(PathRule.parse(f"{directory}/$", allow))
         if for_us and self._ours is not None:
             self._ours += rules
         if for_all:
@@ -223,47 +223,47 @@ def _seconds(text: str) -> float | None:
     return None if math.isnan(seconds) or seconds < 0 else min(seconds, 1e308)
 
 
-def takes_long(answer: Response) -> bool:
+def is_slow_to_parse(answer: Response) -> bool:
     """Tell whether `judge` would block the event loop too long; the body may be compressed."""
-    if len(answer.body) > LONG:
+    if len(answer.body) > SLOW_SIZE:
         return True
-    return unpack(answer, limit=LONG).reason is Reason.BOMB
+    return decode_response(answer, limit=SLOW_SIZE).reason is OutcomeReason.DECOMPRESSION_BOMB
 
 
-def judge(
+def interpret_response(
     answer: Response | Failed, url: Url, product: str, hops: int = 0
-) -> Exclusion | Redirect | Unreachable:
+) -> RobotsTxt | RobotsTxtRedirect | RobotsTxtUnreachable:
     """Interpret the response to the request for `url`, a robots.txt reached over `hops` redirects.
 
     4xx: there are no rules. 429 and 5xx: the host has problems, so everything is forbidden. Too many
     redirects, or an invalid one, count as no rules (RFC 9309, 2.3.1.2).
     """
     if isinstance(answer, Failed):
-        return Unreachable(answer.detail or answer.reason.value)
+        return RobotsTxtUnreachable(answer.detail or answer.reason.value)
     status = answer.status
     if 200 <= status < 300:
         if answer.truncated not in ("", "length"):
-            return Unreachable("robots.txt was not received in time")
+            return RobotsTxtUnreachable("robots.txt was not received in time")
         # The fetcher has cut the body already, if so configured; compressed bodies are cut here.
-        limit = max(SIZE, len(answer.body))
-        decoded = unpack(answer, limit=limit)
+        limit = max(MAX_SIZE, len(answer.body))
+        decoded = decode_response(answer, limit=limit)
         cut = bool(answer.truncated) or (decoded.reason is not None and decoded.body != answer.body)
-        return Exclusion.parse(decoded.body, product, cut=cut)
+        return RobotsTxt.parse(decoded.body, product, cut=cut)
     if status in (301, 302, 303, 307, 308):
-        location = url_text(answer.header("location"))
+        location = decode_url_header(answer.header("location"))
         target = resolve(location, url) if location else None
-        return Exclusion.EVERYTHING if target is None or hops >= HOPS else Redirect(target)
+        return RobotsTxt.ALLOW_ALL if target is None or hops >= MAX_REDIRECTS else RobotsTxtRedirect(target)
     if 400 <= status < 500 and status != 429:
-        return Exclusion.EVERYTHING
-    return Unreachable(f"status {status}")
+        return RobotsTxt.ALLOW_ALL
+    return RobotsTxtUnreachable(f"status {status}")
 
 
-def lifetime(answer: Response | Failed) -> float:
+def cache_seconds(answer: Response | Failed) -> float:
     """Return seconds until robots.txt must be fetched again: a day, or less if the host says so.
 
     At least an hour: `max-age=0` would double our visits to the host.
     """
     if isinstance(answer, Failed) or answer.status >= 500 or answer.status == 429:
         return HOUR
-    fresh = fresh_for(answer)
+    fresh = freshness_seconds(answer)
     return DAY if fresh is None else min(DAY, max(HOUR, fresh))

@@ -21,10 +21,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-WORK = 2000  # steps for one path: about a millisecond
-LONGEST = 8192  # octets of a path that rules are kept for
-STRETCH = 256  # characters that one step scans
-TOO_MUCH = "rules too many or too long to look through"
+MAX_STEPS = 2000  # steps for one path: about a millisecond
+MAX_PATH = 8192  # octets of a path that rules are kept for
+CHARACTERS_PER_STEP = 256  # characters that one step scans
+TOO_EXPENSIVE = "rules too many or too long to look through"
 _RULE, _PART = 300, 64  # bytes of memory of a rule, and of each part besides its letters
 
 # A character and its %xx are the same to us, reserved or not, except for the slash. A literal star is written
@@ -35,7 +35,7 @@ _is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]*").fullmatch
 _replace_octets = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]", re.DOTALL).sub
 
 
-def octets(text: str) -> str:
+def normalize_octets(text: str) -> str:
     r"""Normalize all spellings of the same octets; `text` has a character for each octet.
 
     >>> octets("/a%7eb%2f*\xff")
@@ -60,16 +60,16 @@ class PathRule(NamedTuple):
     shortest: int  # octets of the shortest path that can match
 
     @classmethod
-    def read(cls, pattern: str, allow: bool) -> PathRule | None:
+    def parse(cls, pattern: str, allow: bool) -> PathRule | None:
         """Parse a pattern with a character for each octet; None if no path can match it."""
         if pattern[:1] not in ("/", "*"):
             return None
         anchored = pattern.endswith("$")
         written = pattern[:-1] if anchored else pattern
         if "*" not in written:
-            head = octets(written)
+            head = normalize_octets(written)
             return cls((head,), anchored, allow, len(head) + anchored, len(head))
-        parts = [octets(part) for part in written.split("*")]
+        parts = [normalize_octets(part) for part in written.split("*")]
         shortest = sum(map(len, parts))
         length = shortest + len(parts) - 1 + anchored
         # Adjacent stars are one star.
@@ -85,7 +85,7 @@ class PathRule(NamedTuple):
             pattern = f"{pattern[:-1]}%24"
         return f"{'Allow' if self.allow else 'Disallow'}: {pattern}{'$' * self.anchored}"
 
-    def as_written(self) -> str:
+    def to_line(self) -> str:
         """Return a line that parses to this rule, with adjacent stars, which count among its octets.
 
         >>> PathRule.read("/a***b$", False).as_written()
@@ -97,7 +97,7 @@ class PathRule(NamedTuple):
         return self._line(self.parts[0] + "*" * more + "".join("*" + part for part in self.parts[1:]))
 
 
-def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
+def parts_match(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
     """Tell whether a path that begins with the first of `parts` matches all, and how many were tried.
 
     The leftmost match of each part is as good as any: it leaves the most text to the others. After `room`
@@ -116,10 +116,10 @@ def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[
     return (path.endswith(parts[last], at) if anchored else path.find(parts[last], at) >= 0), last
 
 
-class RuleBook:
+class RuleSet:
     """The rules for one crawler, prepared for matching.
 
-    >>> book = RuleBook([PathRule.read("/a", False), PathRule.read("/a/*.html", True)])
+    >>> book = RuleSet([PathRule.read("/a", False), PathRule.read("/a/*.html", True)])
     >>> str(book.deciding("/a/b")[0]), str(book.deciding("/a/b.html")[0])
     ('Disallow: /a', 'Allow: /a/*.html')
     """
@@ -129,7 +129,7 @@ class RuleBook:
     def __init__(self, rules: Iterable[PathRule | None]):
         distinct = {rule for rule in rules if rule is not None}
         kept = sorted(
-            (rule for rule in distinct if rule.shortest <= LONGEST),
+            (rule for rule in distinct if rule.shortest <= MAX_PATH),
             key=lambda rule: (-rule.length, not rule.allow),
         )
         self._dropped = len(kept) < len(distinct)
@@ -149,20 +149,20 @@ class RuleBook:
 
     def lines(self) -> list[str] | None:
         """Return the rules as lines of a robots.txt; None if some were dropped as too long."""
-        return None if self._dropped else [rule.as_written() for rules in self._behind for rule in rules]
+        return None if self._dropped else [rule.to_line() for rules in self._behind for rule in rules]
 
-    def deciding(self, path: str, work: int = WORK) -> tuple[PathRule | None, int]:
+    def deciding_rule(self, path: str, work: int = MAX_STEPS) -> tuple[PathRule | None, int]:
         """Return the rule that decides about a path, or None, and the number of steps used.
 
         More than `work` steps mean that the search was ended without a result.
         """
-        if self._dropped and len(path) > LONGEST:
+        if self._dropped and len(path) > MAX_PATH:
             return None, work + 1
         heads, within = self._heads, self._within
         place = bisect_right(heads, path) - 1
         best: PathRule | None = None
         most, steps, size = -1, 1, len(path)
-        stride = 1 + size // STRETCH
+        stride = 1 + size // CHARACTERS_PER_STEP
         while place >= 0 and steps <= work:
             steps += 1
             if path.startswith(heads[place]):
@@ -177,7 +177,7 @@ class RuleBook:
                         hit = not anchored or shortest == size
                         steps += 1
                     else:
-                        hit, tried = fits(parts, anchored, path, (work - steps) // stride)
+                        hit, tried = parts_match(parts, anchored, path, (work - steps) // stride)
                         steps += stride * tried
                     if hit:
                         best, most = rule, length

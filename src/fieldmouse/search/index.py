@@ -1,17 +1,17 @@
 """Full-text index of one shard, stored in generations.
 
-tantivy indexes words with their positions and stores the text for snippets. A checkpoint keeps a snapshot of the
-index, and an uncommitted batch is undone by restoring the committed snapshot. Every document also carries its batch
-number: without a snapshot, newer documents are deleted by it. Together with the page key it determines the newer of
-two versions.
+tantivy indexes words with their positions and stores the text for snippets. A checkpoint keeps a snapshot
+of the index, and an uncommitted batch is undone by restoring the committed snapshot. Every document also
+carries its batch number: without a snapshot, newer documents are deleted by it. Together with the page
+key it determines the newer of two versions.
 
-tantivy merges its segments into ever larger ones and maps them into memory while it does. To keep memory from
-growing with the crawl, a shard's index is a series of generations: when one holds enough text it is finished, and
-no pages are added to it.
+tantivy merges its segments into ever larger ones and maps them into memory while it does. To keep memory
+from growing with the crawl, a shard's index is a series of generations: when one holds enough text it is
+finished, and no pages are added to it.
 
-tantivy hardly validates the files that it maps. Its Rust code panics over a damaged file, and pyo3 raises a
-`PanicException`, which is not an `Exception`. Here it becomes a kind of `ValueError`, as tantivy raises for all
-other errors. Files are also checked against the checksum that tantivy writes at their end.
+tantivy hardly validates the files that it maps. Its Rust code panics over a damaged file, and pyo3 raises
+a `PanicException`, which is not an `Exception`. Here it becomes a kind of `ValueError`, as tantivy raises
+for all other errors. Files are also checked against the checksum that tantivy writes at their end.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from typing import NamedTuple
 
 import tantivy
 
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.errors import Damaged, StorageError
-from fieldmouse.search.query import authority_of, names
-from fieldmouse.search.snapshot import KEPT, META, Snapshots, read_meta
-from fieldmouse.search.tantivy_errors import flaw_of, panics_as_errors
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.errors import DamagedFile, StorageError
+from fieldmouse.search.query import authority_of, searchable_host_names
+from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta
+from fieldmouse.search.tantivy_errors import index_file_damage, panics_as_errors
 from fieldmouse.storage.fsync import sync_directory
 from fieldmouse.storage.shard_state import ShardState
 
 
-def schema(store_text: bool = True, hosts: bool = True, columns: bool = True) -> tantivy.Schema:
+def document_schema(store_text: bool = True, hosts: bool = True, columns: bool = True) -> tantivy.Schema:
     """Fields of a document. Positions are kept for phrases; `key` finds a page that is fetched again.
 
     Without `columns`, and then without `hosts`, it is the schema of older crawls, whose generations keep
@@ -54,43 +54,43 @@ def schema(store_text: bool = True, hosts: bool = True, columns: bool = True) ->
 def known_schemas() -> list[tantivy.Schema]:
     """Every schema that a generation may have: current and older ones, with and without stored text."""
     ages = ((True, True), (True, False), (False, False))
-    return [schema(store_text, *age) for age in ages for store_text in (True, False)]
+    return [document_schema(store_text, *age) for age in ages for store_text in (True, False)]
 
 
 def has_columns(shape: tantivy.Schema) -> bool:
     """Whether key and batch are columns, readable for many documents at once; not so in older crawls."""
-    return shape in (schema(), schema(store_text=False))
+    return shape in (document_schema(), document_schema(store_text=False))
 
 
-def verify(directory: Path, shard: int, state: ShardState) -> None:
-    """Raise `Damaged` unless the index of this shard can be restored to `state`; changes nothing."""
+def verify_index(directory: Path, shard: int, state: ShardState) -> None:
+    """Raise `DamagedFile` unless the index of this shard can be restored to `state`; changes nothing."""
     # A generation without pages is recreated, so none of its files have to exist.
     for number in range(state.generation + bool(state.generation_bytes)):
         path = _generation(directory, shard, number)
         last = number == state.generation
-        listed = Snapshots(path).counting(state.batch if last else None)
+        listed = IndexSnapshots(path).list_to_open(state.batch if last else None)
         kept = listed.parent.name == KEPT
         meta = read_meta(listed)
         if meta is None:
-            raise Damaged(path / META, "the list of the index's files cannot be read")
-        for name in sorted(meta.names):
+            raise DamagedFile(path / META, "the list of the index's files cannot be read")
+        for name in sorted(meta.files):
             file = path / name if (path / name).is_file() or not kept else path / KEPT / name
             if not file.is_file():
-                raise Damaged(file, "the index names it, but it is missing")
+                raise DamagedFile(file, "the index names it, but it is missing")
             # tantivy opens any file it can map and fails later, when it adds a page or merges.
-            if flaw := flaw_of(file, through=last):
-                raise Damaged(path, flaw)
+            if flaw := index_file_damage(file, through=last):
+                raise DamagedFile(path, flaw)
 
 
 class TextIndex:
     """Writer of the index; added documents are durable after `commit`."""
 
     @panics_as_errors()
-    def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
+    def __init__(self, directory: Path, shard: int, config: WorkerConfig, state: ShardState):
         """Open the index as of `state`; newer generations and batches are deleted."""
         self._directory, self._shard = directory, shard
         self._config = config
-        self._schema = schema(config.store_text)
+        self._schema = document_schema(config.store_text)
         self.generation, self.bytes = state.generation, state.generation_bytes
         home = directory / f"shard-{shard}"
         home.mkdir(parents=True, exist_ok=True)
@@ -98,13 +98,13 @@ class TextIndex:
         for path in list(home.iterdir()):
             if path.is_dir() and path.name.isdigit():
                 if int(path.name) < state.generation:
-                    Snapshots(path).recover()
+                    IndexSnapshots(path).undo_interrupted_deletion()
                 elif int(path.name) > state.generation or not state.generation_bytes:
                     shutil.rmtree(path)
-        snapshots = Snapshots(self._path)
+        snapshots = IndexSnapshots(self._path)
         restored = snapshots.restore(state.batch)
         if not restored:
-            snapshots.sweep()
+            snapshots.delete_unlisted_files()
         self._open()
         if not restored and self._has_newer_than(state.batch):
             self._writer.delete_documents_by_query(_newer_than(self._index.schema, state.batch))
@@ -112,7 +112,7 @@ class TextIndex:
         if self._outdated:
             self.begin_generation()
         self._committed = state.batch
-        self.keep(state.batch)
+        self.keep_snapshot(state.batch)
 
     @property
     def _path(self) -> Path:
@@ -121,7 +121,7 @@ class TextIndex:
     def _open(self) -> None:
         path = self._path
         path.mkdir(exist_ok=True)
-        self._snapshots = Snapshots(path)
+        self._snapshots = IndexSnapshots(path)
         self._outdated = False
         try:
             self._index = tantivy.Index(self._schema, str(path))
@@ -151,7 +151,7 @@ class TextIndex:
             document.add_bytes("canonical", canonical.encode())
         document.add_unsigned("key", key)
         document.add_unsigned("batch", batch)
-        for name in names(authority_of(url)):
+        for name in searchable_host_names(authority_of(url)):
             document.add_text("host", name)
         try:
             with panics_as_errors():
@@ -162,11 +162,11 @@ class TextIndex:
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
 
-    def take_back(self, key: int, batch: int) -> None:
+    def delete_version(self, key: int, batch: int) -> None:
         """Delete this batch's version of a page. Older versions stay, because the batch may be undone."""
         try:
             with panics_as_errors():
-                self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
+                self._writer.delete_documents_by_query(version_query(self._schema, key, batch))
         except ValueError as trouble:
             raise StorageError(self._path, trouble) from trouble
         self._unsaved = True
@@ -190,17 +190,17 @@ class TextIndex:
         self.bytes = 0
         self._open()
 
-    def keep(self, batch: int) -> None:
+    def keep_snapshot(self, batch: int) -> None:
         """Keep the committed documents as the snapshot of `batch`, so that it can be restored."""
         self._kept_batch: int | None = batch
-        if not self._snapshots.keep(batch):
+        if not self._snapshots.save(batch):
             self._kept_batch = None
             sync_directory(self._path)
 
-    def forget_before(self, batch: int) -> None:
+    def delete_snapshots_before(self, batch: int) -> None:
         """Delete the snapshots older than `batch`, which is committed."""
         self._committed = batch
-        self._snapshots.forget_before(batch)
+        self._snapshots.drop_before(batch)
         if self.generation:
             shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
 
@@ -211,9 +211,9 @@ class TextIndex:
         self._finished = True
         if self._kept_batch is not None and not self._unsaved:
             # The merged files hold the same documents; keep them for the next process that opens the index.
-            self._snapshots.keep(self._kept_batch)
-            self._snapshots.forget_before(self._committed)
-        self._snapshots.sweep()
+            self._snapshots.save(self._kept_batch)
+            self._snapshots.drop_before(self._committed)
+        self._snapshots.delete_unlisted_files()
         sync_directory(self._path)
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class TextIndex:
                 self._writer.wait_merging_threads()
 
 
-def copy_of(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
+def version_query(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
     """Query for the version of a page in a batch."""
     # Deletion by term would search for a signed number and match nothing.
     terms = (("key", key), ("batch", batch))
@@ -249,17 +249,17 @@ _HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
 class ScratchDocument(NamedTuple):
     """A searchable text; `name` is its URL or starts with it."""
 
-    name: str
+    url: str
     title: str
     text: str
 
 
 @panics_as_errors()
-def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
+def write_scratch_index(directory: Path, documents: Iterable[ScratchDocument]) -> int:
     """Write an index that `search_all` can read like a crawl; return the number of documents."""
     path, count = directory / "index" / "shard-0" / "00000", 0
     path.mkdir(parents=True)
-    index = tantivy.Index(schema(), str(path))
+    index = tantivy.Index(document_schema(), str(path))
     writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
     for count, (name, title, text) in enumerate(documents, 1):
         document = tantivy.Document()
@@ -268,7 +268,7 @@ def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
         document.add_text("text", text)
         document.add_unsigned("key", count)
         document.add_unsigned("batch", 1)
-        for host in names(authority_of(name)):
+        for host in searchable_host_names(authority_of(name)):
             document.add_text("host", host)
         writer.add_document(document)
     writer.commit()

@@ -41,33 +41,33 @@ class Clause:
 
     terms: tuple[str, ...]
     field: str = ""  # "" for title or text; else title or host
-    without: bool = False  # it must not occur
+    excluded: bool = False  # it must not occur
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParsedQuery:
     """One clause of each group must match, and no clause in `without`."""
 
     groups: tuple[tuple[Clause, ...], ...] = ()
-    without: tuple[Clause, ...] = ()
+    excluded: tuple[Clause, ...] = ()
 
     @property
-    def empty(self) -> bool:
-        return not self.groups and not self.without
+    def is_empty(self) -> bool:
+        return not self.groups and not self.excluded
 
     def hosts(self, *, without: bool = False) -> list[str]:
         """Return the hosts required in groups of one clause, or the excluded ones."""
-        clauses = self.without if without else [group[0] for group in self.groups if len(group) == 1]
+        clauses = self.excluded if without else [group[0] for group in self.groups if len(group) == 1]
         return [clause.terms[0] for clause in clauses if clause.field == "host"]
 
-    def anywhere(self) -> Question:
+    def without_hosts(self) -> ParsedQuery:
         """Return the question without its clauses about hosts."""
         groups = (tuple(clause for clause in group if clause.field != "host") for group in self.groups)
-        without = (clause for clause in self.without if clause.field != "host")
-        return Question(tuple(group for group in groups if group), tuple(without))
+        without = (clause for clause in self.excluded if clause.field != "host")
+        return ParsedQuery(tuple(group for group in groups if group), tuple(without))
 
 
-def understand(words: str) -> Question:
+def parse_query(words: str) -> ParsedQuery:
     r"""Parse a query.
 
     >>> question = understand('don\'t "field mouse" OR vole -title:barn')
@@ -80,7 +80,7 @@ def understand(words: str) -> Question:
     for clause in _clauses(words):
         if clause is None:
             joining = True
-        elif clause.without:
+        elif clause.excluded:
             without.append(clause)
             joining = False
         else:
@@ -89,7 +89,7 @@ def understand(words: str) -> Question:
             else:
                 groups.append((clause,))
             joining = False
-    return Question(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(without)))
+    return ParsedQuery(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(without)))
 
 
 def _clauses(words: str) -> Iterator[Clause | None]:
@@ -101,7 +101,7 @@ def _clauses(words: str) -> Iterator[Clause | None]:
             continue
         spellings = [clause for clause in map(partial(_clause, match), _SPELLINGS) if clause is not None]
         for number, clause in enumerate(dict.fromkeys(spellings)):
-            if number and not clause.without:
+            if number and not clause.excluded:
                 yield None
             yield clause
 
@@ -111,7 +111,7 @@ def _is_required(pieces: list[re.Match[str]], at: int) -> bool:
     if not 0 <= at < len(pieces) or pieces[at][0] == "OR":
         return False
     clause = _clause(pieces[at])
-    return clause is not None and not clause.without
+    return clause is not None and not clause.excluded
 
 
 def _clause(match: re.Match[str], spell: Callable[[str], str] = str) -> Clause | None:
@@ -120,15 +120,15 @@ def _clause(match: re.Match[str], spell: Callable[[str], str] = str) -> Clause |
     if minus and not field and rest.startswith("-"):  # `--amend` is an option of a command line
         minus = ""
     if field == "host":
-        name = bare_host(rest.strip('"'))
+        name = normalize_host(rest.strip('"'))
         return Clause((name,), "host", bool(minus)) if name else None
-    terms = tuple(cut(spell(rest)))
+    terms = tuple(tokenize(spell(rest)))
     if not terms and field:  # `title:` without a word
-        terms, field = tuple(cut(field)), ""
+        terms, field = tuple(tokenize(field)), ""
     return Clause(terms, field, bool(minus)) if terms else None
 
 
-def cut(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Split a text into words as the index does."""
     return _analyzer().analyze(text)
 
@@ -140,12 +140,12 @@ def _analyzer() -> tantivy.TextAnalyzer:
     return builder.filter(tantivy.Filter.remove_long(40)).filter(tantivy.Filter.lowercase()).build()
 
 
-Weight = Callable[[str, tuple[str, ...]], float]
+FieldWeight = Callable[[str, tuple[str, ...]], float]
 """Weight of adjacent words in a field."""
 
 
-def build(
-    question: Question, schema: tantivy.Schema, weight: Weight = lambda field, terms: 1.0
+def build_query(
+    question: ParsedQuery, schema: tantivy.Schema, weight: FieldWeight = lambda field, terms: 1.0
 ) -> tantivy.Query:
     """Build the tantivy query of a question."""
     parts: list[tuple[tantivy.Occur, tantivy.Query]] = []
@@ -155,24 +155,24 @@ def build(
         parts.append((tantivy.Occur.Must, query))
     if not question.groups:
         parts.append((tantivy.Occur.Must, tantivy.Query.all_query()))
-    parts += [(tantivy.Occur.MustNot, _query(clause, schema, weight)) for clause in question.without]
+    parts += [(tantivy.Occur.MustNot, _query(clause, schema, weight)) for clause in question.excluded]
     return tantivy.Query.boolean_query(parts)
 
 
-def _query(clause: Clause, schema: tantivy.Schema, weight: Weight) -> tantivy.Query:
+def _query(clause: Clause, schema: tantivy.Schema, weight: FieldWeight) -> tantivy.Query:
     if clause.field == "host":
         # The host says nothing about relevance.
         return tantivy.Query.const_score_query(tantivy.Query.term_query(schema, "host", clause.terms[0]), 0.0)
     in_title = tantivy.Query.boost_query(
-        stretch(schema, "title", clause.terms), TITLE_WEIGHT * weight("title", clause.terms)
+        phrase_query(schema, "title", clause.terms), TITLE_WEIGHT * weight("title", clause.terms)
     )
     if clause.field == "title":
         return in_title
-    in_text = stretch(schema, "text", clause.terms)
+    in_text = phrase_query(schema, "text", clause.terms)
     return _any([in_title, tantivy.Query.boost_query(in_text, weight("text", clause.terms))])
 
 
-def stretch(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
+def phrase_query(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
     """Build the query for adjacent words in a field."""
     if len(terms) == 1:
         return tantivy.Query.term_query(schema, field, terms[0])
@@ -183,7 +183,7 @@ def _any(queries: list[tantivy.Query]) -> tantivy.Query:
     return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
 
 
-def bare_host(written: str) -> str:
+def normalize_host(written: str) -> str:
     """Normalize a host as users write it: no scheme, path or outer dots.
 
     >>> bare_host("HTTP://Example.org:80/a")
@@ -201,7 +201,7 @@ def authority_of(url: str) -> str:
     return url.partition("//")[2].partition("/")[0]
 
 
-def names(authority: str) -> list[str]:
+def searchable_host_names(authority: str) -> list[str]:
     """Return all names by which `host:` finds an authority: it and its parents, with and without port.
 
     >>> names("docs.example.org:8080")

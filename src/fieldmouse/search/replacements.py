@@ -1,9 +1,9 @@
 """Replaced documents: pages of a shard that were fetched again, and the deletion of their old documents.
 
-Deletion only frees space and removes the influence of old documents on ranks, so it may be late, and a kill in the
-middle does no harm. Each replaced page adds credit to examine a few documents. When the credit covers a whole
-generation, the next one is examined, and it is rewritten only if enough of its documents are old. So the cost per
-page does not depend on the number of generations.
+Deletion only frees space and removes the influence of old documents on ranks, so it may be late, and a
+kill in the middle does no harm. Each replaced page adds credit to examine a few documents. When the
+credit covers a whole generation, the next one is examined, and it is rewritten only if enough of its
+documents are old. So the cost per page does not depend on the number of generations.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
-from fieldmouse.search.generations import places
-from fieldmouse.search.index import copy_of, has_columns
-from fieldmouse.search.snapshot import META, Snapshots, read_meta
+from fieldmouse.search.generations import keys_and_batches
+from fieldmouse.search.index import has_columns, version_query
+from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta
 from fieldmouse.search.tantivy_errors import panics_as_errors
-from fieldmouse.search.versions import Copies, CopyLog, stand, stands
+from fieldmouse.search.versions import VersionLog, VersionTable, version_number, version_numbers
 from fieldmouse.storage.shard_state import ShardState
 
-LOOK = 12  # documents to examine per replaced page
+DOCUMENTS_PER_REPLACEMENT = 12  # documents to examine per replaced page
 REWRITE_ONE_IN = 8  # a generation is rewritten if at least one in this many of its documents is old
 _MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpoint
 _HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
 
 
-class Clearing:
+class ReplacedVersionCleaner:
     """Deletion of old versions from the generations of one shard, which are in `home`."""
 
-    def __init__(self, home: Path, shard: int, copies: Copies):
+    def __init__(self, home: Path, shard: int, copies: VersionTable):
         self._home, self._shard, self._copies = home, shard, copies
         self._credit = 0  # number of documents that may be examined
         self._next = 0
 
-    def replaced(self, count: int) -> None:
+    def add_credit(self, count: int) -> None:
         """Add credit for `count` pages that were replaced or removed; call after the journal commit."""
-        self._credit += count * LOOK
+        self._credit += count * DOCUMENTS_PER_REPLACEMENT
 
-    def go_on(self, finished: int) -> None:
+    def clean_generations(self, finished: int) -> None:
         """Examine as many of the `finished` generations as the credit allows."""
         examined = 0
         for _ in range(finished if self._credit else 0):
@@ -51,11 +51,11 @@ class Clearing:
             if size:
                 self._credit -= size
                 examined += 1
-                clear(path, self._shard, self._copies)
+                delete_replaced_versions(path, self._shard, self._copies)
 
 
 @panics_as_errors()
-def clear(path: Path, shard: int, copies: Copies) -> int:
+def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> int:
     """Delete the old versions from a finished generation if they are enough; return the number deleted."""
     index = tantivy.Index.open(str(path))
     if not has_columns(index.schema):
@@ -64,14 +64,14 @@ def clear(path: Path, shard: int, copies: Copies) -> int:
     searcher = index.searcher()
     hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
     addresses = [address for _, address in hits]
-    page_keys, batches = places(searcher, addresses, columns=True, key_seed=lambda: 0)
+    page_keys, batches = keys_and_batches(searcher, addresses, columns=True, key_seed=lambda: 0)
     keys: list[int] = page_keys.tolist()
-    old = copies.newest(keys) > stands(batches, shard)
+    old = copies.newest_versions(keys) > version_numbers(batches, shard)
     count = int(np.count_nonzero(old))
-    snapshots = Snapshots(path)
-    if count * REWRITE_ONE_IN < len(keys) or not count or not snapshots.hold():
+    snapshots = IndexSnapshots(path)
+    if count * REWRITE_ONE_IN < len(keys) or not count or not snapshots.save_for_deletion():
         return 0
-    snapshots.sweep()  # files of a killed writer would block ours
+    snapshots.delete_unlisted_files()  # files of a killed writer would block ours
     current = {key for key, gone in zip(keys, old, strict=True) if not gone}
     replaced = {key for key, gone in zip(keys, old, strict=True) if gone} - current
     writer = index.writer(heap_size=_HEAP, num_threads=1)
@@ -79,32 +79,32 @@ def clear(path: Path, shard: int, copies: Copies) -> int:
         writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(replaced)))
     for key, batch, gone in zip(keys, batches, old, strict=True):
         if gone and key in current:
-            writer.delete_documents_by_query(copy_of(index.schema, key, batch))
+            writer.delete_documents_by_query(version_query(index.schema, key, batch))
     writer.commit()
     writer.wait_merging_threads()
-    snapshots.release()
+    snapshots.drop_after_deletion()
     return count
 
 
-class Turnover:
+class ShardReplacements:
     def __init__(self, directory: Path, shard: int, state: ShardState):
         """Open at `state`; `directory` has the indexes of all shards."""
         self._shard = shard
-        self._log = CopyLog(directory, shard, state.copies)
-        self._copies = Copies(directory, shard)
+        self._log = VersionLog(directory, shard, state.copies)
+        self._copies = VersionTable(directory, shard)
         # After a kill between journal and table: entries in the journal are valid.
-        self._copies.catch_up(state.copies)
-        self._clearing = Clearing(directory / f"shard-{shard}", shard, self._copies)
+        self._copies.apply_log(state.copies)
+        self._clearing = ReplacedVersionCleaner(directory / f"shard-{shard}", shard, self._copies)
         self._in_batch: set[int] = set()  # pages with a document in the current batch
         self._lengths: dict[int, int] = {}  # length of the log by batch, for batches not committed yet
 
-    def added(self, key: int) -> None:
+    def note_document(self, key: int) -> None:
         """Note that the current batch has a document of this page."""
         self._in_batch.add(key)
 
-    def note(self, key: int, batch: int, *, present: bool) -> bool:
+    def log_replacement(self, key: int, batch: int, *, present: bool) -> bool:
         """Log that a page was fetched again or is gone; True if this batch has a document to delete."""
-        self._log.note(key, stand(batch, self._shard, present=present))
+        self._log.note(key, version_number(batch, self._shard, present=present))
         replaced = key in self._in_batch
         self._in_batch.discard(key)
         return replaced
@@ -119,8 +119,8 @@ class Turnover:
         """Delete older versions from generations before `finished`, now that the journal has `batch`."""
         length = max((length for sealed, length in self._lengths.items() if sealed <= batch), default=0)
         self._lengths = {sealed: length for sealed, length in self._lengths.items() if sealed > batch}
-        self._clearing.replaced(self._copies.catch_up(length) if length else 0)
-        self._clearing.go_on(finished)
+        self._clearing.add_credit(self._copies.apply_log(length) if length else 0)
+        self._clearing.clean_generations(finished)
 
     def close(self) -> None:
         self._log.close()

@@ -1,14 +1,15 @@
 """Full-text search in one or several crawls, ranked by BM25 over all of them.
 
-Every generation of every shard returns its best pages. Only the newest version of a page is shown. Reading takes no lock
-and sees the last checkpoint of each shard. Several crawls are searched as one; indexes have no times, so the caller
-decides which crawl has the newest version of a page.
+Every generation of every shard returns its best pages. Only the newest version of a page is shown.
+Reading takes no lock and sees the last checkpoint of each shard. Several crawls are searched as one;
+indexes have no times, so the caller decides which crawl has the newest version of a page.
 
-tantivy computes word frequencies and average page lengths for each generation separately, and the pages of a host are in
-few generations: scores of two generations are not comparable. So words are counted over all generations first. Their
-rarity goes into each query as an exact weight. The average length cannot: the hits of a generation are therefore scored
-again here, best candidates first, until no remaining page, found or not, can be among the best. The result equals that of
-one index with all documents. Replaced documents that are not deleted yet still count as occurrences of words.
+tantivy computes word frequencies and average page lengths for each generation separately, and the pages
+of a host are in few generations: scores of two generations are not comparable. So words are counted over
+all generations first. Their rarity goes into each query as an exact weight. The average length cannot:
+the hits of a generation are therefore scored again here, best candidates first, until no remaining page,
+found or not, can be among the best. The result equals that of one index with all documents. Replaced
+documents that are not deleted yet still count as occurrences of words.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from pathlib import Path
 import msgspec
 import tantivy
 
-from fieldmouse.search.generations import Generation, opened, text_of
+from fieldmouse.search.generations import Generation, field_text, open_generations
 from fieldmouse.search.query import (
     TITLE_WEIGHT,
-    Question,
+    ParsedQuery,
     authority_of,
-    build,
-    cut,
-    names,
-    stretch,
-    understand,
+    build_query,
+    parse_query,
+    phrase_query,
+    searchable_host_names,
+    tokenize,
 )
-from fieldmouse.search.versions import CopyView
+from fieldmouse.search.versions import VersionView
 
 _K1, _B = 1.2, 0.75  # tantivy's constants
 _FIELDS = ("title", "text")
 _SAMPLES = 8
 
-Leaf = tuple[str, tuple[str, ...]]
+ScoreTerm = tuple[str, tuple[str, ...]]
 """A field and adjacent words in it."""
 
 
-class FieldSize:
+class FieldStats:
     """Number of documents of a generation and average length of a field, as its own scores use them."""
 
     def __init__(self, documents: float = 0.0, average: float = 0.0):
@@ -57,14 +58,14 @@ class FieldSize:
 class Ranking:
     """Scores of the hits of a question in several generations."""
 
-    def __init__(self, generations: list[Generation], question: Question):
+    def __init__(self, generations: list[Generation], question: ParsedQuery):
         self.question = question
         self._leaves = list(dict.fromkeys(_leaves(question)))
         terms = {(field, term) for field, words in self._leaves for term in words}
-        self._sizes: dict[Generation, dict[str, FieldSize]] = {}
+        self._sizes: dict[Generation, dict[str, FieldStats]] = {}
         self._counts: dict[Generation, dict[tuple[str, str], int]] = {}
         for generation in generations:
-            with generation.reading():
+            with generation.read_errors():
                 self._sizes[generation] = {field: _size(generation, field) for field in _FIELDS}
                 self._counts[generation] = {
                     (field, term): generation.searcher.doc_freq(field, term) for field, term in terms
@@ -82,7 +83,7 @@ class Ranking:
         words = sum(sizes[field].documents * sizes[field].average for sizes in self._sizes.values())
         return words / self._documents if self._documents else 0.0
 
-    def query(self, generation: Generation, question: Question | None = None) -> tantivy.Query:
+    def query(self, generation: Generation, question: ParsedQuery | None = None) -> tantivy.Query:
         """Build the query for a generation, in which words weigh as in the whole crawl."""
         counts, documents = self._counts[generation], self._documents_in(generation)
 
@@ -92,9 +93,9 @@ class Ranking:
             own = _rarity((field, terms), counts, documents)
             return self._rarity[field, terms] / own if own else 1.0
 
-        return build(question or self.question, generation.index.schema, weight)
+        return build_query(question or self.question, generation.index.schema, weight)
 
-    def reach(self, generation: Generation) -> float:
+    def max_score_factor(self, generation: Generation) -> float:
         """Return the maximum factor of a page's final score to the score that its generation gives it."""
         if not self._leaves:
             return 1.0
@@ -111,18 +112,18 @@ class Ranking:
             scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
         )
 
-    def _score(self, leaf: Leaf, generation: Generation, address: tantivy.DocAddress) -> float:
+    def _score(self, leaf: ScoreTerm, generation: Generation, address: tantivy.DocAddress) -> float:
         field, terms = leaf
         if not all(self._counts[generation][field, term] for term in terms):
             return 0.0
-        numbers = _explained(generation, stretch(generation.index.schema, field, terms), address)
+        numbers = _explained(generation, phrase_query(generation.index.schema, field, terms), address)
         if numbers is None:
             return 0.0
         frequency, norm = numbers["freq"], 1 - _B + _B * numbers["dl"] / self._average[field]
         return self._rarity[leaf] * (1 + _K1) * frequency / (frequency + _K1 * norm)
 
 
-def _leaves(question: Question) -> Iterator[Leaf]:
+def _leaves(question: ParsedQuery) -> Iterator[ScoreTerm]:
     """Yield the summands of the score, repeated ones as often as they count."""
     for group in question.groups:
         for clause in group:
@@ -132,13 +133,13 @@ def _leaves(question: Question) -> Iterator[Leaf]:
                     yield "text", clause.terms
 
 
-def _rarity(leaf: Leaf, counts: dict[tuple[str, str], int], documents: float) -> float:
+def _rarity(leaf: ScoreTerm, counts: dict[tuple[str, str], int], documents: float) -> float:
     field, terms = leaf
     frequencies = (counts[field, term] for term in terms)
     return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in frequencies)
 
 
-def _size(generation: Generation, field: str) -> FieldSize:
+def _size(generation: Generation, field: str) -> FieldStats:
     """Read the size from a score explanation, the only place where tantivy shows it.
 
     Any document works, with any word that it has in the field.
@@ -147,14 +148,14 @@ def _size(generation: Generation, field: str) -> FieldSize:
     for address, word in _samples(generation, field):
         numbers = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
         if numbers is not None:
-            return FieldSize(numbers["N"], numbers["avgdl"])
+            return FieldStats(numbers["N"], numbers["avgdl"])
     for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
         query = tantivy.Query.term_query(schema, field, word)
         for _, address in searcher.search(query, limit=1, count=False).hits:
             numbers = _explained(generation, query, address)
             if numbers is not None:
-                return FieldSize(numbers["N"], numbers["avgdl"])
-    return FieldSize()
+                return FieldStats(numbers["N"], numbers["avgdl"])
+    return FieldStats()
 
 
 def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAddress, str]]:
@@ -162,7 +163,7 @@ def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAd
     if not searcher.num_docs:
         return
     for _, address in searcher.search(tantivy.Query.all_query(), limit=_SAMPLES, count=False).hits:
-        for word in islice(cut(text_of(searcher.doc(address), field)[:1000]), 1):
+        for word in islice(tokenize(field_text(searcher.doc(address), field)[:1000]), 1):
             yield address, word
 
 
@@ -184,29 +185,31 @@ def _explained(
     return numbers if "freq" in numbers else None
 
 
-SNIPPET = 240  # characters
-ENOUGH = 500  # pages scored for one question, though thousands might be among the best for a common word
+SNIPPET_LENGTH = 240  # characters
+MAX_SCORED_PAGES = (
+    500  # pages scored for one question, though thousands might be among the best for a common word
+)
 _MARK = re.compile(r"</?b>")  # tantivy puts found words between these tags, and escapes those of the page
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class CandidatePage(msgspec.Struct, frozen=True):
     """A page found by a generation."""
 
-    most: float  # upper bound of its score
+    max_score: float  # upper bound of its score
     crawl: int
     generation: Generation
     address: tantivy.DocAddress
 
 
-class Found(msgspec.Struct, frozen=True):
+class ScoredPage(msgspec.Struct, frozen=True):
     score: float
     url: str
-    stand: tuple[int, int]  # of two versions of a page the one with the greater number is newer
+    version: tuple[int, int]  # of two versions of a page the one with the greater number is newer
     document: tantivy.Document
     generation: Generation
 
 
-Piece = tuple[str, bool]
+SnippetPiece = tuple[str, bool]
 """Text of a snippet, and whether it is a word that was searched for."""
 
 
@@ -218,25 +221,25 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str
     score: float
     directory: Path  # of the crawl that has the page
-    pieces: tuple[Piece, ...]  # the snippet without the added `**`; a page may contain `**` itself
+    pieces: tuple[SnippetPiece, ...]  # the snippet without the added `**`; a page may contain `**` itself
 
 
-Counts = Callable[[int, str], bool]
+IsVisible = Callable[[int, str], bool]
 """Whether the crawl at an index of the searched directories may show its version of a URL."""
 
 
-def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
+def search_crawl(directory: Path, words: str, limit: int = 10) -> list[Hit]:
     """Return the best pages of the crawl in `directory`, best first; `query.py` has the grammar."""
-    return search_all([directory], words, limit, lambda crawl, url: True)
+    return search_crawls([directory], words, limit, lambda crawl, url: True)
 
 
-def search_all(directories: Sequence[Path], words: str, limit: int, counts: Counts) -> list[Hit]:
+def search_crawls(directories: Sequence[Path], words: str, limit: int, counts: IsVisible) -> list[Hit]:
     """Return the best pages of several crawls, ranked as one."""
-    question = understand(words)
-    if question.empty or limit <= 0:
+    question = parse_query(words)
+    if question.is_empty or limit <= 0:
         return []
     with ExitStack() as stack:
-        crawls = [stack.enter_context(opened(directory)) for directory in directories]
+        crawls = [stack.enter_context(open_generations(directory)) for directory in directories]
         sources = [
             (crawl, generation, copies)
             for crawl, (generations, copies) in enumerate(crawls)
@@ -245,61 +248,61 @@ def search_all(directories: Sequence[Path], words: str, limit: int, counts: Coun
         ]
         ranking = Ranking([generation for _, generation, _ in sources], question)
         streams = [
-            Stream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources
+            HitStream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources
         ]
         return _make_hits(_best(streams, ranking, 2 * limit, counts), ranking, limit)
 
 
-class Stream:
+class HitStream:
     """Hits of one generation on demand, best first by its own scores."""
 
     def __init__(
-        self, crawl: int, generation: Generation, ranking: Ranking, question: Question, copies: CopyView
+        self, crawl: int, generation: Generation, ranking: Ranking, question: ParsedQuery, copies: VersionView
     ):
         self._crawl, self._generation, self._copies = crawl, generation, copies
-        self._reach = ranking.reach(generation)
-        self._hosts: Question | None = None
+        self._reach = ranking.max_score_factor(generation)
+        self._hosts: ParsedQuery | None = None
         self._asked = 0
-        self.rest = math.inf  # upper bound of the score of every page not returned yet
-        with generation.reading():
+        self.max_remaining_score = math.inf  # upper bound of the score of every page not returned yet
+        with generation.read_errors():
             try:
                 self._query = ranking.query(generation)
             except ValueError:  # an old index without hosts: filter by URL instead
                 self._hosts = question
-                self._query = ranking.query(generation, question.anywhere())
+                self._query = ranking.query(generation, question.without_hosts())
 
-    def more(self, count: int) -> list[Candidate]:
+    def next_hits(self, count: int) -> list[CandidatePage]:
         """Return the next hits: `count` at first, then each time as many as before."""
         generation, before = self._generation, self._asked
         wanted = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
-        with generation.reading():
+        with generation.read_errors():
             hits = generation.searcher.search(self._query, limit=wanted, count=False).hits
-            self.rest = float(hits[-1][0]) * self._reach if len(hits) == wanted else 0.0
+            self.max_remaining_score = float(hits[-1][0]) * self._reach if len(hits) == wanted else 0.0
             self._asked = len(hits)
             if self._hosts is not None:
-                self.rest = 0.0
+                self.max_remaining_score = 0.0
                 hits = [hit for hit in hits if _matches_hosts(generation.url(hit[1]), self._hosts)]
             new = hits[before:]
-            shown = generation.visible([address for _, address in new], self._copies)
+            shown = generation.are_newest([address for _, address in new], self._copies)
             return [
-                Candidate(float(score) * self._reach, self._crawl, generation, address)
+                CandidatePage(float(score) * self._reach, self._crawl, generation, address)
                 for (score, address), visible in zip(new, shown, strict=True)
                 if visible
             ]
 
 
-def _best(streams: list[Stream], ranking: Ranking, count: int, counts: Counts) -> list[Found]:
+def _best(streams: list[HitStream], ranking: Ranking, count: int, counts: IsVisible) -> list[ScoredPage]:
     """Return the `count` best pages; only pages that may be among them are scored, and not too many."""
-    most = max(ENOUGH, 10 * count)
-    waiting: list[tuple[float, int, Candidate]] = []
-    pages: list[Found] = []
+    most = max(MAX_SCORED_PAGES, 10 * count)
+    waiting: list[tuple[float, int, CandidatePage]] = []
+    pages: list[ScoredPage] = []
     best: list[float] = []  # the greatest scores, a heap of at most `count`
     serial = 0
     active = streams
     while active:
         for stream in active:
-            for candidate in stream.more(count):
-                heapq.heappush(waiting, (-candidate.most, serial := serial + 1, candidate))
+            for candidate in stream.next_hits(count):
+                heapq.heappush(waiting, (-candidate.max_score, serial := serial + 1, candidate))
         while waiting and len(pages) < most and (len(best) < count or -waiting[0][0] >= best[0]):
             candidate = heapq.heappop(waiting)[2]
             page = _score_page(candidate, ranking, counts)
@@ -310,35 +313,37 @@ def _best(streams: list[Stream], ranking: Ranking, count: int, counts: Counts) -
             if len(best) > count:
                 heapq.heappop(best)
         least = best[0] if len(best) == count else 0.0
-        active = [stream for stream in streams if stream.rest > least] if len(pages) < most else []
-    newest: dict[str, Found] = {}
+        active = (
+            [stream for stream in streams if stream.max_remaining_score > least] if len(pages) < most else []
+        )
+    newest: dict[str, ScoredPage] = {}
     for page in pages:
-        if page.url not in newest or newest[page.url].stand < page.stand:
+        if page.url not in newest or newest[page.url].version < page.version:
             newest[page.url] = page
     return sorted(newest.values(), key=lambda page: (-page.score, page.url))
 
 
-def _score_page(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | None:
+def _score_page(candidate: CandidatePage, ranking: Ranking, counts: IsVisible) -> ScoredPage | None:
     crawl, generation, address = candidate.crawl, candidate.generation, candidate.address
-    with generation.reading():
+    with generation.read_errors():
         document = generation.searcher.doc(address)
-        url = text_of(document, "url")
+        url = field_text(document, "url")
         if not counts(crawl, url):
             return None
-        stand = int(generation.stands([address])[0])
+        stand = int(generation.version_numbers([address])[0])
         score = ranking.score(generation, address)
         # Two crawls have the page only while one is at its checkpoint: either is correct.
-        return Found(score, url, (crawl, stand), document, generation)
+        return ScoredPage(score, url, (crawl, stand), document, generation)
 
 
-def documents(directory: Path) -> Iterator[str]:
+def searchable_urls(directory: Path) -> Iterator[str]:
     """Yield the URL of every page that search can find."""
     yielded: set[str] = set()  # while a shard is at its checkpoint, an old version may not be masked yet
-    with opened(directory) as (generations, copies):
+    with open_generations(directory) as (generations, copies):
         for generation in generations:
-            with generation.reading():
+            with generation.read_errors():
                 addresses = generation.all_addresses()
-                shown = generation.visible(addresses, copies)
+                shown = generation.are_newest(addresses, copies)
                 urls = [
                     generation.url(address)
                     for address, visible in zip(addresses, shown, strict=True)
@@ -348,16 +353,16 @@ def documents(directory: Path) -> Iterator[str]:
             yielded.update(urls)
 
 
-def count(directory: Path) -> int:
+def count_searchable_pages(directory: Path) -> int:
     """Count the pages that search can find."""
-    with opened(directory) as (generations, copies):
-        if not copies.any:
+    with open_generations(directory) as (generations, copies):
+        if not copies.has_entries:
             return sum(generation.searcher.num_docs for generation in generations)
         keys: set[int] = set()
         for generation in generations:
-            with generation.reading():
+            with generation.read_errors():
                 addresses = generation.all_addresses()
-                shown = generation.visible(addresses, copies)
+                shown = generation.are_newest(addresses, copies)
                 keys.update(
                     key
                     for key, visible in zip(generation.keys(addresses).tolist(), shown, strict=True)
@@ -366,34 +371,34 @@ def count(directory: Path) -> int:
         return len(keys)
 
 
-def _matches_hosts(url: str, question: Question) -> bool:
+def _matches_hosts(url: str, question: ParsedQuery) -> bool:
     """Tell whether a page's host is among the required ones, and not excluded."""
-    hosts = set(names(authority_of(url)))
+    hosts = set(searchable_host_names(authority_of(url)))
     return all(name in hosts for name in question.hosts()) and not any(
         name in hosts for name in question.hosts(without=True)
     )
 
 
-def _make_hits(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
+def _make_hits(found: list[ScoredPage], ranking: Ranking, limit: int) -> list[Hit]:
     """Return the first `limit` pages; a page is omitted if its canonical page is among the hits."""
     urls = {page.url for page in found}
     hits: list[Hit] = []
     generators: dict[Generation, tantivy.SnippetGenerator] = {}
     for page in found:
-        with page.generation.reading():
-            canonical = text_of(page.document, "canonical")
+        with page.generation.read_errors():
+            canonical = field_text(page.document, "canonical")
         if canonical and canonical in urls:
             continue
         generation = page.generation
-        with generation.reading():
+        with generation.read_errors():
             if generation not in generators:
-                query = ranking.query(generation, ranking.question.anywhere())
+                query = ranking.query(generation, ranking.question.without_hosts())
                 generators[generation] = tantivy.SnippetGenerator.create(
                     generation.searcher, query, generation.index.schema, "text"
                 )
-                generators[generation].set_max_num_chars(SNIPPET)
+                generators[generation].set_max_num_chars(SNIPPET_LENGTH)
             pieces = _pieces(page.document, generators[generation])
-            title = text_of(page.document, "title")
+            title = field_text(page.document, "title")
         snippet = "".join(f"**{text}**" if found else text for text, found in pieces)
         hits.append(Hit(page.url, title, snippet, round(page.score, 4), generation.directory, pieces))
         if len(hits) == limit:
@@ -401,12 +406,12 @@ def _make_hits(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
     return hits
 
 
-def _pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[Piece, ...]:
+def _pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[SnippetPiece, ...]:
     """Return the best matching part of the text, with single blanks between words."""
     marked = snippets.snippet_from_doc(document).to_html() or html.escape(
-        text_of(document, "text")[:SNIPPET], quote=False
+        field_text(document, "text")[:SNIPPET_LENGTH], quote=False
     )
-    pieces: list[Piece] = []
+    pieces: list[SnippetPiece] = []
     blank = True  # the text so far ends in a blank, or is empty
     for place, markup in enumerate(_MARK.split(marked)):
         text = " ".join(html.unescape(f"x{markup}x").split())[1:-1]

@@ -50,13 +50,13 @@ class Segment(msgspec.Struct):
     deletes: Deletes | None = None
 
 
-class Meta(msgspec.Struct):
+class IndexMeta(msgspec.Struct):
     """The fields we use of tantivy's `meta.json`."""
 
     segments: list[Segment]
 
     @property
-    def names(self) -> set[str]:
+    def files(self) -> set[str]:
         """Every file of this index."""
         names = set()
         for segment in self.segments:
@@ -73,10 +73,10 @@ class Meta(msgspec.Struct):
         return sum(segment.max_doc for segment in self.segments) - deleted
 
 
-_decode = msgspec.json.Decoder(Meta).decode
+_decode = msgspec.json.Decoder(IndexMeta).decode
 
 
-def read_meta(path: Path) -> Meta | None:
+def read_meta(path: Path) -> IndexMeta | None:
     """Read a `meta.json`; None if it is missing or cannot be decoded."""
     try:
         return _decode(path.read_bytes())
@@ -84,43 +84,43 @@ def read_meta(path: Path) -> Meta | None:
         return None
 
 
-class Snapshots:
+class IndexSnapshots:
     """Snapshots of one generation of an index; `path` is the directory that tantivy uses."""
 
     def __init__(self, path: Path):
         self._path, self._kept = path, path / KEPT
 
-    def has(self, batch: int) -> bool:
+    def can_restore(self, batch: int) -> bool:
         """Tell whether the generation can be restored to `batch`."""
         return self._is_complete(self._list(batch))
 
-    def counting(self, batch: int | None) -> Path:
+    def list_to_open(self, batch: int | None) -> Path:
         """Return the list from which the generation is opened, at `batch` (None: it is finished)."""
         listed = self._kept / _CLEARING if batch is None else self._list(batch)
         return listed if self._is_complete(listed) else self._path / META
 
     def _is_complete(self, listed: Path) -> bool:
         meta = read_meta(listed)
-        return meta is not None and all(self._exists(name) for name in meta.names)
+        return meta is not None and all(self._exists(name) for name in meta.files)
 
-    def keep(self, batch: int) -> bool:
+    def save(self, batch: int) -> bool:
         """Keep the committed state as snapshot of `batch`; it is durable on return.
 
         Returns False if the file system has no hard links; then there is no such snapshot.
         """
         return self._keep(self._list(batch))
 
-    def hold(self) -> bool:
+    def save_for_deletion(self) -> bool:
         """Keep a finished generation during a deletion; False if that is not possible."""
         return self._keep(self._kept / _CLEARING)
 
-    def release(self) -> None:
+    def drop_after_deletion(self) -> None:
         """Drop the snapshot after a deletion; no writer may be open."""
-        self.sweep()
+        self.delete_unlisted_files()
         sync_directory(self._path)
         shutil.rmtree(self._kept, ignore_errors=True)
 
-    def recover(self) -> None:
+    def undo_interrupted_deletion(self) -> None:
         """Restore a finished generation whose deletion was interrupted, and drop all its snapshots."""
         if self._is_complete(self._kept / _CLEARING):
             self._restore_list(self._kept / _CLEARING)
@@ -136,14 +136,14 @@ class Snapshots:
             if error.errno in _NO_LINKS:
                 return False
             raise
-        self.share()
+        self.fix_permissions()
         sync_directory(self._kept)
         os.replace(fresh, listed)
         sync_directory(self._kept)
         sync_directory(self._path)
         return True
 
-    def share(self) -> None:
+    def fix_permissions(self) -> None:
         """Give the lists the permissions of the index: tantivy makes them readable by their owner only."""
         with suppress(FileNotFoundError):
             mode = (self._path / _LOCKS[0]).stat().st_mode & 0o666
@@ -154,7 +154,7 @@ class Snapshots:
         fresh.unlink(missing_ok=True)
         os.link(self._path / META, fresh)
         present = set(os.listdir(self._kept))
-        for name in _decode(fresh.read_bytes()).names - present:
+        for name in _decode(fresh.read_bytes()).files - present:
             try:
                 os.link(self._path / name, self._kept / name)
             except FileNotFoundError:
@@ -165,7 +165,7 @@ class Snapshots:
 
     def restore(self, batch: int) -> bool:
         """Restore the generation to `batch`; False, and nothing changed, without such a snapshot."""
-        if not self.has(batch):
+        if not self.can_restore(batch):
             return False
         self._restore_list(self._list(batch))
         self._drop(lambda number: number != batch)
@@ -173,7 +173,7 @@ class Snapshots:
 
     def _restore_list(self, kept: Path) -> None:
         with self._no_reader():
-            for name in _decode(kept.read_bytes()).names:
+            for name in _decode(kept.read_bytes()).files:
                 if not (self._path / name).exists():
                     os.link(self._kept / name, self._path / name)
             if (self._path / META).exists() and (self._path / META).read_bytes() == kept.read_bytes():
@@ -185,9 +185,9 @@ class Snapshots:
                 sync_directory(self._path)
                 os.replace(fresh, self._path / META)
                 sync_directory(self._path)
-        self.sweep()
+        self.delete_unlisted_files()
 
-    def sweep(self) -> None:
+    def delete_unlisted_files(self) -> None:
         """Delete the files that `meta.json` does not name, which a killed writer left behind.
 
         tantivy fails if a file that it wants to write exists, and its own garbage collection knows only
@@ -196,15 +196,15 @@ class Snapshots:
         meta = read_meta(self._path / META)
         if meta is None:
             return
-        wanted = {META, MANAGED, *_LOCKS, *meta.names}
+        wanted = {META, MANAGED, *_LOCKS, *meta.files}
         with self._no_reader():
             for entry in list(os.scandir(self._path)):
                 if entry.name not in wanted and not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)
-            self._list_managed(meta.names)
-        self.share()
+            self._list_managed(meta.files)
+        self.fix_permissions()
 
-    def forget_before(self, batch: int) -> None:
+    def drop_before(self, batch: int) -> None:
         """Drop the snapshots before `batch`, which is committed."""
         self._drop(lambda number: number < batch)
 
@@ -216,7 +216,7 @@ class Snapshots:
             if not path.stem.isdigit() or unwanted(int(path.stem)):
                 path.unlink()
             elif (meta := read_meta(path)) is not None:
-                named |= meta.names
+                named |= meta.files
         for path in list(self._kept.iterdir()):
             if path.suffix != ".json" and path.name not in named:
                 path.unlink()
@@ -254,7 +254,7 @@ class Snapshots:
 
 
 @contextmanager
-def view_of(path: Path) -> Iterator[Path]:
+def readable_view(path: Path) -> Iterator[Path]:
     """Return a directory in which tantivy can open a generation that we may only read.
 
     tantivy creates a lock file even to read. Without write permission, a temporary directory with links to
@@ -269,7 +269,7 @@ def view_of(path: Path) -> Iterator[Path]:
         if not os.access(listed, os.R_OK, effective_ids=True):
             snapshots = (snapshot for snapshot in kept.glob("*.json") if snapshot.stem.isdigit())
             listed = max(snapshots, key=lambda snapshot: int(snapshot.stem), default=listed)
-        for name in _decode(listed.read_bytes()).names:
+        for name in _decode(listed.read_bytes()).files:
             (view / name).symlink_to((path if (path / name).exists() else kept) / name)
         shutil.copyfile(listed, view / META)
         yield view

@@ -11,18 +11,18 @@ from typing import BinaryIO
 
 import msgspec
 
-from fieldmouse.errors import IndexDamaged
+from fieldmouse.errors import IndexFileDamaged
 
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise `IndexDamaged` instead of a panic; Ctrl-C and process exit pass unchanged."""
+    """Raise `IndexFileDamaged` instead of a panic; Ctrl-C and process exit pass unchanged."""
     try:
         yield
     except BaseException as error:
         if not _is_panic(error):
             raise
-        raise IndexDamaged(f"a file of it is damaged ({' '.join(str(error).split())})") from error
+        raise IndexFileDamaged(f"a file of it is damaged ({' '.join(str(error).split())})") from error
 
 
 def _is_panic(error: BaseException) -> bool:
@@ -37,7 +37,7 @@ _MAGIC = 1337
 _PIECE = 1 << 20
 
 
-def flaw_of(path: Path, *, through: bool = True) -> str:
+def index_file_damage(path: Path, *, through: bool = True) -> str:
     """Description of the damage of an index file, or "". Unless `through`, only the footer is read."""
     with path.open("rb") as file:
         body, wanted = _read_footer(file, path.stat().st_size)
@@ -52,21 +52,21 @@ def flaw_of(path: Path, *, through: bool = True) -> str:
     return "" if check == wanted else f"`{path.name}` does not match its checksum"
 
 
-class Version(msgspec.Struct):
+class TantivyVersion(msgspec.Struct):
     major: int
     minor: int
     patch: int
     index_format_version: int
 
 
-class Footer(msgspec.Struct):
+class TantivyFooter(msgspec.Struct):
     """JSON footer, fields in the order in which they are written."""
 
-    version: Version
+    version: TantivyVersion
     crc: int
 
 
-_decode = msgspec.json.Decoder(Footer).decode
+_decode = msgspec.json.Decoder(TantivyFooter).decode
 
 
 def _read_footer(file: BinaryIO, size: int) -> tuple[int, int | None]:

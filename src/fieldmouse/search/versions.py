@@ -29,19 +29,19 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.storage.fsync import sync_directory
 from fieldmouse.storage.log import Log, records
 
-TABLE = "copies.lmdb"
+VERSION_TABLE = "copies.lmdb"
 _MAP_SIZE = 64 << 30  # address space, not memory
 _SHARD_BITS = 16  # bits
 _ENTRY = np.dtype([("key", "<u8"), ("stand", "<u8")])
 
-Numbers = NDArray[np.uint64]
+Uint64Array = NDArray[np.uint64]
 
 
-def stand(batch: int, shard: int, *, present: bool = True) -> int:
+def version_number(batch: int, shard: int, *, present: bool = True) -> int:
     """
     >>> stand(7, 0) < stand(7, 1, present=False) < stand(7, 1) < stand(8, 0, present=False)
     True
@@ -49,17 +49,17 @@ def stand(batch: int, shard: int, *, present: bool = True) -> int:
     return (batch << _SHARD_BITS | shard) << 1 | present
 
 
-def log_path(directory: Path, shard: int) -> Path:
+def version_log_path(directory: Path, shard: int) -> Path:
     return directory / f"shard-{shard}.copies"
 
 
-class CopyLog:
+class VersionLog:
     """Log of the pages that one shard fetched again. The file is created with the first entry."""
 
     def __init__(self, directory: Path, shard: int, length: int):
         """Truncate the log to `length` and continue there."""
         self._directory = directory
-        self._log = Log(log_path(directory, shard), length)
+        self._log = Log(version_log_path(directory, shard), length)
         self._exists = self._log.path.exists()
         if self._exists:
             self._log.begin()
@@ -86,7 +86,7 @@ class CopyLog:
         self._log.close()
 
 
-class Copies:
+class VersionTable:
     """The shared version table, as a shard uses it: entries are written once they are committed."""
 
     def __init__(self, directory: Path, shard: int):
@@ -96,18 +96,18 @@ class Copies:
     @property
     def empty(self) -> bool:
         """Whether no page was ever fetched again, as of the last checkpoint."""
-        return self._env is None and not (self._directory / TABLE).exists()
+        return self._env is None and not (self._directory / VERSION_TABLE).exists()
 
     def _open(self) -> lmdb.Environment:
         if self._env is None:
-            path = str(self._directory / TABLE)
+            path = str(self._directory / VERSION_TABLE)
             self._env = lmdb.open(path, map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256)
             self._env.reader_check()  # killed readers keep old pages locked
             self._env.sync(True)  # an incomplete new file could not be opened after a power failure
             sync_directory(self._directory)
         return self._env
 
-    def catch_up(self, length: int) -> int:
+    def apply_log(self, length: int) -> int:
         """Apply the entries of our log up to the committed `length`; return the number of new entries."""
         if not length and self.empty:
             return 0
@@ -122,7 +122,7 @@ class Copies:
     def _replay(self, txn: lmdb.Transaction, shard: int, start: int, length: int) -> int:
         count = 0
         if start < length:
-            for entries in _entries(log_path(self._directory, shard), start, length):
+            for entries in _entries(version_log_path(self._directory, shard), start, length):
                 for key, place in entries.tolist():
                     raw_key = _key_bytes(key)
                     if _to_int(txn.get(raw_key)) < place:
@@ -139,7 +139,7 @@ class Copies:
             if shard != self._shard:
                 self._replay(txn, shard, 0, length)
 
-    def newest(self, keys: Iterable[int]) -> Numbers:
+    def newest_versions(self, keys: Iterable[int]) -> Uint64Array:
         """The newest version number of each page, 0 for pages that were fetched once."""
         with self._open().begin() as txn:
             return _look_up(txn, keys)
@@ -150,7 +150,7 @@ class Copies:
             self._env = None
 
     @staticmethod
-    def forget_unfit(directory: Path, lengths: Iterable[int]) -> None:
+    def delete_if_stale(directory: Path, lengths: Iterable[int]) -> None:
         """Delete a table that is unreadable or ahead of the committed logs, before any process opens it."""
         env = _open_readonly(directory)
         fits = env is not None
@@ -158,16 +158,16 @@ class Copies:
             with env, env.begin() as txn:
                 fits = all(_applied(txn, shard) <= length for shard, length in enumerate(lengths))
         if not fits:
-            Copies.forget(directory)
+            VersionTable.delete(directory)
 
     @staticmethod
-    def forget(directory: Path) -> None:
+    def delete(directory: Path) -> None:
         """Delete the table, which can be rebuilt from the logs. No process may have it open."""
-        for name in (TABLE, TABLE + "-lock"):
+        for name in (VERSION_TABLE, VERSION_TABLE + "-lock"):
             (directory / name).unlink(missing_ok=True)
 
 
-class CopyView:
+class VersionView:
     """Read-only view of the table and the log entries after it; open it before the index."""
 
     def __init__(self, directory: Path):
@@ -177,17 +177,17 @@ class CopyView:
         if self._env is not None:
             with self._env.begin() as txn:
                 starts = {log: _applied(txn, int(log.stem.partition("-")[2])) for log in logs}
-        self._tail = newest_of(entries for log in logs for entries in _entries(log, starts[log], None))
-        self.any = self._env is not None or bool(len(self._tail[0]))
+        self._tail = newest_by_key(entries for log in logs for entries in _entries(log, starts[log], None))
+        self.has_entries = self._env is not None or bool(len(self._tail[0]))
 
-    def newest(self, keys: Iterable[int]) -> Numbers:
+    def newest_versions(self, keys: Iterable[int]) -> Uint64Array:
         """The newest version number of each page, 0 for pages that were fetched once."""
         keys = np.array(list(keys), np.uint64)
         newest = np.zeros(len(keys), np.uint64)
         if self._env is not None:
             with self._env.begin() as txn:
                 newest = _look_up(txn, keys.tolist())
-        return np.maximum(newest, among(keys, self._tail))
+        return np.maximum(newest, look_up_versions(keys, self._tail))
 
     def close(self) -> None:
         if self._env is not None:
@@ -195,31 +195,31 @@ class CopyView:
             self._env = None
 
 
-def verify_log(directory: Path, shard: int, length: int) -> None:
-    """Raise `Damaged` unless a shard's log is valid up to `length`; changes nothing."""
-    for _ in _entries(log_path(directory, shard), 0, length):
+def verify_version_log(directory: Path, shard: int, length: int) -> None:
+    """Raise `DamagedFile` unless a shard's log is valid up to `length`; changes nothing."""
+    for _ in _entries(version_log_path(directory, shard), 0, length):
         pass
 
 
-def read_logs(directory: Path, lengths: Iterable[int]) -> tuple[Numbers, Numbers]:
+def read_version_logs(directory: Path, lengths: Iterable[int]) -> tuple[Uint64Array, Uint64Array]:
     """Sorted keys of the log entries up to `lengths`, and the newest version number of each.
 
-    Raises `Damaged` if a log is not valid up to its length.
+    Raises `DamagedFile` if a log is not valid up to its length.
     """
-    return newest_of(
+    return newest_by_key(
         entries
         for shard, length in enumerate(lengths)
-        for entries in _entries(log_path(directory, shard), 0, length)
+        for entries in _entries(version_log_path(directory, shard), 0, length)
     )
 
 
-def whole_logs(directory: Path) -> Iterator[NDArray[np.void]]:
+def all_log_entries(directory: Path) -> Iterator[NDArray[np.void]]:
     """All complete entries of all logs, including uncommitted ones."""
     for log in sorted(directory.glob("shard-*.copies")):
         yield from _entries(log, 0, None)
 
 
-def newest_of(read: Iterable[NDArray[np.void]]) -> tuple[Numbers, Numbers]:
+def newest_by_key(read: Iterable[NDArray[np.void]]) -> tuple[Uint64Array, Uint64Array]:
     """The sorted unique keys, and the greatest version number of each."""
     parts = list(read)
     entries = np.concatenate(parts) if parts else np.zeros(0, _ENTRY)
@@ -228,7 +228,7 @@ def newest_of(read: Iterable[NDArray[np.void]]) -> tuple[Numbers, Numbers]:
     return entries["key"][last].astype(np.uint64), entries["stand"][last].astype(np.uint64)
 
 
-def among(keys: Numbers, known: tuple[Numbers, Numbers]) -> Numbers:
+def look_up_versions(keys: Uint64Array, known: tuple[Uint64Array, Uint64Array]) -> Uint64Array:
     """The version number of each key, 0 if it is not in `known`."""
     if not len(known[0]):
         return np.zeros(len(keys), np.uint64)
@@ -236,23 +236,23 @@ def among(keys: Numbers, known: tuple[Numbers, Numbers]) -> Numbers:
     return np.where(known[0][at] == keys, known[1][at], np.uint64(0))
 
 
-def stands(batches: Iterable[int], shard: int) -> Numbers:
+def version_numbers(batches: Iterable[int], shard: int) -> Uint64Array:
     """The version numbers of a shard's documents, given their batches."""
-    return np.array([stand(batch, shard) for batch in batches], np.uint64)
+    return np.array([version_number(batch, shard) for batch in batches], np.uint64)
 
 
 def _entries(path: Path, start: int, length: int | None) -> Iterator[NDArray[np.void]]:
     """Entries from `start` to `length`; without `length`, up to the last complete one."""
     for offset, record in records(path, start=start, length=length):
         if len(record) % _ENTRY.itemsize:
-            raise Damaged(path, f"the record at byte {offset} cannot be decoded")
+            raise DamagedFile(path, f"the record at byte {offset} cannot be decoded")
         yield np.frombuffer(record, _ENTRY)
 
 
 def _open_readonly(directory: Path) -> lmdb.Environment | None:
     """The table, or None if it is missing, unreadable or truncated (a map beyond the file's end kills its
     reader)."""
-    path = directory / TABLE
+    path = directory / VERSION_TABLE
     with suppress(lmdb.Error, OSError):
         if path.stat().st_size:
             # The same map size as its writers: the file grows while we read, and a smaller map would not
@@ -267,7 +267,7 @@ def _open_readonly(directory: Path) -> lmdb.Environment | None:
     return None
 
 
-def _look_up(txn: lmdb.Transaction, keys: Iterable[int]) -> Numbers:
+def _look_up(txn: lmdb.Transaction, keys: Iterable[int]) -> Uint64Array:
     return np.array([_to_int(txn.get(_key_bytes(key))) for key in keys], np.uint64)
 
 

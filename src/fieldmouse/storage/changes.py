@@ -20,14 +20,14 @@ import xxhash
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import FRAME, records
-from fieldmouse.types.outcome import News, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Kind
+from fieldmouse.types.request import RequestKind
 
-REFRESH = "refresh"
+REFRESH_PART = "refresh"
 """The part of a checkpoint that holds the baseline."""
 
-_SIGNALS = frozenset((Kind.SITEMAP.value, Kind.FEED.value, Kind.EXCLUSION.value))
+_SIGNALS = frozenset((RequestKind.SITEMAP.value, RequestKind.FEED.value, RequestKind.ROBOTS_TXT.value))
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
@@ -74,9 +74,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 
 def sealed_baseline(last: Checkpoint | None) -> Baseline | None:
     """The baseline in a checkpoint; None if the first crawl has not ended, so that no page is new yet."""
-    if last is None or REFRESH not in last.parts:
+    if last is None or REFRESH_PART not in last.parts:
         return None
-    sealed = last.state(REFRESH, Baseline)
+    sealed = last.state(REFRESH_PART, Baseline)
     return sealed if sealed.baseline else None
 
 
@@ -119,13 +119,13 @@ def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
         is_new = row.kind is OutcomeKind.PAGE and later
         return ChangeKind.NEW if is_new else None
     match row.news:
-        case News.GONE:
+        case ContentChange.GONE:
             return ChangeKind.GONE
-        case News.MOVED:
+        case ContentChange.MOVED:
             return ChangeKind.MOVED
-        case News.CHANGED if row.polled == OutcomeKind.PAGE:
+        case ContentChange.CHANGED if row.polled == OutcomeKind.PAGE:
             return ChangeKind.CHANGED
-        case News.CHANGED if baseline is not None and row.at > baseline:
+        case ContentChange.CHANGED if baseline is not None and row.at > baseline:
             return ChangeKind.NEW  # at its last visit it was gone, moved or unreachable
     return None
 

@@ -23,11 +23,11 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.policy.scope import ScopeState
-from fieldmouse.storage.directory import CrawlDir, Identity, evidence
-from fieldmouse.storage.fsync import Syncing
-from fieldmouse.storage.journal import Journal, JournalReport, inspect
+from fieldmouse.storage.directory import CrawlDir, Identity, evidence_of_checkpoint
+from fieldmouse.storage.fsync import FileSync
+from fieldmouse.storage.journal import Journal, JournalReport, inspect_journal_file
 from fieldmouse.storage.log import Log
 from fieldmouse.types.reason import StoppedBy
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class PartNote(msgspec.Struct, frozen=True):
+class PartState(msgspec.Struct, frozen=True):
     """One part at a checkpoint."""
 
     state: msgspec.Raw  # opens the part again
@@ -47,24 +47,24 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """Everything that recovery needs. Files not named here do not count."""
 
     at: float
-    parts: dict[str, PartNote]
+    parts: dict[str, PartState]
     clean: bool = False  # written at an orderly end
     stopped_by: StoppedBy = StoppedBy.NOTHING
     born: Identity | None = None  # copy of `crawl.json`, to detect edits of that file; None in format 1
 
     def state(self, name: str, kind: type[T]) -> T:
-        """Decode the state of the part `name`; raises `Damaged` if it is missing or unreadable."""
+        """Decode the state of the part `name`; raises `DamagedFile` if it is missing or unreadable."""
         try:
             return msgspec.msgpack.decode(self.parts[name].state, type=kind)
         except KeyError:
-            raise Damaged(Path("journal"), f"its checkpoint has no `{name}`") from None
+            raise DamagedFile(Path("journal"), f"its checkpoint has no `{name}`") from None
         except msgspec.MsgspecError as trouble:
             says = f"the part `{name}` of its checkpoint cannot be decoded ({trouble})"
-            raise Damaged(Path("journal"), says) from trouble
+            raise DamagedFile(Path("journal"), says) from trouble
 
-    def replaced(self, name: str, state: object, files: Mapping[str, int]) -> Checkpoint:
+    def with_part(self, name: str, state: object, files: Mapping[str, int]) -> Checkpoint:
         """A copy of the checkpoint in which one part is replaced."""
-        return msgspec.structs.replace(self, parts=self.parts | {name: noted(state, files)})
+        return msgspec.structs.replace(self, parts=self.parts | {name: part_state(state, files)})
 
 
 class _CheckpointV2(msgspec.Struct, frozen=True):
@@ -81,10 +81,10 @@ class _CheckpointV2(msgspec.Struct, frozen=True):
 
     def as_table(self) -> Checkpoint:
         parts = {
-            "shards": PartNote(self.shards),
-            "outcomes": noted(self.outcomes, {"outcomes.log": self.outcomes}),
-            "tally": PartNote(self.tally),
-            "frontier": PartNote(self.frontier),
+            "shards": PartState(self.shards),
+            "outcomes": part_state(self.outcomes, {"outcomes.log": self.outcomes}),
+            "tally": PartState(self.tally),
+            "frontier": PartState(self.frontier),
         }
         return Checkpoint(self.at, parts, self.clean, self.stopped_by, self.born)
 
@@ -93,8 +93,8 @@ _decoder = msgspec.msgpack.Decoder(Checkpoint)
 _old_decoder = msgspec.msgpack.Decoder(_CheckpointV2)
 
 
-def noted(state: object, files: Mapping[str, int]) -> PartNote:
-    return PartNote(msgspec.Raw(msgspec.msgpack.encode(state)), dict(files))
+def part_state(state: object, files: Mapping[str, int]) -> PartState:
+    return PartState(msgspec.Raw(msgspec.msgpack.encode(state)), dict(files))
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -132,7 +132,7 @@ def sealed_scope(last: Checkpoint | None) -> ScopeState:
 
 def inspect_journal(home: CrawlDir) -> JournalReport:
     """Report on the journal, including bad records. Changes nothing."""
-    return inspect(home / "journal", is_checkpoint)
+    return inspect_journal_file(home / "journal", is_checkpoint)
 
 
 def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
@@ -144,26 +144,26 @@ def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
     last = _newest(home, journal.report)
     for span in journal.report.bad:
         log.warning("the record at byte %d of the journal %s; it is skipped", span.offset, span.what)
-    if last is not None and journal.report.overtaken:
+    if last is not None and journal.report.newer_checkpoint_lost:
         log.warning("a newer checkpoint cannot be read; continuing from the one before it")
     return journal, last
 
 
 @contextmanager
-def fitting(journal: Journal) -> Iterator[None]:
+def explain_mismatch(journal: Journal) -> Iterator[None]:
     """Context in which files are opened at the newest readable checkpoint.
 
     If the files only match a newer, unreadable checkpoint, the error says so.
     """
     try:
         yield
-    except Damaged as trouble:
-        if not journal.report.overtaken:
+    except DamagedFile as trouble:
+        if not journal.report.newer_checkpoint_lost:
             raise
         says = (
             f"its newest checkpoint cannot be read, and the files no longer match the one before ({trouble})"
         )
-        raise Damaged(journal.path, says) from trouble
+        raise DamagedFile(journal.path, says) from trouble
 
 
 def read_checkpoint(home: CrawlDir) -> Checkpoint | None:
@@ -172,13 +172,13 @@ def read_checkpoint(home: CrawlDir) -> Checkpoint | None:
 
 
 def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
-    if report.newest is None and (witness := evidence(home.path)) is not None:
+    if report.newest is None and (witness := evidence_of_checkpoint(home.path)) is not None:
         # A running crawl may have committed its first checkpoint since the journal was read.
         report = inspect_journal(home)
         if report.newest is None:
             shown = witness.relative_to(home.path)
             says = f"no checkpoint in it can be read, though `{shown}` shows that there was one"
-            raise Damaged(home / "journal", says)
+            raise DamagedFile(home / "journal", says)
     if report.newest is None:
         return None
     last = decode(report.newest)
@@ -191,19 +191,19 @@ def check_identity(home: CrawlDir, last: Checkpoint) -> None:
     identity = home.identity
     shards = last.born.shards if last.born is not None else len(last.state("shards", list[msgspec.Raw]))
     if identity.shards != shards:
-        raise Damaged(home / "crawl.json", f"it says {identity.shards} shards, the journal {shards}")
+        raise DamagedFile(home / "crawl.json", f"it says {identity.shards} shards, the journal {shards}")
     if last.born is not None and identity.key_seed != last.born.key_seed:
-        raise Damaged(home / "crawl.json", "its `key_seed` differs from the one in the journal")
+        raise DamagedFile(home / "crawl.json", "its `key_seed` differs from the one in the journal")
 
 
-def is_changed(told: Identity, known: Identity) -> bool:
+def identity_changed(told: Identity, known: Identity) -> bool:
     """Whether `crawl.json` differs from the journal in anything but the format, which may be newer."""
     return msgspec.structs.replace(told, format=known.format) != known
 
 
 def identity_in_journal(directory: Path) -> Identity | None:
     """The content of `crawl.json` at the last checkpoint; None if the journal has no copy."""
-    newest = inspect(directory / "journal", is_checkpoint).newest
+    newest = inspect_journal_file(directory / "journal", is_checkpoint).newest
     return None if newest is None else decode(newest).born
 
 
@@ -217,7 +217,7 @@ class Sealed(NamedTuple, Generic[S_co]):
     paths: Sequence[Path] = ()  # files to sync before the state counts; the checkpoint stores their lengths
 
 
-class Part(Protocol):
+class Durable(Protocol):
     """Component that survives a kill. Single-threaded; its files are synced by others."""
 
     @property
@@ -248,14 +248,14 @@ class DurableLog(Log):
         """Nothing to delete: a log keeps all its records."""
 
 
-class Moment(NamedTuple):
+class PendingCheckpoint(NamedTuple):
     """Sealed states of all parts, not yet durable."""
 
     checkpoint: bytes
     paths: list[Path]
 
 
-class Parts:
+class DurableSet:
     """All durable parts of a crawl and the journal that commits them.
 
     Every file that a checkpoint names is synced before the journal holds the checkpoint. If a sync
@@ -263,23 +263,25 @@ class Parts:
     the checkpoint before.
     """
 
-    def __init__(self, home: CrawlDir, journal: Journal, parts: Iterable[Part], last: Checkpoint | None):
+    def __init__(self, home: CrawlDir, journal: Journal, parts: Iterable[Durable], last: Checkpoint | None):
         self._home, self._journal, self._parts = home, journal, list(parts)
         names = [part.name for part in self._parts]
         assert len(set(names)) == len(names), f"two parts have one name: {sorted(names)}"
         # Parts without an owner in this run. Their files are left alone, so their last state still holds.
         stored = last.parts if last is not None else {}
         self._unowned = {name: note for name, note in stored.items() if name not in names}
-        self._syncing = Syncing()
+        self._syncing = FileSync()
 
     def begin(self) -> None:
         """Begin all parts: only now may files be cut, deleted or made. The journal makes names durable."""
         for part in self._parts:
             part.begin()
-        self._home.begin()
+        self._home.upgrade_format()
         self._journal.begin()
 
-    def seal(self, at: float, *, clean: bool = False, stopped_by: StoppedBy = StoppedBy.NOTHING) -> Moment:
+    def seal(
+        self, at: float, *, clean: bool = False, stopped_by: StoppedBy = StoppedBy.NOTHING
+    ) -> PendingCheckpoint:
         """Seal all parts, in the order in which they were given."""
         table, unsynced = dict(self._unowned), list[Path]()
         for part in self._parts:
@@ -287,13 +289,13 @@ class Parts:
             table[part.name] = self._note(state, paths)
             unsynced += paths
         checkpoint = Checkpoint(at, table, clean, stopped_by, self._home.identity)
-        return Moment(encode(checkpoint), unsynced)
+        return PendingCheckpoint(encode(checkpoint), unsynced)
 
-    def _note(self, state: object, paths: Sequence[Path]) -> PartNote:
+    def _note(self, state: object, paths: Sequence[Path]) -> PartState:
         home = self._home.path
-        return noted(state, {str(path.relative_to(home)): path.stat().st_size for path in paths})
+        return part_state(state, {str(path.relative_to(home)): path.stat().st_size for path in paths})
 
-    def commit(self, moment: Moment) -> None:
+    def commit(self, moment: PendingCheckpoint) -> None:
         """Make the sealed states durable: on return they have reached the disk. May run in a thread."""
         self._syncing.sync(moment.paths)
         for directory in {path.parent for path in moment.paths}:

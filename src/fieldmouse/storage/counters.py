@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.storage.checkpoint import Checkpoint
-from fieldmouse.types.outcome import News, OutcomeRow
-from fieldmouse.types.reason import OutcomeKind, Reason
+from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 
 
-class PollTally(msgspec.Struct):
+class PollCounters(msgspec.Struct):
     """Counters of polls: fetches of known URLs."""
 
     polls: int = 0
@@ -26,7 +26,7 @@ class PollTally(msgspec.Struct):
         return self.polls - self.changed - self.unchanged - self.gone - self.refused
 
 
-class CrawlTally(msgspec.Struct):
+class CrawlCounters(msgspec.Struct):
     """Counters over the whole crawl, resumes included. An accepted URL is in exactly one, or waiting.
 
     It is counted by its newest outcome that stands: a poll may move it from one counter to another.
@@ -42,10 +42,16 @@ class CrawlTally(msgspec.Struct):
     reasons: dict[str, int] = {}
     left_out: int = 0  # links beyond `limits.links_per_page`
     giving: int = 0  # hosts that gave at least one page
-    polled: PollTally = msgspec.field(default_factory=PollTally)
+    polled: PollCounters = msgspec.field(default_factory=PollCounters)
 
     def count_poll(
-        self, row: OutcomeRow, size: int, left_out: int, *, changed: bool, why: Reason = Reason.NONE
+        self,
+        row: OutcomeRow,
+        size: int,
+        left_out: int,
+        *,
+        changed: bool,
+        why: OutcomeReason = OutcomeReason.NONE,
     ) -> None:
         """Count a poll; `changed` tells whether the page differs from the stored one.
 
@@ -55,25 +61,27 @@ class CrawlTally(msgspec.Struct):
         self.bytes += size
         self.left_out += left_out
         polled.polls += 1
-        if row.gone:
+        if row.is_gone:
             # A URL that was not a page before and still is not counts as unchanged.
-            was_page = row.polled == OutcomeKind.PAGE or row.news is News.GONE
+            was_page = row.polled == OutcomeKind.PAGE or row.news is ContentChange.GONE
             polled.gone += was_page
             polled.unchanged += not was_page
         elif row.kind == OutcomeKind.UNCHANGED or (row.kind == OutcomeKind.PAGE and not changed):
             polled.unchanged += 1
-        elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.stands):
+        elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.is_latest):
             polled.changed += 1
         elif row.kind is OutcomeKind.MOVED:
             polled.unchanged += 1  # temporary redirect, or its target is not stored yet
         else:
-            polled.refused += row.kind is OutcomeKind.REFUSED or row.reason is Reason.EXCLUDED
+            polled.refused += (
+                row.kind is OutcomeKind.REFUSED or row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
+            )
             polled.reasons[row.reason] = polled.reasons.get(row.reason, 0) + 1
-        if row.stands and row.kind != row.polled:
+        if row.is_latest and row.kind != row.polled:
             self._add(OutcomeKind(row.polled), -1)
             self._add(row.kind, 1)
             polled.pages += (row.kind == OutcomeKind.PAGE) - (row.polled == OutcomeKind.PAGE)
-        if row.stands and row.reason != why:
+        if row.is_latest and row.reason != why:
             self._count_reason(why, -1)
             self._count_reason(row.reason, 1)
 
@@ -86,19 +94,19 @@ class CrawlTally(msgspec.Struct):
     def settled(self) -> int:
         return self.pages + self.unchanged + self.moved + self.failed + self.refused
 
-    def count(self, kind: OutcomeKind, reason: Reason, size: int, left_out: int = 0) -> None:
+    def count(self, kind: OutcomeKind, reason: OutcomeReason, size: int, left_out: int = 0) -> None:
         """Count a durable outcome."""
         self._add(kind, 1)
         self.bytes += size
         self.left_out += left_out
         self._count_reason(reason, 1)
 
-    def take_back(self, kind: OutcomeKind, reason: Reason) -> None:
+    def uncount(self, kind: OutcomeKind, reason: OutcomeReason) -> None:
         """Undo `count` for one outcome."""
         self._add(kind, -1)
         self._count_reason(reason, -1)
 
-    def _count_reason(self, reason: Reason, number: int) -> None:
+    def _count_reason(self, reason: OutcomeReason, number: int) -> None:
         if reason:
             self.reasons[reason] = self.reasons.get(reason, 0) + number
             if self.reasons[reason] <= 0:
@@ -116,18 +124,18 @@ class CrawlTally(msgspec.Struct):
                 self.failed += number
             case OutcomeKind.REFUSED:
                 self.refused += number
-            case OutcomeKind.FORGIVEN:
+            case OutcomeKind.WITHDRAWN:
                 raise AssertionError("retried failures are taken back, not counted")
 
-    def note_giving(self) -> None:
+    def count_host_with_pages(self) -> None:
         """Count a host that gave its first page."""
         self.giving += 1
 
-    def note_seconds(self, seconds: float) -> None:
+    def set_seconds(self, seconds: float) -> None:
         """Set the duration of the crawl in seconds, resumes included."""
         self.seconds = seconds
 
 
-def sealed_tally(last: Checkpoint | None) -> CrawlTally:
+def sealed_counters(last: Checkpoint | None) -> CrawlCounters:
     """The counters of a checkpoint; zeros before the first one."""
-    return last.state("tally", CrawlTally) if last is not None else CrawlTally()
+    return last.state("tally", CrawlCounters) if last is not None else CrawlCounters()

@@ -20,20 +20,20 @@ from fieldmouse.errors import (
     CrawlDirError,
     CrawlExists,
     CrawlLocked,
-    Damaged,
+    DamagedFile,
     NotACrawl,
-    WrongFormat,
-    typed,
+    UnsupportedFormat,
+    shell_quoted,
 )
-from fieldmouse.storage.fsync import make_directory, sync_directory, write_whole
+from fieldmouse.storage.fsync import make_directory, sync_directory, write_atomically
 
 FORMAT = 3
-ROOMS = ("frontier", "archive", "index")
+SUBDIRECTORIES = ("frontier", "archive", "index")
 AGENT_FILE = "agent.json"
 """Present only in directories of cluster agents (`cluster/client/identity.py`)."""
 SETTINGS_FILE = "fieldmouse.toml"
 OWNER_ONLY = 0o600
-READABLE = (1, 2, 3)
+READABLE_FORMATS = (1, 2, 3)
 """Format 1 had no checksums in its runs and key logs. Before format 3 a checkpoint was not a table of
 parts. The journal says which kind each file is. The number in `crawl.json` says which versions of
 fieldmouse may open
@@ -89,7 +89,7 @@ class CrawlDir:
         `private` settings hold secrets: only the owner may read their file.
         `agent` is the initial content of `agent.json` if the crawl is one agent's part of a cluster crawl.
         """
-        cls.check_vacant(path)
+        cls.check_can_create(path)
         seed = secrets.randbits(63) if key_seed is None else key_seed
         identity = Identity(FORMAT, seed, time.time(), f"fieldmouse/{__version__}", shards)
         home = cls(path, identity)
@@ -99,7 +99,7 @@ class CrawlDir:
         except OSError as trouble:
             raise _cannot_make(path, trouble) from trouble
         try:
-            cls.check_vacant(path)
+            cls.check_can_create(path)
             home._fill(settings, agent, private=private)
         finally:
             home.unlock()
@@ -108,13 +108,13 @@ class CrawlDir:
     def _fill(self, settings: bytes, agent: bytes, *, private: bool) -> None:
         """Write the initial files of a new crawl."""
         try:
-            for room in ROOMS:
+            for room in SUBDIRECTORIES:
                 make_directory(self / room)
         except OSError as trouble:
             raise _cannot_make(self.path, trouble) from trouble
         write_settings(self.path, settings, private=private)
         if agent:
-            write_whole(self / AGENT_FILE, agent)
+            write_atomically(self / AGENT_FILE, agent)
         else:
             # left by a process killed before its crawl was an agent's
             (self / AGENT_FILE).unlink(missing_ok=True)
@@ -123,7 +123,7 @@ class CrawlDir:
         write_identity(self.path, self.identity)
 
     @staticmethod
-    def check_vacant(path: Path) -> None:
+    def check_can_create(path: Path) -> None:
         """Raise if no new crawl can be made at `path`. Changes nothing."""
         if (path / "crawl.json").exists():
             raise CrawlExists(path)
@@ -143,43 +143,43 @@ class CrawlDir:
             raise NotACrawl(path)
         try:
             fields = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
-            if fields.get("format") not in READABLE:
-                raise WrongFormat(path, int(str(fields.get("format", 0))), FORMAT)
+            if fields.get("format") not in READABLE_FORMATS:
+                raise UnsupportedFormat(path, int(str(fields.get("format", 0))), FORMAT)
             identity = msgspec.convert(fields, Identity)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
-            raise Damaged(born, str(trouble)) from trouble
+            raise DamagedFile(born, str(trouble)) from trouble
         return cls(path, identity)
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
     @property
-    def is_agents(self) -> bool:
+    def is_cluster_agent(self) -> bool:
         """Whether it is one agent's part of a cluster crawl."""
         return (self / AGENT_FILE).is_file()
 
     @property
-    def way_on(self) -> str:
+    def resume_command(self) -> str:
         """The command that continues the crawl."""
-        if self.is_agents:
-            return f"fieldmouse agent {typed(self.path)} --coordinator URL"
-        return f"fieldmouse resume {typed(self.path)}"
+        if self.is_cluster_agent:
+            return f"fieldmouse agent {shell_quoted(self.path)} --coordinator URL"
+        return f"fieldmouse resume {shell_quoted(self.path)}"
 
-    def way_to_poll(self, budget: str = "") -> str:
+    def poll_command(self, budget: str = "") -> str:
         """The command that polls known pages: each page once, or at a budget such as `500/h`."""
-        if self.is_agents:
+        if self.is_cluster_agent:
             rate = f" --set refresh.budget={budget}" if budget else ""
-            return f"{self.way_on} --set refresh.on=true{rate}"
-        return f"fieldmouse refresh {typed(self.path)} {f'--budget {budget}' if budget else '--once'}"
+            return f"{self.resume_command} --set refresh.on=true{rate}"
+        return f"fieldmouse refresh {shell_quoted(self.path)} {f'--budget {budget}' if budget else '--once'}"
 
-    def begin(self) -> None:
+    def upgrade_format(self) -> None:
         """Raise the format to the current one. Called when everything is open, before the next checkpoint."""
         if self.identity.format != FORMAT:
             self.identity = msgspec.structs.replace(self.identity, format=FORMAT)
             write_identity(self.path, self.identity)
 
     def check_files(self) -> None:
-        """Raise `Damaged` if anything but a regular file has the name of one of our files. Changes nothing.
+        """Raise `DamagedFile` if anything but a regular file has the name of one of our files.
 
         A directory, a dangling link or a pipe would fail in the middle of opening, when some files are
         already
@@ -190,18 +190,20 @@ class CrawlDir:
                 mode = path.stat().st_mode
             except FileNotFoundError:
                 if path.is_symlink():
-                    raise Damaged(path, f"it is a link to `{path.readlink()}`, which is not there") from None
+                    raise DamagedFile(
+                        path, f"it is a link to `{path.readlink()}`, which is not there"
+                    ) from None
                 continue  # deleted since listing: a killed worker may still be ending
             if not stat.S_ISREG(mode):
                 is_directory = stat.S_ISDIR(mode)
-                raise Damaged(path, "it is a directory" if is_directory else "it is no regular file")
+                raise DamagedFile(path, "it is a directory" if is_directory else "it is no regular file")
 
     def _existing_files(self) -> Iterator[Path]:
         """Paths with the names of our files; entries that are certainly regular files may be left out."""
         for name in _FILES:
             if os.path.lexists(self / name):
                 yield self / name
-        rooms = [self / room for room in (*ROOMS, "ledger")]
+        rooms = [self / room for room in (*SUBDIRECTORIES, "ledger")]
         while rooms:
             room = rooms.pop()
             with suppress(FileNotFoundError), os.scandir(room) as entries:
@@ -257,7 +259,7 @@ class CrawlDir:
                     os.pwrite(self._locks[-1], self._previous_lock, 0)
             _close(self._locks)
 
-    def owner(self) -> int | None:
+    def owner_pid(self) -> int | None:
         """The id of the process that crawls here now; None if there is none, 0 if the id is unknown."""
         for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", _NONBLOCKING)):
             try:
@@ -278,11 +280,11 @@ class CrawlDir:
         return int(written) if written.isdigit() else 0
 
     @property
-    def killed(self) -> bool:
+    def was_killed(self) -> bool:
         """Whether the last crawling process was killed: its id is still in the lock file."""
         self._check_lock_file()
         try:
-            return bool(self._lock_content()) and self.owner() is None
+            return bool(self._lock_content()) and self.owner_pid() is None
         except FileNotFoundError:
             return False
 
@@ -355,7 +357,7 @@ def _is_alive(process: int) -> bool:
 
 def _is_allowed_in_new(path: Path) -> bool:
     """Whether a new crawl may find this path: prepared settings, or remains of a kill during creation."""
-    if path.name in ROOMS and path.is_dir():
+    if path.name in SUBDIRECTORIES and path.is_dir():
         return not any(path.iterdir())
     files = ("fieldmouse.toml", "crawl.json", AGENT_FILE)
     return path.name in ("lock", "fieldmouse.toml", AGENT_FILE, *(f"{file}.new" for file in files))
@@ -371,17 +373,17 @@ def write_settings(path: Path, content: bytes, *, private: bool) -> None:
         mode: int | None = stat.S_IMODE(file.stat().st_mode)
     except FileNotFoundError:
         mode = None
-    write_whole(file, content, OWNER_ONLY if private else mode)
+    write_atomically(file, content, OWNER_ONLY if private else mode)
 
 
-def is_open_to_others(path: Path) -> bool:
+def settings_readable_by_others(path: Path) -> bool:
     """Whether every user of this machine may read the settings file of the crawl at `path`."""
     return bool((path / SETTINGS_FILE).stat().st_mode & stat.S_IROTH)
 
 
 def write_identity(path: Path, identity: Identity) -> None:
     """Write `identity` as the `crawl.json` of the crawl at `path`."""
-    write_whole(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))
+    write_atomically(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))
 
 
 _WRITTEN_AFTER_FIRST_CHECKPOINT = (
@@ -392,7 +394,7 @@ _WRITTEN_AFTER_FIRST_CHECKPOINT = (
 )
 
 
-def evidence(directory: Path) -> Path | None:
+def evidence_of_checkpoint(directory: Path) -> Path | None:
     """A file that can exist only after a checkpoint; None if there is none."""
     for pattern in _WRITTEN_AFTER_FIRST_CHECKPOINT:
         for path in sorted(directory.glob(pattern)):

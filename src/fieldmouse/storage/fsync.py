@@ -23,7 +23,7 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-class Syncing:
+class FileSync:
     """Sync of files that never tries again after a failure.
 
     After an error the operating system may have dropped the unwritten data, and a
@@ -65,7 +65,7 @@ def make_directory(path: Path) -> None:
 
 
 @contextmanager
-def whole(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator[BinaryIO]:
     """Write a file atomically: a reader or a crash sees the old or the new one, never a part.
 
     Inside the block the file has `suffix` at the end of its name; if the block fails, it is deleted.
@@ -91,7 +91,7 @@ def whole(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator
     sync_directory(path.parent)
 
 
-def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
+def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
     """Replace a file atomically, as `whole` does, by `content`."""
-    with whole(path, mode=mode) as file:
+    with atomic_write(path, mode=mode) as file:
         file.write(content)

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.fsync import sync_directory, write_whole
+from fieldmouse.storage.fsync import sync_directory, write_atomically
 from fieldmouse.storage.log import FRAME, Log
 
 _REWRITE_AT = 4 << 20
 _LONGEST = 1 << 28  # bytes: longer than any checkpoint
 
-Readable = Callable[[bytes], bool]
+IsCheckpoint = Callable[[bytes], bool]
 """Predicate that tells whether a payload is a checkpoint; the journal does not know the format."""
 
 
@@ -51,7 +51,7 @@ class JournalReport(msgspec.Struct, frozen=True):
         return not self.bad and not self.torn
 
     @property
-    def overtaken(self) -> bool:
+    def newer_checkpoint_lost(self) -> bool:
         """Whether a bad record follows the newest whole one, so that a newer checkpoint may be lost."""
         return any(span.offset >= self.end for span in self.bad)
 
@@ -59,9 +59,9 @@ class JournalReport(msgspec.Struct, frozen=True):
 class Journal:
     """File of checkpoints, newest last; only the newest counts. Opening it changes nothing."""
 
-    def __init__(self, path: Path, readable: Readable = bool):
+    def __init__(self, path: Path, readable: IsCheckpoint = bool):
         self.path = path
-        self.report = inspect(path, readable)
+        self.report = inspect_journal_file(path, readable)
         self.latest = self.report.newest
         self._log: Log | None = None
 
@@ -73,14 +73,14 @@ class Journal:
                 self._log.begin()
                 sync_directory(self.path.parent)
             else:
-                self.mend()
+                self.compact()
 
-    def mend(self) -> None:
+    def compact(self) -> None:
         """Rewrite the file atomically with only the newest whole checkpoint."""
         if self._log is not None:
             self._log.close()
         content = b"" if self.latest is None else framed(self.latest)
-        write_whole(self.path, content)
+        write_atomically(self.path, content)
         self.report = JournalReport(int(self.latest is not None), self.latest, len(content))
         self._log = Log(self.path, len(content))
         self._log.begin()
@@ -90,7 +90,7 @@ class Journal:
         self.begin()
         assert self._log is not None
         if self._log.length > _REWRITE_AT:
-            self.mend()
+            self.compact()
         self._log.append(checkpoint)
         self._log.flush()
         self._log.sync()
@@ -101,7 +101,7 @@ class Journal:
             self._log.close()
 
 
-def inspect(path: Path, readable: Readable = bool) -> JournalReport:
+def inspect_journal_file(path: Path, readable: IsCheckpoint = bool) -> JournalReport:
     """Report on a journal. Safe at any time, also while a crawl writes it."""
     try:
         raw = path.read_bytes()
@@ -145,7 +145,7 @@ def record_at(raw: bytes, at: int) -> bytes | None:
     return payload if zlib.crc32(payload) == check else None
 
 
-def next_record(raw: bytes, start: int, readable: Readable = bool) -> int | None:
+def next_record(raw: bytes, start: int, readable: IsCheckpoint = bool) -> int | None:
     """The offset of the next whole record from `start` on, or None."""
     for at in range(start, len(raw) - FRAME.size):
         payload = record_at(raw, at)
@@ -180,6 +180,6 @@ def framed(record: bytes) -> bytes:
     return FRAME.pack(len(record), zlib.crc32(record)) + record
 
 
-def latest_checkpoint(path: Path, readable: Readable = bool) -> bytes | None:
+def latest_checkpoint(path: Path, readable: IsCheckpoint = bool) -> bytes | None:
     """The newest checkpoint, read without changing the file: for readers while a crawl runs."""
-    return inspect(path, readable).newest
+    return inspect_journal_file(path, readable).newest

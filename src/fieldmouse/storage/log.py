@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.errors import Damaged, Missing
+from fieldmouse.errors import DamagedFile, MissingFile
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ _READ_AHEAD = 1 << 20
 class Log:
     """Append-only file of records, written after a known length.
 
-    Opening changes nothing: a file that is missing or too short raises `Missing` or `Damaged`.
+    Opening changes nothing: a file that is missing or too short raises `MissingFile` or `DamagedFile`.
     Bytes after the length are cut, and a new file is created, by `begin` or by
     the first write.
     """
@@ -49,12 +49,12 @@ class Log:
             self._file = os.open(path, os.O_RDWR)
         except FileNotFoundError:
             if length:
-                raise Missing(path) from None
+                raise MissingFile(path) from None
             return
         size = os.fstat(self._file).st_size
         if size < length:
             self.close()
-            raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+            raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
 
     def begin(self) -> None:
         """Cut the file to its length, or create it. From here on the disk changes."""
@@ -127,16 +127,16 @@ class Log:
         if offset >= self._written:
             self.flush()
         if self._file < 0:
-            raise Damaged(self.path, f"there is no record at byte {offset}")
+            raise DamagedFile(self.path, f"there is no record at byte {offset}")
         return record_at(self._file, self.path, offset, self._written)
 
-    def peek(self, offset: int, size: int) -> bytes:
+    def read_unchecked(self, offset: int, size: int) -> bytes:
         """Some bytes of the file without checks, to decide cheaply whether a full read is worthwhile."""
         if offset + size > self._written:
             self.flush()
         return os.pread(self._file, size, offset)
 
-    def extend(self, framed: bytes) -> int:
+    def append_framed(self, framed: bytes) -> int:
         """Add records framed by another log, and return the offset of the first."""
         offset = self.length
         self._parts.append(framed)
@@ -172,13 +172,13 @@ def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
         record = os.pread(handle, size, offset + FRAME.size)
         if zlib.crc32(record) == check:
             return record
-    raise Damaged(path, f"the record at byte {offset} does not match its checksum")
+    raise DamagedFile(path, f"the record at byte {offset} does not match its checksum")
 
 
 def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yield every record from `start` up to `length` with its offset.
 
-    With a length, anything wrong before it raises `Damaged`. Without one the file may
+    With a length, anything wrong before it raises `DamagedFile`. Without one the file may
     be growing or torn, and reading ends at the last whole record.
     """
     if length == 0:
@@ -188,7 +188,7 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
     except FileNotFoundError:
         if length is None:
             raise
-        raise Missing(path) from None
+        raise MissingFile(path) from None
     # Local names: logs have millions of records, and a global lookup takes a tenth of the time per record.
     unpack, checksum, frame = FRAME.unpack_from, zlib.crc32, FRAME.size
     with file:
@@ -216,27 +216,27 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
                     continue
                 wrong = f"it ends at byte {offset + have - position}, {length} were written"
             if length is not None:
-                raise Damaged(path, wrong)
+                raise DamagedFile(path, wrong)
             return
 
 
-def size_of(path: Path) -> int:
-    """The length of a file that the journal names; raises `Missing`."""
+def required_size(path: Path) -> int:
+    """The length of a file that the journal names; raises `MissingFile`."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
-        raise Missing(path) from None
+        raise MissingFile(path) from None
 
 
-def understood(path: Path, decode: Callable[[bytes], T], record: bytes) -> T:
+def decode_record(path: Path, decode: Callable[[bytes], T], record: bytes) -> T:
     """Decode a record. Its checksum is right, so an error means another kind of damage."""
     try:
         return decode(record)
     except msgspec.MsgspecError as trouble:
-        raise Damaged(path, f"a record in it cannot be understood ({trouble})") from trouble
+        raise DamagedFile(path, f"a record in it cannot be understood ({trouble})") from trouble
 
 
-def whole_length(path: Path) -> int:
+def length_of_whole_records(path: Path) -> int:
     """The length of a log up to its last whole record; 0 if there is no file."""
     length = 0
     if path.exists():
@@ -248,13 +248,13 @@ def whole_length(path: Path) -> int:
 log = logging.getLogger(__name__)
 
 
-class Diary(Log):
+class BestEffortLog(Log):
     """Log that continues the file at `path` after its last whole record."""
 
     def __init__(self, path: Path) -> None:
         self._given_up = False
         try:
-            super().__init__(path, whole_length(path))
+            super().__init__(path, length_of_whole_records(path))
         except OSError as trouble:
             super().__init__(path)
             self._give_up(trouble)

@@ -20,13 +20,13 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.storage.directory import CrawlDir, Identity
 from fieldmouse.storage.log import FRAME, records
-from fieldmouse.types.outcome import GONE, News, OutcomeRow
+from fieldmouse.types.outcome import GONE_STATUSES, ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 _SEED = secrets.randbits(63)
-_MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.FORGIVEN)
+_MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.WITHDRAWN)
 
 
 def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
@@ -39,7 +39,7 @@ def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator
     for _, record in records(home / "outcomes.log", length=length):
         row = _decode(record)
         if taken_back and row.kind in _MAY_BE_FORGIVEN:
-            if row.kind is OutcomeKind.FORGIVEN:
+            if row.kind is OutcomeKind.WITHDRAWN:
                 continue
             if taken_back[row.url]:
                 taken_back[row.url] -= 1
@@ -49,14 +49,14 @@ def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator
 
 def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
     """The number of early failures of each URL that were taken back."""
-    mark, counts = OutcomeKind.FORGIVEN.encode(), Counter[str]()
+    mark, counts = OutcomeKind.WITHDRAWN.encode(), Counter[str]()
     for _, record in records(home / "outcomes.log", length=length):
-        if mark in record and (row := _decode(record)).kind is OutcomeKind.FORGIVEN:
+        if mark in record and (row := _decode(record)).kind is OutcomeKind.WITHDRAWN:
             counts[row.url] += 1
     return counts
 
 
-def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+def newest_pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     """The newest row of each stored page, without pages that a poll found gone, moved or excluded.
 
     Two passes: the first keeps eight bytes per page instead of its text, so that a crawl
@@ -67,46 +67,46 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     hashes, unlisted = array("Q"), dict[int, int]()
     taken_back = _taken_back(home, length)
     for row in _counting(home, length, taken_back):
-        if is_statement(row):
-            hashes.append(hash_of(row.url))
+        if decides_page(row):
+            hashes.append(url_hash(row.url))
         elif row.unlisted:
-            unlisted[hash_of(row.url)] = len(hashes)
+            unlisted[url_hash(row.url)] = len(hashes)
     ordered = np.sort(np.frombuffer(hashes, np.uint64)) if hashes else np.empty(0, np.uint64)
     repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
     del ordered
     left = Counter(key for key in hashes if key in repeated) if repeated else Counter[int]()
-    stored = filter(is_statement, _counting(home, length, taken_back))
+    stored = filter(decides_page, _counting(home, length, taken_back))
     for position, (row, key) in enumerate(zip(stored, hashes, strict=True)):
         if key in left:
             left[key] -= 1
             if left[key]:
                 continue
         if row.kind is OutcomeKind.PAGE:
-            yield listed_no_more(row) if unlisted.get(key, 0) > position else row
+            yield without_index(row) if unlisted.get(key, 0) > position else row
 
 
-def hash_of(url: str) -> int:
+def url_hash(url: str) -> int:
     """Hash of a URL that is valid only in this process, so that no site can construct a collision."""
     return xxh3_64_intdigest(url.encode(), _SEED)
 
 
-def listed_no_more(row: OutcomeRow) -> OutcomeRow:
+def without_index(row: OutcomeRow) -> OutcomeRow:
     """The row of an unchanged page whose headers now forbid indexing."""
     return msgspec.structs.replace(row, indexed=False)
 
 
-def is_statement(row: OutcomeRow) -> bool:
+def decides_page(row: OutcomeRow) -> bool:
     """Whether the row decides if the URL is a page: it stores one or takes it away."""
-    return row.kind is OutcomeKind.PAGE or row.gone or (bool(row.polled) and row.stands)
+    return row.kind is OutcomeKind.PAGE or row.is_gone or (bool(row.polled) and row.is_latest)
 
 
-def page_of(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
+def newest_page_row(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
     """The row that `pages` yields, from all rows of one URL; None if the URL is not a stored page now."""
-    last = max((position for position, row in enumerate(rows) if is_statement(row)), default=None)
+    last = max((position for position, row in enumerate(rows) if decides_page(row)), default=None)
     if last is None or rows[last].kind is not OutcomeKind.PAGE:
         return None
     unlisted = any(row.unlisted for row in rows[last:])
-    return listed_no_more(rows[last]) if unlisted else rows[last]
+    return without_index(rows[last]) if unlisted else rows[last]
 
 
 def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
@@ -119,17 +119,17 @@ def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[Out
         return
     for offset, record in records(home / "outcomes.log", start=start, length=length):
         row = _decode(record)
-        if row.kind is OutcomeKind.PAGE and row.news not in (News.SAME, News.NOISE):
+        if row.kind is OutcomeKind.PAGE and row.news not in (ContentChange.SAME, ContentChange.NOISE):
             yield row, offset + FRAME.size + len(record)
 
 
-def forgiven(home: CrawlDir, *, length: int) -> set[Url]:
+def retried_urls(home: CrawlDir, *, length: int) -> set[Url]:
     """URLs whose last outcome as a new URL was taken back."""
-    mark, taken_back = OutcomeKind.FORGIVEN.encode(), set[Url]()
+    mark, taken_back = OutcomeKind.WITHDRAWN.encode(), set[Url]()
     for _, record in records(home / "outcomes.log", length=length):
         if taken_back or mark in record:  # most logs have none
             row = _decode(record)
-            if row.kind is OutcomeKind.FORGIVEN:
+            if row.kind is OutcomeKind.WITHDRAWN:
                 taken_back.add(row.url)
             elif not row.polled:
                 taken_back.discard(row.url)
@@ -151,14 +151,14 @@ def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
     return matching
 
 
-def moves_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
+def pages_moved_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
     """The pages that moved permanently to a URL, each by its newest such row, oldest first."""
     moves: dict[str, OutcomeRow] = {}
     name = url.encode()
     for _, record in records(home / "outcomes.log", length=length) if length else ():
         if name in record:
             row = _decode(record)
-            if row.target == url and row.news is News.MOVED:
+            if row.target == url and row.news is ContentChange.MOVED:
                 moves.pop(row.url, None)
                 moves[row.url] = row
     return list(moves.values())
@@ -182,7 +182,7 @@ class _RowHead(msgspec.Struct, array_like=True, frozen=True, gc=False):
 _decode_head = msgspec.msgpack.Decoder(_RowHead).decode
 
 
-class Statements(msgspec.Struct, frozen=True):
+class LatestOutcomes(msgspec.Struct, frozen=True):
     """The latest outcomes of one log, up to `length`."""
 
     keys: NDArray[np.uint64]  # sorted, unique
@@ -192,36 +192,36 @@ class Statements(msgspec.Struct, frozen=True):
     crawl: Identity | None = None
     forgiving: bool = False  # later rows take earlier ones back
 
-    def at_of(self, key: int) -> float | None:
+    def time_of(self, key: int) -> float | None:
         """The time of the latest outcome of a URL; None if the log has none."""
         position = int(np.searchsorted(self.keys, np.uint64(key)))
         is_known = position < len(self.keys) and int(self.keys[position]) == key
         return float(self.at[position]) if is_known else None
 
 
-NOTHING = Statements(np.empty(0, np.uint64), np.empty(0, np.float64))
+NO_OUTCOMES = LatestOutcomes(np.empty(0, np.uint64), np.empty(0, np.float64))
 """The result for a log that was not read yet."""
 
 
-def read_statements(home: CrawlDir, length: int, known: Statements = NOTHING) -> Statements:
+def read_latest_outcomes(home: CrawlDir, length: int, known: LatestOutcomes = NO_OUTCOMES) -> LatestOutcomes:
     """The latest outcomes of a log up to `length`, continuing from the result for a shorter length."""
     if known.crawl != home.identity or known.length > length or (known.forgiving and known.length < length):
-        known = NOTHING
+        known = NO_OUTCOMES
     if known.length == length and known.crawl is not None:
         return known
     reader = _Collector(known)
     forgiving = not reader.read_heads(home, length)
     if forgiving:
-        reader = _Collector(NOTHING)
+        reader = _Collector(NO_OUTCOMES)
         reader.read(home, length)
     keys, at = reader.finish()
-    return Statements(keys, at, reader.unlisted, length, home.identity, forgiving)
+    return LatestOutcomes(keys, at, reader.unlisted, length, home.identity, forgiving)
 
 
 class _Collector:
     """Collector of rows that sorts them in by batches as large as the sorted array."""
 
-    def __init__(self, known: Statements):
+    def __init__(self, known: LatestOutcomes):
         self._start = known.length
         self._keys, self._at = known.keys, known.at
         self._fresh_keys, self._fresh_at = array("Q"), array("d")
@@ -235,12 +235,12 @@ class _Collector:
         for _, record in records(home / "outcomes.log", start=self._start, length=length):
             row = _decode_head(record)
             kind = row.kind
-            if kind is OutcomeKind.PAGE or (kind is OutcomeKind.FAILED and row.status in GONE):
-                self._fresh_keys.append(hash_of(row.url))
+            if kind is OutcomeKind.PAGE or (kind is OutcomeKind.FAILED and row.status in GONE_STATUSES):
+                self._fresh_keys.append(url_hash(row.url))
                 self._fresh_at.append(row.at)
                 if len(self._fresh_at) >= self._batch:
                     self._sort_in()
-            elif kind is OutcomeKind.FORGIVEN:
+            elif kind is OutcomeKind.WITHDRAWN:
                 return False
             elif kind is not OutcomeKind.FAILED:
                 self._take(_decode(record))
@@ -251,11 +251,11 @@ class _Collector:
             self._take(row)
 
     def _take(self, row: OutcomeRow) -> None:
-        if is_statement(row):
-            self._fresh_keys.append(hash_of(row.url))
+        if decides_page(row):
+            self._fresh_keys.append(url_hash(row.url))
             self._fresh_at.append(row.at)
         elif row.unlisted:
-            self.unlisted[hash_of(row.url)] = row.at
+            self.unlisted[url_hash(row.url)] = row.at
 
     def finish(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         if self._fresh_keys:

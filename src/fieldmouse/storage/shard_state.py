@@ -20,6 +20,6 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
     copies: int = 0  # bytes of its log of replaced pages
 
 
-def sealed_shards(last: Checkpoint | None) -> list[ShardState]:
+def shard_states(last: Checkpoint | None) -> list[ShardState]:
     """Return the shards of a checkpoint; none before the first one."""
     return last.state("shards", list[ShardState]) if last is not None else []

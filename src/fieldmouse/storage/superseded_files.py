@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-class Leftovers:
+class SupersededFiles:
     """Superseded paths: first pending, then sealed without them, then deleted."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Leftovers:
         self._sealed.clear()
 
 
-def sweep(directory: Path, pattern: str, keep: Iterable[str]) -> None:
+def delete_unnamed(directory: Path, pattern: str, keep: Iterable[str]) -> None:
     """Delete files left by a kill that no checkpoint ever named."""
     kept = set(keep)
     for path in directory.glob(pattern):

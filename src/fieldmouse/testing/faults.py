@@ -18,12 +18,12 @@ from fieldmouse.http.dns import DnsAnswer
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
-from fieldmouse.url import Host, name_of
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
+from fieldmouse.url import Host, hostname_of
 
 
-class Ill(Enum):
+class FaultKind(Enum):
     """Kind of fault."""
 
     NO_NETWORK = errno.ENETUNREACH
@@ -36,87 +36,91 @@ class Ill(Enum):
     DNS_DENIES = -3  # "no such name", for every name
 
 
-class Spell(msgspec.Struct, frozen=True):
+class Fault(msgspec.Struct, frozen=True):
     """One fault from `began` until `ended`, in epoch seconds."""
 
     began: float
     ended: float
-    ill: Ill
+    ill: FaultKind
 
-    def on(self, now: float) -> bool:
+    def is_active(self, now: float) -> bool:
         return self.began <= now < self.ended
 
 
-def _now(spells: Sequence[Spell], now: float, dns: bool) -> Ill | None:
-    ills = (spell.ill for spell in spells if spell.on(now))
+def _now(spells: Sequence[Fault], now: float, dns: bool) -> FaultKind | None:
+    ills = (spell.ill for spell in spells if spell.is_active(now))
     return next((ill for ill in ills if (ill.value < 0) == dns), None)
 
 
-class SpellFetcher(MeadowFetcher):
+class FaultyFetcher(MeadowFetcher):
     """Meadow fetcher with faults. `tries` records the requests that were not sent."""
 
     def __init__(
-        self, meadow: Meadow, clock: Clock, spells: Sequence[Spell] = (), *, dead: Collection[Host] = ()
+        self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, dead: Collection[Host] = ()
     ):
         super().__init__(meadow, clock)
-        self.tries: list[tuple[float, Host]] = []
+        self.unsent: list[tuple[float, Host]] = []
         self._spells, self._dead = spells, frozenset(dead)
 
-    def bury(self, host: Host) -> None:
+    def kill_host(self, host: Host) -> None:
         """Make the host refuse connections from now on."""
         self._dead |= {host}
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         began = self._clock.now()
         ill = _now(self._spells, began, dns=False)
         if ill is None and host in self._dead:
-            ill = Ill.REFUSED
+            ill = FaultKind.REFUSED
         if ill is not None:
-            self.tries.append((began, host))
+            self.unsent.append((began, host))
             return await self._fail(link, ill)
         answer = await super().fetch(link, host, address, body_limit=body_limit)
         cut = next(
             (s for s in self._spells if began < s.began <= self._clock.now() and s.ill.value > 0), None
         )
-        if cut is None or cut.ill is Ill.NO_DESCRIPTORS:
+        if cut is None or cut.ill is FaultKind.NO_DESCRIPTORS:
             return answer
         # The fault began while we waited for the response, which therefore never came.
         await self._clock.sleep(max(0.0, began + self._patience - self._clock.now()))
-        return Failed(link, Reason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s")
+        return Failed(link, OutcomeReason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s")
 
-    async def _fail(self, link: Link, ill: Ill) -> Failed:
-        await self._clock.sleep(10.0 if ill is Ill.SILENT else 0.001)
+    async def _fail(self, link: Request, ill: FaultKind) -> Failed:
+        await self._clock.sleep(10.0 if ill is FaultKind.SILENT else 0.001)
         detail = os.strerror(ill.value).lower()
-        number = 0 if ill is Ill.SILENT else ill.value  # the connection attempt times out on our side
-        return Failed(link, Reason.NO_CONNECTION, self._clock.now(), detail, errno=number)
+        number = 0 if ill is FaultKind.SILENT else ill.value  # the connection attempt times out on our side
+        return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), detail, errno=number)
 
 
-class SpellDns:
+class FaultyDns:
     """Nameserver of a meadow with names, with faults. Names in `mute` never get an answer."""
 
     def __init__(
-        self, meadow: Meadow, clock: Clock, spells: Sequence[Spell] = (), *, mute: Collection[str] = ()
+        self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, mute: Collection[str] = ()
     ):
-        self._addresses = {name_of(Host(site.origin)): site.address for site in meadow.plan.sites}
+        self._addresses = {hostname_of(Host(site.origin)): site.address for site in meadow.plan.sites}
         self._clock, self._spells, self._mute = clock, spells, frozenset(mute)
-        self.asked: list[tuple[float, str]] = []
+        self.queries: list[tuple[float, str]] = []
 
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
-        self.asked.append((self._clock.now(), name))
+    async def query(self, name: str, kind: str) -> DnsAnswer:
+        self.queries.append((self._clock.now(), name))
         ill = _now(self._spells, self._clock.now(), dns=True)
-        gone = _now(self._spells, self._clock.now(), dns=False) in (Ill.NO_NETWORK, Ill.NO_ROUTE, Ill.SILENT)
-        if ill is Ill.DNS_FAILS or name in self._mute:
+        gone = _now(self._spells, self._clock.now(), dns=False) in (
+            FaultKind.NO_NETWORK,
+            FaultKind.NO_ROUTE,
+            FaultKind.SILENT,
+        )
+        if ill is FaultKind.DNS_FAILS or name in self._mute:
             await self._clock.sleep(0.01)
-            return DnsAnswer(trouble="dns server returned general failure", temporary=True)
-        if ill is Ill.DNS_SILENT or gone:
+            return DnsAnswer(error="dns server returned general failure", temporary=True)
+        if ill is FaultKind.DNS_SILENT or gone:
             await self._clock.sleep(15.0)
-            return DnsAnswer(trouble="timeout while contacting dns servers", temporary=True)
+            return DnsAnswer(error="timeout while contacting dns servers", temporary=True)
         await self._clock.sleep(0.01)
         address = self._addresses.get(name)
-        if ill is Ill.DNS_DENIES or address is None or kind != "A":
-            return DnsAnswer(trouble="domain name not found")
+        if ill is FaultKind.DNS_DENIES or address is None or kind != "A":
+            return DnsAnswer(error="domain name not found")
         return DnsAnswer((address,), 60.0)
 
     async def close(self) -> None:

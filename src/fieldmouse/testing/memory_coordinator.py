@@ -13,102 +13,112 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import (
-    EXAMPLES,
-    PAGE,
-    AddressAnswer,
-    AddressAsk,
-    AgentNote,
-    BoardBooks,
-    Charter,
+    MOST_EXAMPLES,
+    PAGE_KIND,
+    AckBatch,
+    AddressReply,
+    AddressRequest,
+    AgentId,
+    CrawlSpec,
+    CrawlTotals,
     DamagedField,
-    GivenBack,
-    Grant,
-    Heard,
     Heartbeat,
-    Held,
-    Luggage,
-    Name,
-    Offer,
-    Offered,
-    PageAsk,
+    HeartbeatMark,
+    HeartbeatReply,
+    HostGrant,
+    HostPayload,
+    LeaseId,
+    LinkOffer,
+    ListedAgent,
+    OfferResult,
     PageCount,
-    Pulse,
+    PageReservation,
+    ReleasedHost,
+    RetryBatch,
     Row,
     SiteBounds,
-    Stranded,
-    TakenBack,
-    Told,
-    reserved,
+    StrandedHosts,
+    compute_reservation,
 )
-from fieldmouse.cluster.errors import awake_there, fenced, hidden, occupied, older, superseded, vanished
+from fieldmouse.cluster.errors import (
+    agents_active_error,
+    crawl_lost_error,
+    crawl_not_empty_error,
+    fenced_error,
+    rebuild_running_error,
+    stale_data_error,
+    superseded_error,
+)
 from fieldmouse.cluster.rebuild import RestoredHost
 from fieldmouse.testing.memory_crawl_state import (
-    CALM,
-    LONG_DELAY,
-    USUAL_LEASE,
+    DEFAULT_LEASE,
+    EXTRA_CALM,
+    MOST_CALM_DELAY,
     AddressRecord,
-    CrawlLedger,
     HostRecord,
-    KeptBooking,
-    whose_turn,
+    KeptAckBatch,
+    MemoryCrawl,
+    next_names,
 )
 from fieldmouse.url import Host, Url
 
-ASK_AGAIN = 0.05
+ADDRESS_RETRY_SECONDS = 0.05
 """Seconds after which a held address is asked for again, if its delay is not longer."""
 
 
-def ask_in(ledger: CrawlLedger, name: Name, ask: AddressAsk, now: float) -> AddressAnswer:
+def lease_address_in(ledger: MemoryCrawl, name: AgentId, ask: AddressRequest, now: float) -> AddressReply:
     """Grant the address if it is free and rested, and `name` may visit the host."""
-    may_visit = ask.held.epoch == 0 or ledger.holds(name, ask.held)
+    may_visit = ask.lease.epoch == 0 or ledger.holds(name, ask.lease)
     if not may_visit or now > ledger.agents[name.agent].deadline:
-        return AddressAnswer(False, ASK_AGAIN)
+        return AddressReply(False, ADDRESS_RETRY_SECONDS)
     record = ledger.addresses.setdefault(ask.address, AddressRecord())
     holder = record.holder
     if holder is not None and holder != name:
-        if ledger.counts(holder):
-            return AddressAnswer(False, max(record.delay, ASK_AGAIN), holder.agent)
+        if ledger.is_active(holder):
+            return AddressReply(False, max(record.delay, ADDRESS_RETRY_SECONDS), holder.agent)
         # until then its holder may have sent requests
-        record.free(ledger.fallen.get(holder, now) + record.delay)
+        record.release(ledger.fenced_until.get(holder, now) + record.delay)
     ready_at = max(record.not_before, ledger.calm_until)
     if holder != name and now < ready_at:
-        return AddressAnswer(False, ready_at - now)
+        return AddressReply(False, ready_at - now)
     record.hold(name, ask.delay)
-    ledger.heed(ask.delay)
-    return AddressAnswer(True)
+    ledger.note_delay(ask.delay)
+    return AddressReply(True)
 
 
-def free_in(ledger: CrawlLedger, name: Name, address: str, not_before: float) -> None:
+def release_address_in(ledger: MemoryCrawl, name: AgentId, address: str, not_before: float) -> None:
     """End a visit. The address rests from then on, even if another agent holds it by now."""
     record = ledger.addresses.setdefault(address, AddressRecord())
     if record.holder == name:
-        record.free(not_before)
+        record.release(not_before)
     else:
         record.rest(not_before)
 
 
-def take_back_in(ledger: CrawlLedger, name: Name, taken: TakenBack, now: float) -> int:
+def retry_failed_in(ledger: MemoryCrawl, name: AgentId, taken: RetryBatch, now: float) -> int:
     """Let the rows wait again, no longer settled, unless this part was received before."""
-    if taken.number <= ledger.forgave.get(name.agent, 0):
+    if taken.number <= ledger.last_retry.get(name.agent, 0):
         return 0
-    ledger.forgave[name.agent] = taken.number
-    keys = ledger.unsettle(taken.host, taken.rows, taken.kinds, now)
-    ledger.taken_back.setdefault(name.agent, Counter()).update(keys)
+    ledger.last_retry[name.agent] = taken.number
+    keys = ledger.requeue(taken.host, taken.rows, taken.kinds, now)
+    ledger.retry_counts.setdefault(name.agent, Counter()).update(keys)
     return len(keys)
 
 
-def reserve_in(ledger: CrawlLedger, name: Name, ask: PageAsk, now: float) -> int:
-    living = {agent: record for agent, record in ledger.agents.items() if record.counts}
-    own, counted = living.pop(name.agent), count_in(ledger, now)
-    others = sum(record.pages for record in living.values())
-    own.reserve(
-        reserved(ask, booked=counted.booked, others=others, agents=1 + len(living), calm=counted.calm)
+def reserve_pages_in(ledger: MemoryCrawl, name: AgentId, ask: PageReservation, now: float) -> int:
+    living = {agent: record for agent, record in ledger.agents.items() if record.active}
+    own, counted = living.pop(name.agent), count_pages_in(ledger, now)
+    others = sum(record.reserved_pages for record in living.values())
+    own.reserve_pages(
+        compute_reservation(
+            ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm
+        )
     )
-    return own.pages
+    return own.reserved_pages
 
 
-def count_in(ledger: CrawlLedger, now: float) -> PageCount:
-    return PageCount(ledger.kinds.get(PAGE, 0), now < ledger.calm_until)
+def count_pages_in(ledger: MemoryCrawl, now: float) -> PageCount:
+    return PageCount(ledger.kinds.get(PAGE_KIND, 0), now < ledger.calm_until)
 
 
 class MemoryServer:
@@ -117,25 +127,25 @@ class MemoryServer:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.starts = 1
-        self.crawls: dict[str, CrawlLedger] = {}
-        self.hidden: dict[str, CrawlLedger] = {}  # crawls that are being rebuilt
+        self.crawls: dict[str, MemoryCrawl] = {}
+        self.hidden: dict[str, MemoryCrawl] = {}  # crawls that are being rebuilt
 
     @property
     def run(self) -> str:
         return f"run {self.starts}"
 
-    def memory(self) -> dict[str, CrawlLedger]:
+    def snapshot(self) -> dict[str, MemoryCrawl]:
         """Copy of all data, as on a completely written disk."""
         return copy.deepcopy(self.crawls)
 
-    def restart(self, memory: Mapping[str, CrawlLedger] | None = None) -> None:
+    def restart(self, memory: Mapping[str, MemoryCrawl] | None = None) -> None:
         """Kill and restart the server; `memory` is the data that survives, None for all of it."""
         self.starts += 1
         if memory is not None:
             self.crawls = copy.deepcopy(dict(memory))
 
 
-class MemoryBoard:
+class MemoryCoordinator:
     """Coordinator whose server is an object."""
 
     def __init__(self, server: MemoryServer, crawl: str = "fieldmouse") -> None:
@@ -144,155 +154,165 @@ class MemoryBoard:
     def _now(self) -> float:
         return self._server.clock.now()
 
-    def ledger(self) -> CrawlLedger:
-        """Current data of the crawl; `BoardLost` if there is none."""
+    def crawl_state(self) -> MemoryCrawl:
+        """Current data of the crawl; `CoordinatorDataLost` if there is none."""
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
-            raise vanished(self._crawl)
-        ledger.served_by(self._server.run, self._now())
+            raise crawl_lost_error(self._crawl)
+        ledger.note_server_run(self._server.run, self._now())
         return ledger
 
-    def _ledger_for(self, name: Name) -> CrawlLedger:
-        ledger = self.ledger()
-        if not ledger.counts(name):
+    def _ledger_for(self, name: AgentId) -> MemoryCrawl:
+        ledger = self.crawl_state()
+        if not ledger.is_active(name):
             record = ledger.agents.get(name.agent)
-            raise superseded(name) if record and record.incarnation > name.incarnation else fenced(name)
+            raise (
+                superseded_error(name)
+                if record and record.incarnation > name.incarnation
+                else fenced_error(name)
+            )
         return ledger
 
     # -- the crawl
 
-    async def identity(self) -> str:
+    async def server_id(self) -> str:
         return f"{self._server.run} of {id(self._server)}"
 
-    async def charter(self) -> Charter | None:
-        return self.ledger().charter if self._crawl in self._server.crawls else None
+    async def crawl_spec(self) -> CrawlSpec | None:
+        return self.crawl_state().spec if self._crawl in self._server.crawls else None
 
-    async def found(self, charter: Charter) -> Charter:
+    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         if self._crawl in self._server.hidden:
-            raise hidden(self._crawl)
-        self._server.crawls.setdefault(self._crawl, CrawlLedger(charter, self._server.run, self._now()))
-        return self.ledger().charter
+            raise rebuild_running_error(self._crawl)
+        self._server.crawls.setdefault(self._crawl, MemoryCrawl(charter, self._server.run, self._now()))
+        return self.crawl_state().spec
 
-    async def end(self, why: str) -> None:
-        self.ledger().end(why)
+    async def stop_crawl(self, why: str) -> None:
+        self.crawl_state().stop(why)
 
     # -- agents
 
-    async def join(self, name: Name, lease: float) -> None:
-        ledger, now = self.ledger(), self._now()
+    async def join(self, name: AgentId, lease: float) -> None:
+        ledger, now = self.crawl_state(), self._now()
         record = ledger.agents.get(name.agent)
-        if record is not None and record.incarnation >= name.incarnation and not ledger.counts(name):
-            raise superseded(name) if record.incarnation > name.incarnation else fenced(name)
+        if record is not None and record.incarnation >= name.incarnation and not ledger.is_active(name):
+            raise superseded_error(name) if record.incarnation > name.incarnation else fenced_error(name)
         ledger.join(name, now, lease)
         ledger.fence_overdue(now)
 
-    async def outlives(self, name: Name) -> bool:
-        return self.ledger().counts(name)
+    async def is_active(self, name: AgentId) -> bool:
+        return self.crawl_state().is_active(name)
 
-    async def recalls(self, since: Heard) -> None:
-        if not self.ledger().recalls(since):
-            raise older(since.agent)
+    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+        if not self.crawl_state().knows_heartbeat(since):
+            raise stale_data_error(since.agent)
 
-    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
-        await self.recalls(beat.since)
+    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
+        await self.check_heartbeat_known(beat.since)
         ledger, now = self._ledger_for(name), self._now()
-        ledger.signs.hear(name, beat.number)
-        ledger.extend(name, now, beat.lease)
-        ledger.agents[name.agent].tell(beat.advert)
+        ledger.heartbeats.record(name, beat.number)
+        ledger.extend(name, now, beat.lease_seconds)
+        ledger.agents[name.agent].set_status(beat.status)
         ledger.fence_overdue(now)
-        notes = await self.agents()
-        turn = whose_turn([note.agent for note in notes], beat.after)
+        notes = await self.list_agents()
+        turn = next_names([note.agent for note in notes], beat.list_after)
         listed = {name.agent, *turn}
-        return Pulse(
-            books=await self.books(),
+        return HeartbeatReply(
+            totals=await self.totals(),
             agents=[note for note in notes if note.agent in listed],
             alive=sum(note.alive for note in notes),
             members=len(notes),
-            upto=turn[-1] if len(turn) < len(notes) else "",
-            run=ledger.run,
-            calm=max(0.0, ledger.calm_until - now),
-            draining=ledger.agents[name.agent].hear(),
-            over=ledger.over,
-            joined=list(ledger.scope) if len(ledger.scope) != beat.joined else (),
+            last_listed=turn[-1] if len(turn) < len(notes) else "",
+            server_run=ledger.run,
+            calm_seconds=max(0.0, ledger.calm_until - now),
+            draining=ledger.agents[name.agent].take_drain_request(),
+            stop_reason=ledger.stop_reason,
+            scope_pages=list(ledger.scope) if len(ledger.scope) != beat.known_scope_pages else (),
         )
 
-    async def books(self) -> BoardBooks:
-        ledger = self.ledger()
-        return BoardBooks(
+    async def totals(self) -> CrawlTotals:
+        ledger = self.crawl_state()
+        return CrawlTotals(
             seen=len(ledger.seen),
             settled=ledger.settled,
             waiting=len(ledger.seen) - ledger.settled,
             hosts=len(ledger.hosts),
-            begun=ledger.begun,
-            age=self._now() - ledger.founded_at,
+            started=ledger.started,
+            age=self._now() - ledger.created_at,
             kinds={kind: count for kind, count in ledger.kinds.items() if count},
             quarantined=ledger.quarantined,
         )
 
-    async def widen(self, urls: Sequence[Url]) -> None:
-        self.ledger().widen(urls)
+    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
+        self.crawl_state().add_scope_pages(urls)
 
-    async def leave(self, name: Name) -> None:
-        ledger, now = self.ledger(), self._now()
-        if ledger.counts(name):
+    async def leave(self, name: AgentId) -> None:
+        ledger, now = self.crawl_state(), self._now()
+        if ledger.is_active(name):
             ledger.fence(name, now, now)
-            ledger.present.discard(name.agent)
+            ledger.members.discard(name.agent)
 
-    async def stranded(self) -> Stranded:
-        ledger = self.ledger()
+    async def stranded_hosts(self) -> StrandedHosts:
+        ledger = self.crawl_state()
         hosts = ledger.stranded()
-        return Stranded(len(hosts), tuple(hosts[:EXAMPLES]), ledger.repaired)
+        return StrandedHosts(len(hosts), tuple(hosts[:MOST_EXAMPLES]), ledger.repaired)
 
-    async def agents(self) -> list[AgentNote]:
-        ledger, now = self.ledger(), self._now()
+    async def list_agents(self) -> list[ListedAgent]:
+        ledger, now = self.crawl_state(), self._now()
         held = [record.holder.agent for record in ledger.hosts.values() if record.holder]
         return [
-            AgentNote(
+            ListedAgent(
                 agent=agent,
                 incarnation=start.incarnation,
-                alive=start.counts and start.deadline >= now,
+                alive=start.active and start.deadline >= now,
                 draining=start.draining,
-                advert=start.advert,
-                seen_ago=now - start.seen_at,
-                hosts=held.count(agent),
+                status=start.status,
+                heartbeat_age=now - start.seen_at,
+                host_count=held.count(agent),
             )
             for agent, start in sorted(ledger.agents.items())
-            if agent in ledger.present
+            if agent in ledger.members
         ]
 
-    async def departed(self) -> list[AgentNote]:
-        ledger, now = self.ledger(), self._now()
-        gone = [(agent, ledger.agents.get(agent)) for agent in sorted(ledger.kept) if ledger.kept[agent]]
+    async def list_departed_agents(self) -> list[ListedAgent]:
+        ledger, now = self.crawl_state(), self._now()
+        gone = [
+            (agent, ledger.agents.get(agent))
+            for agent in sorted(ledger.kept_batches)
+            if ledger.kept_batches[agent]
+        ]
         return [
-            AgentNote(agent, record.incarnation, False, False, record.advert, now - record.seen_at)
+            ListedAgent(agent, record.incarnation, False, False, record.status, now - record.seen_at)
             if record is not None
-            else AgentNote(agent, 0, False, False, b"", 0.0)
+            else ListedAgent(agent, 0, False, False, b"", 0.0)
             for agent, record in gone
-            if agent not in ledger.present
+            if agent not in ledger.members
         ]
 
-    async def ask_to_drain(self, agent: str) -> bool:
-        ledger = self.ledger()
-        if agent in ledger.present:
-            ledger.agents[agent].drain()
-        return agent in ledger.present
+    async def request_drain(self, agent: str) -> bool:
+        ledger = self.crawl_state()
+        if agent in ledger.members:
+            ledger.agents[agent].request_drain()
+        return agent in ledger.members
 
-    async def forget(self, agent: str, *, again: bool) -> int:
-        ledger, now = self.ledger(), self._now()
+    async def forget_agent(self, agent: str, *, again: bool) -> int:
+        ledger, now = self.crawl_state(), self._now()
         record = ledger.agents.get(agent)
-        if record is not None and record.counts:
-            ledger.fence(Name(agent, record.incarnation), record.deadline, now)
-        ledger.present.discard(agent)
-        return ledger.unbook(agent, now) if again else 0
+        if record is not None and record.active:
+            ledger.fence(AgentId(agent, record.incarnation), record.deadline, now)
+        ledger.members.discard(agent)
+        return ledger.requeue_acked(agent, now) if again else 0
 
     # -- links
 
-    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        ledger = self.ledger()
+    async def offer_links(
+        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
+    ) -> OfferResult:
+        ledger = self.crawl_state()
         if seeds:
-            ledger.begin()
-        parts = [ledger.offer(offer, bounds, self._now()) for offer in offers]
-        return Offered(
+            ledger.mark_started()
+        parts = [ledger.offer_links(offer, bounds, self._now()) for offer in offers]
+        return OfferResult(
             new=sum(part.new for part in parts),
             dropped_hosts=sum(part.dropped_hosts for part in parts),
             dropped_urls=sum(part.dropped_urls for part in parts),
@@ -300,111 +320,115 @@ class MemoryBoard:
 
     # -- hosts
 
-    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         record = ledger.agents[name.agent]
         if now < ledger.calm_until or now > record.deadline or record.draining:
             return []
-        turns = ledger.candidates(name.agent, now, soon)
+        turns = ledger.leasable_hosts(name.agent, now, soon)
         if not turns and hosts and ledger.repair(now):
-            turns = ledger.candidates(name.agent, now, soon)
-        return [ledger.lease(name, host, urls, now) for host in turns[:hosts]]
+            turns = ledger.leasable_hosts(name.agent, now, soon)
+        return [ledger.lease_host(name, host, urls, now) for host in turns[:hosts]]
 
-    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
         ledger = self._ledger_for(name)
         for host in hosts:
-            ledger.wishes.add(name.agent, host, self._now())
+            ledger.host_requests.add(name.agent, host, self._now())
 
-    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
         ledger, now = self._ledger_for(name), self._now()
         return [
-            ledger.grant(name, each.host, urls, now)
+            ledger.grant_urls(name, each.host, urls, now)
             if ledger.holds(name, each)
-            else Grant(each.host, each.epoch, ())
+            else HostGrant(each.host, each.epoch, ())
             for each in held
         ]
 
-    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
         ledger = self._ledger_for(name)
         for held, payload in luggage.items():
             if ledger.holds(name, held):
-                ledger.unpack(held.host, payload, self._now())
+                ledger.store_payload(held.host, payload, self._now())
 
-    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+    async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
         ledger, now = self._ledger_for(name), self._now()
         for given in hosts:
-            if ledger.holds(name, given.held):
-                if ledger.owes(name, given.held):
-                    ledger.put_back(given.held.epoch, given.unused, now)
-                ledger.unpack(given.held.host, given.luggage, now)
-                ledger.hosts[given.held.host].shun(given.shunned, now)
-                ledger.free(given.held.host, now, given.place)
+            if ledger.holds(name, given.lease):
+                if ledger.owes_urls(name, given.lease):
+                    ledger.return_urls(given.lease.epoch, given.unvisited, now)
+                ledger.store_payload(given.lease.host, given.payload, now)
+                ledger.hosts[given.lease.host].exclude(given.excluded_agents, now)
+                ledger.release_host(given.lease.host, now, given.next_agent)
 
-    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+    async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
         ledger = self._ledger_for(name)
         for held, host_rows in rows.items():
-            if ledger.owes(name, held):
-                ledger.put_back(held.epoch, host_rows, self._now())
+            if ledger.owes_urls(name, held):
+                ledger.return_urls(held.epoch, host_rows, self._now())
 
-    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+    async def reconcile_leases(
+        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
+    ) -> list[LeaseId]:
         ledger, now = self._ledger_for(name), self._now()
         for host, record in ledger.hosts.items():
-            if record.holder == name and Held(host, record.epoch) not in known:
-                ledger.free(host, now)
+            if record.holder == name and LeaseId(host, record.epoch) not in known:
+                ledger.release_host(host, now)
         for epoch, lease in list(ledger.leases.items()):
-            if lease.by == name:
-                keys = set(known.get(Held(lease.host, epoch), ()))
-                ledger.put_back(epoch, [row for row in lease.owed.items() if row[0] not in keys], now)
-        return [held for held in known if not (ledger.holds(name, held) or ledger.owes(name, held))]
+            if lease.agent_id == name:
+                keys = set(known.get(LeaseId(lease.host, epoch), ()))
+                ledger.return_urls(epoch, [row for row in lease.owed.items() if row[0] not in keys], now)
+        return [held for held in known if not (ledger.holds(name, held) or ledger.owes_urls(name, held))]
 
     # -- addresses
 
-    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+    async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
         ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
-        return [ask_in(ledger, name, ask, now) for ask in asks]
+        return [lease_address_in(ledger, name, ask, now) for ask in asks]
 
-    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+    async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         ledger, now = self._ledger_for(name), self._now()
         for address, rest in rests.items():
-            free_in(ledger, name, address, now + rest)
+            release_address_in(ledger, name, address, now + rest)
 
     # -- outcomes
 
-    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        return self._ledger_for(name).book(name, told)
+    async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
+        return self._ledger_for(name).ack(name, told)
 
-    async def take_back(self, name: Name, taken: TakenBack) -> int:
-        return take_back_in(self._ledger_for(name), name, taken, self._now())
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
+        return retry_failed_in(self._ledger_for(name), name, taken, self._now())
 
-    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        return reserve_in(self._ledger_for(name), name, ask, self._now())
+    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
+        return reserve_pages_in(self._ledger_for(name), name, ask, self._now())
 
     async def count_pages(self) -> PageCount:
-        return count_in(self.ledger(), self._now())
+        return count_pages_in(self.crawl_state(), self._now())
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
+    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         return self._ledger_for(name).quarantine(name, damaged)
 
-    async def last_told(self, name: Name) -> int:
-        ledger = self.ledger()
+    async def last_acked_batch(self, name: AgentId) -> int:
+        ledger = self.crawl_state()
         if name.incarnation <= ledger.restored.get(name.agent, 0):
             return sys.maxsize
-        return ledger.told.get(name, 0)
+        return ledger.last_batch.get(name, 0)
 
     async def close(self) -> None:
         """Do nothing."""
 
 
-class HiddenLedger(CrawlLedger):
+class HiddenMemoryCrawl(MemoryCrawl):
     """Data of a crawl that is not visible yet."""
 
-    def note_restored(self, name: Name, told: int) -> None:
+    def mark_agent_restored(self, name: AgentId, told: int) -> None:
         self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
-        self.forgave[name.agent] = max(told, self.forgave.get(name.agent, 0))
+        self.last_retry[name.agent] = max(told, self.last_retry.get(name.agent, 0))
 
-    def restore(self, name: Name, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool) -> int:
+    def restore_outcomes(
+        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool
+    ) -> int:
         counted: list[bool] = []
         fresh: list[str] = []
         for host in hosts:
@@ -421,64 +445,64 @@ class HiddenLedger(CrawlLedger):
         self._count(fresh)
         if fresh and urls:
             kinds = tuple(kind for host in hosts for kind in host.kinds)
-            self.kept.setdefault(name.agent, []).append(KeptBooking(urls, tuple(counted), kinds))
+            self.kept_batches.setdefault(name.agent, []).append(KeptAckBatch(urls, tuple(counted), kinds))
         return len(fresh)
 
     def publish(self, now: float, lease: float, delay: float, age: float) -> None:
-        self.founded_at = now - age
+        self.created_at = now - age
         self.longest_lease = lease
-        self.longest_delay = max(self.longest_delay, min(delay, LONG_DELAY))
-        self.calm_until = now + max(lease, USUAL_LEASE) + self.longest_delay + CALM
+        self.longest_delay = max(self.longest_delay, min(delay, MOST_CALM_DELAY))
+        self.calm_until = now + max(lease, DEFAULT_LEASE) + self.longest_delay + EXTRA_CALM
         self.epoch = max(self.epoch, int(now * 1000))
-        self.begin()
+        self.mark_started()
 
 
-class MemoryBuilder(MemoryBoard):
-    """Implementation of `rebuilding.BoardBuilder`."""
+class MemoryRebuilder(MemoryCoordinator):
+    """Implementation of `rebuilding.CrawlRebuilder`."""
 
-    def ledger(self) -> HiddenLedger:
+    def crawl_state(self) -> HiddenMemoryCrawl:
         ledger = self._server.hidden.get(self._crawl)
-        if not isinstance(ledger, HiddenLedger):
-            raise vanished(self._crawl)
-        ledger.served_by(self._server.run, self._now())
+        if not isinstance(ledger, HiddenMemoryCrawl):
+            raise crawl_lost_error(self._crawl)
+        ledger.note_server_run(self._server.run, self._now())
         return ledger
 
-    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
         crawl = self._server.crawls.get(self._crawl)
-        if crawl is None or crawl.charter.key_seed != key_seed or all(map(crawl.recalls, since)):
+        if crawl is None or crawl.spec.key_seed != key_seed or all(map(crawl.knows_heartbeat, since)):
             return False
-        crawl.served_by(self._server.run, self._now())
-        if awake := crawl.heard_of_late(self._now()):
-            raise awake_there(self._crawl, awake)
+        crawl.note_server_run(self._server.run, self._now())
+        if awake := crawl.recently_active_agents(self._now()):
+            raise agents_active_error(self._crawl, awake)
         del self._server.crawls[self._crawl]
         return True
 
-    async def hide(self, charter: Charter) -> Charter:
+    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is not None and crawl.seen:
-            raise occupied(self._crawl)
+            raise crawl_not_empty_error(self._crawl)
         self._server.crawls.pop(self._crawl, None)
-        fresh = HiddenLedger(charter, self._server.run, self._now())
-        return self._server.hidden.setdefault(self._crawl, fresh).charter
+        fresh = HiddenMemoryCrawl(charter, self._server.run, self._now())
+        return self._server.hidden.setdefault(self._crawl, fresh).spec
 
-    async def remove(self) -> None:
+    async def remove_crawl(self) -> None:
         self._server.crawls.pop(self._crawl, None)
         self._server.hidden.pop(self._crawl, None)
 
-    async def restore(
-        self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+    async def restore_outcomes(
+        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        return self.ledger().restore(name, hosts, urls, bounded=bounded)
+        return self.crawl_state().restore_outcomes(name, hosts, urls, bounded=bounded)
 
-    async def note_restored(self, name: Name, told: int) -> None:
-        self.ledger().note_restored(name, told)
+    async def mark_agent_restored(self, name: AgentId, told: int) -> None:
+        self.crawl_state().mark_agent_restored(name, told)
 
-    async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
+    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
         for host, payload in luggage.items():
-            self.ledger().unpack(host, payload, self._now())
+            self.crawl_state().store_payload(host, payload, self._now())
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:
-            raise occupied(self._crawl)
-        self.ledger().publish(self._now(), lease, delay, age)
+            raise crawl_not_empty_error(self._crawl)
+        self.crawl_state().publish(self._now(), lease, delay, age)
         self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

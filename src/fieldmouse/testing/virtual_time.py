@@ -1,9 +1,10 @@
 """Asyncio event loop in virtual time: when nothing is ready, the clock jumps to the next timer.
 
-Code on this loop waits, sleeps and times out as usual, but an hour of politeness takes a moment, and every
-run is the same. No outside event can wake the loop, so a loop without timers is stuck; that is a bug in
-the code it runs, and `Stuck` is raised instead of hanging. Work for a thread runs inline and takes no
-virtual time. Sockets and subprocesses do not work here, because they follow the wall clock.
+Code on this loop waits, sleeps and times out as usual, but an hour of politeness takes a moment, and
+every run is the same. No outside event can wake the loop, so a loop without timers is stuck; that is a
+bug in the code it runs, and `VirtualTimeDeadlock` is raised instead of hanging. Work for a thread runs
+inline and takes no virtual time. Sockets and subprocesses do not work here, because they follow the wall
+clock.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ EPOCH = 1_700_000_000.0
 """Time at which the virtual clock starts, in epoch seconds."""
 
 
-class Stuck(RuntimeError):
+class VirtualTimeDeadlock(RuntimeError):
     """All tasks wait, and no timer is set."""
 
 
@@ -38,7 +39,7 @@ class _Jump(selectors.BaseSelector):
         if events:
             return events
         if timeout is None:
-            raise Stuck("everyone in the bottle waits and no timer is set")
+            raise VirtualTimeDeadlock("everyone in the bottle waits and no timer is set")
         self.now += max(0.0, timeout)
         return []
 
@@ -58,7 +59,7 @@ class _Jump(selectors.BaseSelector):
         self._inner.close()
 
 
-class Bottle(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Event loop in virtual time; usually created by `run`."""
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Bottle(asyncio.SelectorEventLoop):
         return done
 
 
-class BottleClock:
+class VirtualClock:
     """`Clock` in virtual time: epoch seconds that advance only by waiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = EPOCH):
@@ -94,7 +95,7 @@ class BottleClock:
         await asyncio.sleep(seconds)
 
 
-def run(main: Callable[[BottleClock], Awaitable[T]], *, epoch: float = EPOCH) -> T:
+def run_in_virtual_time(main: Callable[[VirtualClock], Awaitable[T]], *, epoch: float = EPOCH) -> T:
     """Run `main(clock)` on a new loop in virtual time and return its result.
 
     >>> async def nap(clock):
@@ -104,10 +105,10 @@ def run(main: Callable[[BottleClock], Awaitable[T]], *, epoch: float = EPOCH) ->
     >>> run(nap)
     3600.0
     """
-    loop = Bottle()
+    loop = VirtualTimeLoop()
 
     async def inside() -> T:
-        return await main(BottleClock(loop, epoch))
+        return await main(VirtualClock(loop, epoch))
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(inside())

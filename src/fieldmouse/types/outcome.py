@@ -6,12 +6,12 @@ from enum import StrEnum
 
 import msgspec
 
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 
-class News(StrEnum):
+class ContentChange(StrEnum):
     """Difference to the earlier copy, as a reader of the page would judge it."""
 
     NONE = ""  # nothing was learned: a first fetch, or a failure
@@ -23,7 +23,7 @@ class News(StrEnum):
     MOVED = "moved"
 
 
-class Sighting(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class FetchObservation(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One fetch of a page, compared with the copy that its request described."""
 
     at: float  # when the answer was complete
@@ -58,7 +58,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
                 return value
         return ""
 
-    def all(self, name: str) -> list[str]:
+    def all_headers(self, name: str) -> list[str]:
         """All headers of that name, in the order received."""
         return [value for key, value in self.headers if key == name]
 
@@ -66,21 +66,21 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
 class Page(msgspec.Struct, frozen=True, tag="page", array_like=True):
     """A fetched document (status 2xx)."""
 
-    link: Link
+    link: Request
     response: Response
 
 
 class Unchanged(msgspec.Struct, frozen=True, tag="unchanged", array_like=True):
     """Status 304: the stored copy is still current."""
 
-    link: Link
+    link: Request
     response: Response
 
 
 class Moved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
     """A redirect; its target goes through the sieve like any link."""
 
-    link: Link
+    link: Request
     response: Response
     target: Url
     # polled: the redirect is permanent and its target is stored, so this page can be removed
@@ -90,8 +90,8 @@ class Moved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """No request was made, with the reason."""
 
-    link: Link
-    reason: Reason
+    link: Request
+    reason: OutcomeReason
     at: float
     detail: str = ""
 
@@ -99,8 +99,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
     """A request without a document, with the reason."""
 
-    link: Link
-    reason: Reason
+    link: Request
+    reason: OutcomeReason
     at: float
     detail: str = ""
     response: Response | None = None
@@ -110,7 +110,9 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
 
 Outcome = Page | Unchanged | Moved | Refused | Failed
 
-GONE = frozenset((404, 410))  # the page no longer exists; other failures do not affect the stored copy
+GONE_STATUSES = frozenset(
+    (404, 410)
+)  # the page no longer exists; other failures do not affect the stored copy
 
 
 class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -123,7 +125,7 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     via: str = ""
     seen_at: float = 0.0
     status: int = 0
-    reason: Reason = Reason.NONE
+    reason: OutcomeReason = OutcomeReason.NONE
     detail: str = ""
     target: str = ""  # target of a redirect
     mime: str = ""
@@ -148,38 +150,38 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     etag: str = ""  # validators of the page, for conditional requests
     last_modified: str = ""
     polled: str = ""  # kind of the outcome before this poll; "" for the first outcome of the URL
-    news: News = News.NONE  # of a poll: the difference as a reader would judge it
+    news: ContentChange = ContentChange.NONE  # of a poll: the difference as a reader would judge it
     difference: float = 0.0  # share of the words that differ from the previous copy
     withdrawn_at: tuple[float, ...] = ()  # `at` of rows whose change turned out to be noise
     memory: bytes = b""  # noise of the page, learned from all its fetches
     unlisted: bool = False  # unchanged, but its headers now ask not to be indexed
 
     @property
-    def withdrawn(self) -> int:
+    def withdrawn_changes(self) -> int:
         """Number of changes reported before that turned out to be noise."""
         return len(self.withdrawn_at)
 
     @property
-    def stands(self) -> bool:
+    def is_latest(self) -> bool:
         """Whether this row replaces the earlier outcome of the URL.
 
         A poll's row does if the server decided: a page, a permanent redirect to a stored page, a page that
         is gone, or an exclusion by robots.txt. Failures, 304 and temporary redirects keep the earlier
         outcome.
         """
-        if not self.polled or self.kind is OutcomeKind.PAGE or self.gone:
+        if not self.polled or self.kind is OutcomeKind.PAGE or self.is_gone:
             return True
         if self.kind is OutcomeKind.MOVED:
-            return self.news is News.MOVED
-        return self.kind is OutcomeKind.REFUSED and self.reason is Reason.EXCLUDED
+            return self.news is ContentChange.MOVED
+        return self.kind is OutcomeKind.REFUSED and self.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the server says that the page does not exist."""
-        return self.kind == OutcomeKind.FAILED and self.status in GONE
+        return self.kind == OutcomeKind.FAILED and self.status in GONE_STATUSES
 
 
-class Parsed(msgspec.Struct, frozen=True, array_like=True):
+class IndexResult(msgspec.Struct, frozen=True, array_like=True):
     """The indexer's result for one stored response."""
 
     number: int  # of the ticket
@@ -188,10 +190,10 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     # of the OutcomeRow; may differ from the fetch worker's (a decompression bomb shows only when decoded)
     kind: OutcomeKind
     row: bytes  # the OutcomeRow, encoded
-    links: tuple[Link, ...] = ()
+    links: tuple[Request, ...] = ()
     size: int = 0
-    reason: Reason = Reason.NONE  # of the OutcomeRow
+    reason: OutcomeReason = OutcomeReason.NONE  # of the OutcomeRow
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
     complaint: str = ""  # error of a plug-in
-    sighting: Sighting | None = None  # of a page, an unchanged page or a page that is gone
-    held: tuple[Link, ...] = ()  # out of scope, unless a redirect of a seed adds their hosts
+    sighting: FetchObservation | None = None  # of a page, an unchanged page or a page that is gone
+    held: tuple[Request, ...] = ()  # out of scope, unless a redirect of a seed adds their hosts

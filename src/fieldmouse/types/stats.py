@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.formatting import counted, duration, number, when
+from fieldmouse.formatting import format_count, format_duration, format_number, format_time
 from fieldmouse.types.reason import StoppedBy
 
 
-class Reading(msgspec.Struct, frozen=True, array_like=True):
+class LiveStats(msgspec.Struct, frozen=True, array_like=True):
     """Live statistics, about one per second: for the progress line, the dashboard and `queueing.fit`."""
 
     at: float
@@ -38,15 +38,15 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
 
 _ENDINGS = {
     StoppedBy.NOTHING: "done for now",
-    StoppedBy.PAGES: "stopped by the limit of pages",
-    StoppedBy.TIME: "stopped by the limit of time",
-    StoppedBy.DISK: "stopped: the disk is nearly full",
+    StoppedBy.PAGE_LIMIT: "stopped by the limit of pages",
+    StoppedBy.TIME_LIMIT: "stopped by the limit of time",
+    StoppedBy.DISK_FULL: "stopped: the disk is nearly full",
     StoppedBy.SIGNAL: "stopped by you",
     StoppedBy.DRAINED: "asked to leave",
 }
 
 
-class HostRest(msgspec.Struct, frozen=True):
+class RestingHost(msgspec.Struct, frozen=True):
     """A host that failed and is not visited for some time."""
 
     host: str
@@ -54,11 +54,11 @@ class HostRest(msgspec.Struct, frozen=True):
     failures: int  # in a row
 
     def __str__(self) -> str:
-        times = counted(self.failures, "time")
-        return f"{self.host} failed {times} in a row and rests until {when(round(self.until))}"
+        times = format_count(self.failures, "time")
+        return f"{self.host} failed {times} in a row and rests until {format_time(round(self.until))}"
 
 
-class Refreshed(msgspec.Struct, frozen=True):
+class RefreshSummary(msgspec.Struct, frozen=True):
     """Results of the polls of one run; a `Summary` counts over all runs."""
 
     polls: int
@@ -72,22 +72,23 @@ class Refreshed(msgspec.Struct, frozen=True):
     refused: int = 0  # polls without a request, for example because robots.txt now excludes the URL
     reasons: dict[str, int] = {}  # of the failed and refused polls
     postponed: int = 0  # pages that a round left for the next one because their hosts rest
-    resting: list[HostRest] = []  # the hosts of these pages
+    resting: list[RestingHost] = []  # the hosts of these pages
 
     def __str__(self) -> str:
         results = (
-            f"{number(self.changed)} changed, {number(self.gone)} gone, {number(self.unchanged)} unchanged"
-            + (f", {number(self.failed)} failed" if self.failed else "")
-            + (f", {number(self.refused)} refused" if self.refused else "")
+            f"{format_number(self.changed)} changed, {format_number(self.gone)} gone, "
+            f"{format_number(self.unchanged)} unchanged"
+            + (f", {format_number(self.failed)} failed" if self.failed else "")
+            + (f", {format_number(self.refused)} refused" if self.refused else "")
         )
-        done = f"{counted(self.polls, 'poll')}: {results}; {counted(self.new, 'URL')} discovered"
+        done = f"{format_count(self.polls, 'poll')}: {results}; {format_count(self.new, 'URL')} discovered"
         if not self.postponed:
             return done
         verb = "is" if self.postponed == 1 else "are"
-        return f"{done}; {counted(self.postponed, 'page')} {verb} postponed"
+        return f"{done}; {format_count(self.postponed, 'page')} {verb} postponed"
 
 
-class WholeCrawl(msgspec.Struct, frozen=True):
+class ClusterSummary(msgspec.Struct, frozen=True):
     """State of a crawl of several agents, from the coordinator; a `Summary` covers one of them."""
 
     agents: int  # alive
@@ -126,17 +127,17 @@ class Summary(msgspec.Struct, frozen=True):
     refused_polls: int = 0
     untold: dict[str, int] = {}  # changes that `[notify]` has not delivered yet, by channel
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
-    refreshed: Refreshed | None = None  # of this run, if it polled known pages
-    whole: WholeCrawl | None = None  # for an agent of a cluster
+    refreshed: RefreshSummary | None = None  # of this run, if it polled known pages
+    whole: ClusterSummary | None = None  # for an agent of a cluster
 
     def __str__(self) -> str:
-        pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
-        done = f"{pages} from {hosts} in {duration(self.seconds)}"
+        pages, hosts = format_count(self.pages, "page"), format_count(self.giving_hosts, "host")
+        done = f"{pages} from {hosts} in {format_duration(self.seconds)}"
         if self.reasons and not self.pages:
-            done += "; " + ", ".join(f"{why} ({number(times)})" for why, times in self.reasons.items())
+            done += "; " + ", ".join(f"{why} ({format_number(times)})" for why, times in self.reasons.items())
         elif self.failed:
-            done += f"; {counted(self.failed, 'URL')} failed"
+            done += f"; {format_count(self.failed, 'URL')} failed"
         if self.refreshed is not None:
             done += f"; {self.refreshed}"
-        left = f"{_ENDINGS[self.stopped_by]}, {counted(self.waiting, 'URL')} waiting"
+        left = f"{_ENDINGS[self.stopped_by]}, {format_count(self.waiting, 'URL')} waiting"
         return f"{done}; {left}" if self.waiting else done

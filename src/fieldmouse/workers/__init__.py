@@ -1,6 +1,6 @@
 """Worker processes that parse, archive and index fetched pages.
 
-Follow one page. `Indexer` (`indexer.py`) sends it to the worker process of its
+Follow one page. `WorkerPool` (`indexer.py`) sends it to the worker process of its
 host's shard as one frame (`wire.py`). The worker (`worker.py`) decompresses the
 body, determines its charset and parses it once (`parse.py`): title, text,
 language, robots rules and raw hrefs come out of the same tree. `links.py` turns
@@ -10,7 +10,7 @@ request, response (or a revisit of an earlier one) and metadata as WARC records,
 and `cdxj.py` the index line that locates them. `index.py` adds the words to the
 full-text index, which `search.py` reads. If the page was fetched before,
 `copies.py` determines which version counts. The worker returns its results to the
-crawler as a `Parsed`.
+crawler as a `IndexResult`.
 
 Nothing of this counts until a checkpoint: `prepare` makes all shards durable and
 returns the lengths of their files, the crawler's journal records these lengths,

@@ -12,42 +12,42 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.errors import FieldmouseError, StorageError
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import Failed, Moved, Page, Parsed, Unchanged
+from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import OpenShard, Shard
+from fieldmouse.workers.shard import CheckedShard, Shard
 
 
-class InlineLane:
-    """In-process counterpart of `Lane`."""
+class InlineWorker:
+    """In-process counterpart of `WorkerConnection`."""
 
     pid = 0
-    trouble: FieldmouseError | None = None
+    error: FieldmouseError | None = None
     peak_rss = 0  # included in that of this process
 
     def __init__(
         self,
         directory: Path,
         shard: int,
-        config: IndexerConfig,
+        config: WorkerConfig,
         state: ShardState,
-        on_parsed: Callable[[Sequence[Parsed]], None],
+        on_parsed: Callable[[Sequence[IndexResult]], None],
         on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
         self._directory, self._number, self._config = directory, shard, config
         self._on_parsed = on_parsed
-        self._opened: OpenShard | None = None
+        self._opened: CheckedShard | None = None
         self._shard: Shard | None = None
         self._prepared: ShardState | None = None
         self._committed = state
         self._batch = batch
-        self._answers: list[Parsed] = []
+        self._answers: list[IndexResult] = []
 
     async def start(self) -> None:
-        self._opened = OpenShard(
+        self._opened = CheckedShard(
             self._directory, self._number, self._config, self._committed, batch=self._batch
         )
 
@@ -56,7 +56,7 @@ class InlineLane:
         self._shard, self._opened = self._opened.begin(), None
 
     @property
-    def room(self) -> bool:
+    def has_room(self) -> bool:
         return self._shard is not None
 
     @property
@@ -68,14 +68,14 @@ class InlineLane:
         if not self._answers:
             asyncio.get_running_loop().call_soon(self._tell)
         try:
-            self._answers.append(self._shard.take(number, outcome))
+            self._answers.append(self._shard.process_outcome(number, outcome))
         except FieldmouseError as trouble:
             # A disk error is not the page's fault: the page gets no result, and the crawl has to end.
-            self.trouble = self.trouble or trouble
+            self.error = self.error or trouble
 
-    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+    def add_to_scope(self, joined: Sequence[Url], is_open: bool) -> None:
         assert self._shard is not None, "begun first"
-        self._shard.widen(joined, is_open)
+        self._shard.add_to_scope(joined, is_open)
 
     def _tell(self) -> None:
         results, self._answers = self._answers, []
@@ -99,7 +99,7 @@ class InlineLane:
         if self._shard is not None:
             self._shard.finish()
 
-    def abandon(self) -> None:
+    def kill(self) -> None:
         """Do nothing: nothing here outlives our own process."""
 
     async def close(self) -> None:

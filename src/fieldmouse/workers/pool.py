@@ -1,11 +1,12 @@
-"""Pool of worker processes: sends fetched pages to them, receives the results and holds the states of their shards.
+"""Pool of worker processes: sends fetched pages to them, receives the results and holds the states of their
+shards.
 
-Each shard has its own connection. Each host has a home shard, whose worker remembers the links of its menus; but a
-page whose worker is busy goes to an idle one, so that one large host does not make the others wait. Any shard can
-store any page, because every shard's files are self-contained.
+Each shard has its own connection. Each host has a home shard, whose worker remembers the links of its
+menus; but a page whose worker is busy goes to an idle one, so that one large host does not make the
+others wait. Any shard can store any page, because every shard's files are self-contained.
 
-Workers sync their own files, all at once and before the durable parts of the crawl are sealed, so nothing is left to
-sync here.
+Workers sync their own files, all at once and before the durable parts of the crawl are sealed, so nothing
+is left to sync here.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from typing import TYPE_CHECKING, TypeVar
 import xxhash
 
 from fieldmouse.archive import cdxj
-from fieldmouse.archive.dedup import Doubles
-from fieldmouse.archive.warc_writer import log_path
-from fieldmouse.backpressure import Meter
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.archive.dedup import DigestStore
+from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.backpressure import Backpressure
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.search.versions import Copies
+from fieldmouse.search.versions import VersionTable
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import Outcome, Parsed, Refused
+from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.url import Host, Url, host_of
-from fieldmouse.workers.connection import Lane
+from fieldmouse.workers.connection import WorkerConnection
 
 if TYPE_CHECKING:
-    from fieldmouse.workers.inline_worker import InlineLane
+    from fieldmouse.workers.inline_worker import InlineWorker
 
 
 T = TypeVar("T")
 
 
-class Indexer:
+class WorkerPool:
     """Parsing, archiving and indexing for a whole crawl.
 
     `on_parsed` and `on_undone` are called in the event loop. `on_undone` receives the
@@ -51,15 +52,15 @@ class Indexer:
         *,
         shards: int,
         states: Sequence[ShardState] | None = None,
-        config: IndexerConfig,
-        on_parsed: Callable[[Sequence[Parsed]], None],
+        config: WorkerConfig,
+        on_parsed: Callable[[Sequence[IndexResult]], None],
         on_undone: Callable[[Sequence[int]], None],
-        lane: type[Lane] | type[InlineLane] = Lane,
-        meter: Meter | None = None,
+        lane: type[WorkerConnection] | type[InlineWorker] = WorkerConnection,
+        meter: Backpressure | None = None,
     ):
         """`states` are those of the last checkpoint; None begins a new crawl.
 
-        A `lane` runs a shard, in a worker process or in this one (`InlineLane`). The number of
+        A `lane` runs a shard, in a worker process or in this one (`InlineWorker`). The number of
         `outstanding`
         pages is reported to the `meter`.
         """
@@ -72,11 +73,11 @@ class Indexer:
         states = list(states or [ShardState()] * shards)
         self.prepared = states  # the last result of `prepare`
         batch = max(state.batch for state in states) + 1
-        self._lanes: list[Lane | InlineLane] = [
+        self._lanes: list[WorkerConnection | InlineWorker] = [
             lane(directory, shard, config, state, self._handle_parsed, self._handle_undone, batch)
             for shard, state in enumerate(states)
         ]
-        self._meter, self._on_parsed, self._on_undone = meter or Meter(), on_parsed, on_undone
+        self._meter, self._on_parsed, self._on_undone = meter or Backpressure(), on_parsed, on_undone
 
     async def start(self) -> None:
         """Start all workers; each verifies that its shard can be restored to its state. Changes nothing."""
@@ -87,49 +88,49 @@ class Indexer:
         archive = self._directory / "archive"
         cdxj.remove_leftovers(archive / "index.cdxj")
         if self._new:
-            Doubles.forget_all(archive)
-        Doubles.forget_outdated(archive)
-        Copies.forget_unfit(self._directory / "index", [state.copies for state in self.prepared])
+            DigestStore.delete_all(archive)
+        DigestStore.delete_outdated(archive)
+        VersionTable.delete_if_stale(self._directory / "index", [state.copies for state in self.prepared])
         await _all([lane.begin() for lane in self._lanes])
 
     @property
-    def trouble(self) -> FieldmouseError | None:
+    def error(self) -> FieldmouseError | None:
         """The error that prevents storing pages, which must end the crawl; None if there is none."""
-        return next((lane.trouble for lane in self._lanes if lane.trouble is not None), None)
+        return next((lane.error for lane in self._lanes if lane.error is not None), None)
 
     def shard_of(self, host: Host) -> int:
         return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
 
-    def room(self, shard: int) -> bool:
+    def has_room(self, shard: int) -> bool:
         """Whether another page of this shard can be sent, to its own worker or to another."""
-        return self._lanes[shard].room or any(lane.room for lane in self._lanes)
+        return self._lanes[shard].has_room or any(lane.has_room for lane in self._lanes)
 
     def send(self, number: int, outcome: Outcome) -> None:
         """Send an outcome to a worker; number 0 means that it has no ticket and is only archived."""
         assert not isinstance(outcome, Refused), "a refused request has no response to store"
         lane = self._lanes[self.shard_of(host_of(outcome.link.url))]
-        if not lane.room:
+        if not lane.has_room:
             # The least busy of those that have room, if any has.
-            lane = max(self._lanes, key=lambda candidate: (candidate.room, -candidate.outstanding))
+            lane = max(self._lanes, key=lambda candidate: (candidate.has_room, -candidate.outstanding))
         lane.send(number, outcome)
-        self.recount()
+        self.report_outstanding()
 
-    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+    def add_to_scope(self, joined: Sequence[Url], is_open: bool) -> None:
         """Add pages that seeds redirected to, to the scope of every worker."""
         for lane in self._lanes:
-            lane.widen(joined, is_open)
+            lane.add_to_scope(joined, is_open)
 
-    def _handle_parsed(self, parsed: Sequence[Parsed]) -> None:
-        self.recount()
+    def _handle_parsed(self, parsed: Sequence[IndexResult]) -> None:
+        self.report_outstanding()
         self._on_parsed(parsed)
 
     def _handle_undone(self, numbers: Sequence[int]) -> None:
-        self.recount()
+        self.report_outstanding()
         self._on_undone(numbers)
 
-    def recount(self) -> None:
+    def report_outstanding(self) -> None:
         """Report the outstanding pages to the meter. The restart of a worker triggers no callback."""
-        self._meter.note_indexing(self.outstanding)
+        self._meter.set_indexing(self.outstanding)
 
     @property
     def outstanding(self) -> int:
@@ -150,8 +151,10 @@ class Indexer:
         """Wait for the merges of the indexes at the end of a crawl, and sort all CDXJ lines into one file."""
         await asyncio.gather(*(lane.finish() for lane in self._lanes))
         archive = self._directory / "archive"
-        logs = [log_path(archive, shard) for shard in range(self.shards)]
-        await asyncio.to_thread(cdxj.merge, [log for log in logs if log.exists()], archive / "index.cdxj")
+        logs = [cdxj_log_path(archive, shard) for shard in range(self.shards)]
+        await asyncio.to_thread(
+            cdxj.merge_logs, [log for log in logs if log.exists()], archive / "index.cdxj"
+        )
 
     @property
     def peak_rss(self) -> int:
@@ -163,10 +166,10 @@ class Indexer:
         """Process ids of the running workers."""
         return [lane.pid for lane in self._lanes if lane.pid]
 
-    def abandon(self) -> None:
+    def kill(self) -> None:
         """Kill all workers."""
         for lane in self._lanes:
-            lane.abandon()
+            lane.kill()
 
     async def close(self) -> None:
         await asyncio.gather(*(lane.close() for lane in self._lanes))
@@ -181,16 +184,16 @@ async def _all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-class Shards:
-    """See `storage/checkpoint.py`. Call `Indexer.prepare` before sealing."""
+class ShardsPart:
+    """See `storage/checkpoint.py`. Call `WorkerPool.prepare` before sealing."""
 
     name = "shards"
 
-    def __init__(self, indexer: Indexer):
+    def __init__(self, indexer: WorkerPool):
         self._indexer = indexer
 
     def begin(self) -> None:
-        """Nothing to do: `Indexer.begin` tells the workers and waits for them."""
+        """Nothing to do: `WorkerPool.begin` tells the workers and waits for them."""
 
     def seal(self) -> Sealed[list[ShardState]]:
         return Sealed(self._indexer.prepared)
@@ -199,4 +202,4 @@ class Shards:
         self._indexer.committed()
 
     def close(self) -> None:
-        """Nothing to do: `Indexer.close` ends the workers and waits for them."""
+        """Nothing to do: `WorkerPool.close` ends the workers and waits for them."""

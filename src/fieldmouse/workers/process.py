@@ -14,10 +14,10 @@ import struct
 import subprocess
 import sys
 
-NOTHING = -1  # no page in hand
-AGONY = 0.5  # seconds between closing the connection and being gone
-PATIENCE = 10.0  # seconds that a worker may take to exit by itself
-LEFT_TO_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NO_PAGE = -1  # no page in hand
+EXIT_GRACE = 0.5  # seconds between closing the connection and being gone
+EXIT_TIMEOUT = 10.0  # seconds that a worker may take to exit by itself
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUMBER = struct.Struct("<q")
 _ENVIRONMENT = {
     # We multiply no matrices; numpy's threads for that would spin at every start, one for each core.
@@ -30,7 +30,7 @@ _ENVIRONMENT = {
 }
 
 
-def with_plugin(number: int) -> int:
+def toggle_plugin_mark(number: int) -> int:
     """Encode that a plug-in is processing page `number`; applied again, it decodes.
 
     >>> with_plugin(0), with_plugin(5), with_plugin(with_plugin(5))
@@ -55,10 +55,10 @@ class WorkerProcess:
         memory = os.memfd_create("in-hand")
         os.ftruncate(memory, _NUMBER.size)
         scrap = mmap.mmap(memory, _NUMBER.size)
-        _NUMBER.pack_into(scrap, 0, NOTHING)
+        _NUMBER.pack_into(scrap, 0, NO_PAGE)
         handles = (theirs.fileno(), memory)
         # A child inherits our signal mask: no signal reaches it before it can ignore them.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_THE_AGENT)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
         try:
             # -P: a file in the current directory must not shadow an installed module.
             child = subprocess.Popen(
@@ -75,20 +75,20 @@ class WorkerProcess:
         return cls(child, scrap), ours
 
     @property
-    def in_hand(self) -> int:
+    def current_page(self) -> int:
         """Number of the page that it is processing, or `NOTHING`."""
         number: int = _NUMBER.unpack_from(self._memory)[0]
-        return with_plugin(number) if number < NOTHING else number
+        return toggle_plugin_mark(number) if number < NO_PAGE else number
 
     @property
     def in_plugin(self) -> bool:
         """Whether plug-in code is processing the page."""
-        return bool(_NUMBER.unpack_from(self._memory)[0] < NOTHING)
+        return bool(_NUMBER.unpack_from(self._memory)[0] < NO_PAGE)
 
-    def end(self) -> int:
+    def stop(self) -> int:
         """End it after a short wait for its own exit; return the exit code, negative for a signal."""
         try:
-            return self._child.wait(AGONY)
+            return self._child.wait(EXIT_GRACE)
         except subprocess.TimeoutExpired:
             self._child.kill()
             return self._child.wait()
@@ -99,7 +99,7 @@ class WorkerProcess:
     def wait(self) -> None:
         """Wait until it exits by itself, at most `PATIENCE` seconds; then kill it."""
         try:
-            self._child.wait(PATIENCE)
+            self._child.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()

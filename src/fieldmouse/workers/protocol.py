@@ -10,12 +10,12 @@ import struct
 
 import msgspec
 
-from fieldmouse.config.worker_config import IndexerConfig
+from fieldmouse.config.worker_config import WorkerConfig
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import Failed, Moved, Page, Parsed, Unchanged
+from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
 from fieldmouse.url import Url
 
-HEADER = struct.Struct("<I")
+FRAME_LENGTH = struct.Struct("<I")
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
@@ -23,7 +23,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
 
     directory: str
     shard: int
-    config: IndexerConfig
+    config: WorkerConfig
     state: ShardState
     batch: int  # first batch: all shards count batches together, also those that missed a checkpoint
 
@@ -38,7 +38,7 @@ class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
     bare: bool = False  # skip plug-ins: they killed a worker on this page
 
 
-class Widen(msgspec.Struct, frozen=True, tag="widen", array_like=True):
+class AddToScope(msgspec.Struct, frozen=True, tag="widen", array_like=True):
     """Redirects of seeds add these pages to the scope."""
 
     joined: tuple[Url, ...]
@@ -67,8 +67,8 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The worker is at the given state."""
 
 
-class Answers(msgspec.Struct, frozen=True, tag="answers", array_like=True):
-    parsed: tuple[Parsed, ...]
+class ParsedPages(msgspec.Struct, frozen=True, tag="answers", array_like=True):
+    parsed: tuple[IndexResult, ...]
 
 
 class Prepared(msgspec.Struct, frozen=True, tag="prepared", array_like=True):
@@ -80,27 +80,27 @@ class Finished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
     peak_rss: int
 
 
-class Broken(msgspec.Struct, frozen=True, tag="broken", array_like=True):
+class WorkerFailed(msgspec.Struct, frozen=True, tag="broken", array_like=True):
     """The worker must stop for a reason that the user can fix."""
 
     message: str
     hint: str
 
 
-Down = Start | Begin | Job | Widen | Prepare | Committed | Finish
-Up = Opened | Ready | Answers | Prepared | Finished | Broken
+ToWorker = Start | Begin | Job | AddToScope | Prepare | Committed | Finish
+FromWorker = Opened | Ready | ParsedPages | Prepared | Finished | WorkerFailed
 
 encode = msgspec.msgpack.Encoder().encode
-decode_down = msgspec.msgpack.Decoder(Down).decode
-decode_up = msgspec.msgpack.Decoder(Up).decode
+decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
+decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
 
 
-def frame(message: Down | Up) -> bytes:
+def encode_frame(message: ToWorker | FromWorker) -> bytes:
     payload = encode(message)
-    return HEADER.pack(len(payload)) + payload
+    return FRAME_LENGTH.pack(len(payload)) + payload
 
 
-class Frames:
+class FrameReader:
     """Splits a stream of bytes into payloads."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Frames:
         view = memoryview(source)
         at, end = 0, len(source)
         while end - at >= 4:
-            (size,) = HEADER.unpack_from(source, at)
+            (size,) = FRAME_LENGTH.unpack_from(source, at)
             if end - at - 4 < size:
                 break
             whole.append(view[at + 4 : at + 4 + size])

@@ -1,9 +1,9 @@
 """Shard: archives, parses and indexes responses, and keeps its files consistent.
 
-A shard is locked and verified before anything in it is changed. Every response is archived. A 2xx page is also
-parsed and added to the full-text index unless it forbids indexing; a sitemap is read for its URLs; a redirect
-becomes a link. All files of a shard move together from one saved state to the next: `prepare` makes them durable and
-returns the new state.
+A shard is locked and verified before anything in it is changed. Every response is archived. A 2xx page is
+also parsed and added to the full-text index unless it forbids indexing; a sitemap is read for its URLs; a
+redirect becomes a link. All files of a shard move together from one saved state to the next: `prepare`
+makes them durable and returns the new state.
 """
 
 from __future__ import annotations
@@ -19,60 +19,76 @@ import lmdb
 import msgspec
 
 from fieldmouse.archive import dedup, warc_writer
-from fieldmouse.archive.dedup import Doubles, payload_digest, reach, sketch, written
-from fieldmouse.archive.record_reader import HeldCopies
-from fieldmouse.archive.warc_writer import WORTH_A_REVISIT, Archive
-from fieldmouse.config.worker_config import IndexerConfig
-from fieldmouse.diff.verdict import UNHEARD, Judge, Judgement, of_answer, sight, sight_again
-from fieldmouse.errors import FieldmouseError, storing
-from fieldmouse.parse.content import mime_of, read_contents
-from fieldmouse.parse.html import Rules, read_robots_tag
-from fieldmouse.parse.links import Links
-from fieldmouse.plugins.rows import Rows
-from fieldmouse.plugins.runner import Complaint, Onlooker
+from fieldmouse.archive.dedup import DigestStore, format_digest, max_distance, payload_digest, sketch
+from fieldmouse.archive.record_reader import StoredVersions
+from fieldmouse.archive.warc_writer import MIN_REVISIT_BYTES, WarcWriter
+from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.diff.verdict import (
+    NO_NEWS,
+    ChangeJudge,
+    Judgement,
+    judge_other_response,
+    sighting_of_page,
+    sighting_without_body,
+)
+from fieldmouse.errors import FieldmouseError, storage_errors
+from fieldmouse.parse.content import read_page_content, response_mime
+from fieldmouse.parse.html import RobotsDirectives, parse_robots_tag
+from fieldmouse.parse.links import LinkExtractor
+from fieldmouse.plugins.rows import EncodedRows
+from fieldmouse.plugins.runner import PluginError, Watchdog
 from fieldmouse.search import index
 from fieldmouse.search.index import TextIndex
-from fieldmouse.search.replacements import Turnover
-from fieldmouse.search.versions import verify_log
+from fieldmouse.search.replacements import ShardReplacements
+from fieldmouse.search.versions import verify_version_log
 from fieldmouse.storage.fsync import sync_directory
 from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import GONE, Failed, Moved, OutcomeRow, Page, Parsed, Response, Unchanged
-from fieldmouse.types.reason import OutcomeKind, Reason
-from fieldmouse.types.request import Door, Kind, Link
+from fieldmouse.types.outcome import (
+    GONE_STATUSES,
+    Failed,
+    IndexResult,
+    Moved,
+    OutcomeRow,
+    Page,
+    Response,
+    Unchanged,
+)
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Origin, Request, RequestKind
 from fieldmouse.url import Url, key_of
-from fieldmouse.workers.plugins import Guests
+from fieldmouse.workers.plugins import WorkerPlugins
 
-STORES = (lmdb.Error, ValueError)
+STORAGE_ERRORS = (lmdb.Error, ValueError)
 """Errors that lmdb and tantivy raise when the disk fails."""
 
 
-class HeldShard:
+class LockedShard:
     """A locked and verified shard. Nothing in it has been changed yet."""
 
     def __init__(
         self,
         directory: Path,
         number: int,
-        config: IndexerConfig,
+        config: WorkerConfig,
         state: ShardState,
-        onlooker: Onlooker | None = None,
+        onlooker: Watchdog | None = None,
     ):
-        """Raises `Damaged` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
+        """Raises `DamagedFile` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
         cannot be loaded."""
-        self.guests = Guests(config.plugins, onlooker)
-        with storing(directory):
+        self.plugins = WorkerPlugins(config.plugins, onlooker)
+        with storage_errors(directory):
             for folder in (directory / "archive", directory / "index"):
                 folder.mkdir(parents=True, exist_ok=True)
             self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            with storing(directory, *STORES):
+            with storage_errors(directory, *STORAGE_ERRORS):
                 # The previous worker may still be exiting; two must not write at once.
                 fcntl.flock(self.lock, fcntl.LOCK_EX)
-                warc_writer.verify(directory / "archive", number, state)
-                index.verify(directory / "index", number, state)
-                verify_log(directory / "index", number, state.copies)
+                warc_writer.verify_archive(directory / "archive", number, state)
+                index.verify_index(directory / "index", number, state)
+                verify_version_log(directory / "index", number, state.copies)
                 if state.batch:
-                    dedup.verify(directory / "archive")
+                    dedup.verify_digests(directory / "archive")
         except FieldmouseError:
             self.close()
             raise
@@ -84,70 +100,70 @@ class HeldShard:
 _OF_THE_REQUEST = ("depth", "via", "seen_at", "tries")
 
 
-def row_of(
-    link: Link, kind: OutcomeKind, at: float, judgement: Judgement = UNHEARD, **columns: Any
+def build_outcome_row(
+    link: Request, kind: OutcomeKind, at: float, judgement: Judgement = NO_NEWS, **columns: Any
 ) -> OutcomeRow:
     """Build a row from a request and the verdict of a poll; `columns` are those of the response."""
     columns |= {name: getattr(link, name) for name in _OF_THE_REQUEST} | judgement._asdict()
     return OutcomeRow(link.url, kind, at, found_as=link.kind.value, polled=link.was, **columns)
 
 
-class Meaning(NamedTuple):
+class Interpretation(NamedTuple):
     """Values for the row in the outcome log."""
 
     kind: OutcomeKind
-    reason: Reason = Reason.NONE
+    reason: OutcomeReason = OutcomeReason.NONE
     detail: str = ""
     target: str = ""
-    leaves: bool = False  # the indexed version must be removed from search
+    removes_document: bool = False  # the indexed version must be removed from search
     unlisted: bool = False
     gone: bool = False
 
 
-def meaning_of(outcome: Page | Unchanged | Moved | Failed, config: IndexerConfig) -> Meaning:
+def interpret(outcome: Page | Unchanged | Moved | Failed, config: WorkerConfig) -> Interpretation:
     """Interpret every outcome except a page to be read. Only a re-crawled URL has an indexed version."""
     link = outcome.link
     if isinstance(outcome, Failed):
-        gone = outcome.response is not None and outcome.response.status in GONE
-        excluded = outcome.reason is Reason.EXCLUDED
+        gone = outcome.response is not None and outcome.response.status in GONE_STATUSES
+        excluded = outcome.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
         kind = OutcomeKind.REFUSED if excluded else OutcomeKind.FAILED
-        leaves = link.again and (gone or excluded)
-        return Meaning(kind, outcome.reason, outcome.detail, leaves=leaves, gone=gone)
+        leaves = link.may_be_stored and (gone or excluded)
+        return Interpretation(kind, outcome.reason, outcome.detail, removes_document=leaves, gone=gone)
     if isinstance(outcome, Moved):
-        return Meaning(OutcomeKind.MOVED, target=outcome.target, leaves=outcome.for_good)
+        return Interpretation(OutcomeKind.MOVED, target=outcome.target, removes_document=outcome.for_good)
     if isinstance(outcome, Unchanged):
-        return unchanged(outcome.response, config, polled=bool(link.was))
-    return Meaning(OutcomeKind.PAGE)
+        return interpret_unchanged(outcome.response, config, polled=bool(link.was))
+    return Interpretation(OutcomeKind.PAGE)
 
 
-def unchanged(response: Response, config: IndexerConfig, *, polled: bool) -> Meaning:
+def interpret_unchanged(response: Response, config: WorkerConfig, *, polled: bool) -> Interpretation:
     """Interpret an unchanged page; its headers may forbid indexing now."""
-    rules = Rules()
+    rules = RobotsDirectives()
     for name, value in response.headers:
         if name == "x-robots-tag":
-            read_robots_tag(value, rules, config.robot)
+            parse_robots_tag(value, rules, config.robot)
     unlisted = polled and rules.noindex and config.nofollow
-    return Meaning(OutcomeKind.UNCHANGED, leaves=unlisted, unlisted=unlisted)
+    return Interpretation(OutcomeKind.UNCHANGED, removes_document=unlisted, unlisted=unlisted)
 
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class OpenShard:
+class CheckedShard:
     """A locked and checked shard; nothing in it has been changed yet."""
 
     def __init__(
         self,
         directory: Path,
         number: int,
-        config: IndexerConfig,
+        config: WorkerConfig,
         state: ShardState,
-        onlooker: Onlooker | None = None,
+        onlooker: Watchdog | None = None,
         batch: int = 0,
     ):
-        """Raises `Damaged` if the shard cannot be restored to `state`, and the plug-in's error if one cannot
-        be loaded."""
-        held = HeldShard(directory, number, config, state, onlooker)
+        """Raises `DamagedFile` if the shard cannot be restored to `state`, or the error of a plug-in that
+        cannot be loaded."""
+        held = LockedShard(directory, number, config, state, onlooker)
         self.close = held.close
         self.begin = partial(Shard, directory, number, config, state, held, batch)
         """Cut everything written after the state, and continue from there."""
@@ -158,59 +174,65 @@ class Shard:
         self,
         directory: Path,
         number: int,
-        config: IndexerConfig,
+        config: WorkerConfig,
         state: ShardState,
-        held: HeldShard | None = None,
+        held: LockedShard | None = None,
         batch: int = 0,
     ):
         """Open the shard at `state`; everything written later is cut."""
-        held = held or HeldShard(directory, number, config, state)
-        self._held, self._guests = held, held.guests
+        held = held or LockedShard(directory, number, config, state)
+        self._held, self._guests = held, held.plugins
         self._directory, self._number, self._config = directory, number, config
         self._batch = batch or state.batch + 1
-        with storing(directory, *STORES):
+        with storage_errors(directory, *STORAGE_ERRORS):
             sync_directory(directory)
-            self._archive = Archive(directory / "archive", number, config, state)
+            self._archive = WarcWriter(directory / "archive", number, config, state)
             self._index = TextIndex(directory / "index", number, config, state)
-            self._doubles = Doubles(directory / "archive")
-            self._turnover = Turnover(directory / "index", number, state)
-        self._links = Links(config, self._guests.admission)
-        copies = HeldCopies(directory / "archive", self._doubles, self._archive)
-        self._judge = Judge(copies.answer, limit=config.decoded_limit, rules=config.noise)
+            self._doubles = DigestStore(directory / "archive")
+            self._turnover = ShardReplacements(directory / "index", number, state)
+        self._links = LinkExtractor(config, self._guests.link_filter)
+        copies = StoredVersions(directory / "archive", self._doubles, self._archive)
+        self._judge = ChangeJudge(copies.read_response, limit=config.decoded_limit, rules=config.noise)
 
     # -- one response
 
-    def take(self, number: int, outcome: Page | Unchanged | Moved | Failed, *, bare: bool = False) -> Parsed:
+    def process_outcome(
+        self, number: int, outcome: Page | Unchanged | Moved | Failed, *, bare: bool = False
+    ) -> IndexResult:
         """Process one outcome; `bare` skips plug-ins, after one of them killed a worker on this page."""
         link, response = outcome.link, outcome.response
-        if isinstance(outcome, Page) and link.kind is not Kind.EXCLUSION:
+        if isinstance(outcome, Page) and link.kind is not RequestKind.ROBOTS_TXT:
             return self._page(number, link, outcome.response, bare)
-        meaning = meaning_of(outcome, self._config)
-        if meaning.leaves:
+        meaning = interpret(outcome, self._config)
+        if meaning.removes_document:
             self._remove(link)
         if response is None:
             assert isinstance(outcome, Failed)
-            row = row_of(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
+            row = build_outcome_row(
+                link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail
+            )
             return self._parsed(number, row)
         if isinstance(outcome, Unchanged):
             return self._unchanged(number, link, response, meaning)
-        mime, detail = mime_of(response), meaning.detail
-        digest = written(payload_digest(response.body))
-        stored = self._archive.store(link, response, payload=response.body, digest=digest)
-        links: list[Link] = []
+        mime, detail = response_mime(response), meaning.detail
+        digest = format_digest(payload_digest(response.body))
+        stored = self._archive.write(link, response, payload=response.body, digest=digest)
+        links: list[Request] = []
         if meaning.target:
-            self._links.begin(link.url, bare=bare)
-            links = self._links.follow(link, Url(meaning.target), response.ended_at)
-            detail = self._links.complaint
-        elif link.kind is Kind.SITEMAP and response.truncated and response.status == 200:
+            self._links.start_page(link.url, bare=bare)
+            links = self._links.redirect_link(link, Url(meaning.target), response.ended_at)
+            detail = self._links.plugin_error
+        elif link.kind is RequestKind.SITEMAP and response.truncated and response.status == 200:
             # Some of its URLs arrived, although the sitemap is incomplete.
-            links = read_contents(
+            links = read_page_content(
                 link, response, self._config, self._links, self._guests.readers, bare=bare
             ).links
         columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
         columns.update(status=response.status, mime=mime, digest=digest, size=len(response.body))
-        judgement = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
-        row = row_of(
+        judgement = judge_other_response(
+            link, meaning.kind, gone=meaning.gone, moved=meaning.removes_document
+        )
+        row = build_outcome_row(
             link,
             meaning.kind,
             response.ended_at,
@@ -220,31 +242,42 @@ class Shard:
             **columns,
         )
         return self._parsed(
-            number, row, links, sighting=sight_again(link, response, gone=True) if meaning.gone else None
+            number,
+            row,
+            links,
+            sighting=sighting_without_body(link, response, gone=True) if meaning.gone else None,
         )
 
-    def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
+    def _unchanged(
+        self, number: int, link: Request, response: Response, meaning: Interpretation
+    ) -> IndexResult:
         """Record that the stored version is current; the archive gets a revisit record if configured."""
-        digest = link.digest or written(payload_digest(b""))
-        columns: dict[str, Any] = {"status": response.status, "mime": mime_of(response), "digest": digest}
+        digest = link.digest or format_digest(payload_digest(b""))
+        columns: dict[str, Any] = {
+            "status": response.status,
+            "mime": response_mime(response),
+            "digest": digest,
+        }
         if self._config.revisits or not link.was:
-            stored = self._archive.store(link, response, payload=b"", digest=digest)
+            stored = self._archive.write(link, response, payload=b"", digest=digest)
             columns.update(warc=stored.warc, offset=stored.offset)
-        sighting = sight_again(link, response, gone=False)
+        sighting = sighting_without_body(link, response, gone=False)
         columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
-        row = row_of(link, meaning.kind, response.ended_at, of_answer(link, meaning.kind), **columns)
+        row = build_outcome_row(
+            link, meaning.kind, response.ended_at, judge_other_response(link, meaning.kind), **columns
+        )
         return self._parsed(number, row, sighting=sighting)
 
-    def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
+    def _page(self, number: int, link: Request, response: Response, bare: bool) -> IndexResult:
         config = self._config
-        read = read_contents(link, response, config, self._links, self._guests.readers, bare=bare)
-        body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
-        mime, indexed = read.mime, read.indexed
+        read = read_page_content(link, response, config, self._links, self._guests.readers, bare=bare)
+        body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.document
+        mime, indexed = read.mime, read.indexable
         payload = payload_digest(response.body)
-        digest = written(payload)
+        digest = format_digest(payload)
         if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and digest == link.digest:
-            same = unchanged(response, config, polled=True)
-            if same.leaves:
+            same = interpret_unchanged(response, config, polled=True)
+            if same.removes_document:
                 self._remove(link)
             return self._unchanged(number, link, response, same)
         simhash, words = sketch(page.text)
@@ -255,16 +288,16 @@ class Shard:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
         if config.outlinks:
             fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
-        rows, complaint = Rows(), read.complaint
-        if self._guests.harvest is not None and reason is None:
-            harvested = self._guests.harvest.of(link, response, read, bare)
-            if isinstance(harvested, Complaint):
+        rows, complaint = EncodedRows(), read.plugin_error
+        if self._guests.extractor is not None and reason is None:
+            harvested = self._guests.extractor.extract_rows(link, response, read, bare)
+            if isinstance(harvested, PluginError):
                 complaint = complaint or str(harvested)
                 detail = f"{detail}; {harvested}" if detail else str(harvested)
             else:
                 rows = harvested
-        original = earlier if len(response.body) >= WORTH_A_REVISIT else None
-        stored = self._archive.store(
+        original = earlier if len(response.body) >= MIN_REVISIT_BYTES else None
+        stored = self._archive.write(
             link,
             response,
             payload=response.body,
@@ -274,10 +307,14 @@ class Shard:
             earlier=original,
         )
         key = key_of(link.url, config.key_seed)
-        if link.again and reason is None and self._turnover.note(key, self._batch, present=indexed):
-            self._index.take_back(key, self._batch)
+        if (
+            link.may_be_stored
+            and reason is None
+            and self._turnover.log_replacement(key, self._batch, present=indexed)
+        ):
+            self._index.delete_version(key, self._batch)
         if indexed:
-            self._turnover.added(key)
+            self._turnover.note_document(key)
             canonical = page.canonical if page.canonical != link.url else ""
             self._index.add(
                 url=link.url,
@@ -300,60 +337,64 @@ class Shard:
             columns["duplicate_of"] = earlier[0]
         if lookalike != link.url:
             columns["near_duplicate_of"] = lookalike
-        kind, sighting, judgement = OutcomeKind.PAGE, None, UNHEARD
+        kind, sighting, judgement = OutcomeKind.PAGE, None, NO_NEWS
         if reason is None:
-            sighting = sight(link, response, digest, simhash)
+            sighting = sighting_of_page(link, response, digest, simhash)
             columns.update(etag=sighting.etag, last_modified=sighting.last_modified)
-            if link.door is Door.POLLED:
-                judgement = self._judge.of_page(link, response, body, digest, simhash)
+            if link.door is Origin.POLLED:
+                judgement = self._judge.judge_page(link, response, body, digest, simhash)
             if earlier is None and response.body:
-                self._doubles.note(self._batch, payload, simhash, stored.place)
+                self._doubles.note(self._batch, payload, simhash, stored.cdxj_place)
         else:
             kind = OutcomeKind.FAILED
             columns["reason"] = reason
         return self._parsed(
             number,
-            row_of(link, kind, response.ended_at, judgement, **columns),
+            build_outcome_row(link, kind, response.ended_at, judgement, **columns),
             read.links,
-            left_out=read.left_out,
+            left_out=read.dropped_links,
             complaint=f"{complaint}, on {link.url[:200]}" if complaint else "",
             sighting=sighting,
         )
 
-    def _remove(self, link: Link) -> None:
+    def _remove(self, link: Request) -> None:
         """Remove a page that no longer exists from the index, effective at the checkpoint."""
         key = key_of(link.url, self._config.key_seed)
-        if self._turnover.note(key, self._batch, present=False):
-            self._index.take_back(key, self._batch)
+        if self._turnover.log_replacement(key, self._batch, present=False):
+            self._index.delete_version(key, self._batch)
 
     def _earlier(self, payload: bytes, digest: str) -> tuple[str, str] | None:
         """Return URL and timestamp of an earlier record with the same payload."""
-        place = self._doubles.same(payload)
-        entry = self._archive.look_up(place) if place is not None else None
+        place = self._doubles.find_exact(payload)
+        entry = self._archive.read_cdxj_line(place) if place is not None else None
         # Only if the CDXJ line agrees: a reference to the wrong record would lose this page.
         return (entry[1].url, entry[0]) if entry is not None and entry[1].digest == digest[5:] else None
 
     def _lookalike(self, simhash: int, words: int) -> str:
-        place = self._doubles.near(simhash, reach(words))
-        entry = self._archive.look_up(place) if place is not None else None
+        place = self._doubles.find_similar(simhash, max_distance(words))
+        entry = self._archive.read_cdxj_line(place) if place is not None else None
         return entry[1].url if entry is not None else ""
 
-    def _parsed(self, number: int, row: OutcomeRow, links: Sequence[Link] = (), **extra: Any) -> Parsed:
+    def _parsed(
+        self, number: int, row: OutcomeRow, links: Sequence[Request] = (), **extra: Any
+    ) -> IndexResult:
         place, held = (number, self._number, self._batch), tuple(self._links.take_held())
-        return Parsed(*place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra)
+        return IndexResult(
+            *place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra
+        )
 
-    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+    def add_to_scope(self, joined: Sequence[Url], is_open: bool) -> None:
         """Extend the scope by pages that seeds redirected to."""
-        self._links.widen(joined, is_open)
+        self._links.add_to_scope(joined, is_open)
 
     # -- checkpoints
 
     def prepare(self) -> ShardState:
         """Make this batch durable and begin the next; return the state to save."""
-        with storing(self._directory, *STORES):
+        with storage_errors(self._directory, *STORAGE_ERRORS):
             self._archive.sync()
             self._index.commit()
-            self._index.keep(self._batch)
+            self._index.keep_snapshot(self._batch)
             # After the documents: a concurrent reader sees both versions and takes the newer one.
             copies = self._turnover.seal(self._batch)
         serial, warc, warc_length, cdxj_length = self._archive.position
@@ -371,13 +412,13 @@ class Shard:
         return state
 
     def committed(self, batch: int) -> None:
-        with storing(self._directory, *STORES):
+        with storage_errors(self._directory, *STORAGE_ERRORS):
             self._doubles.committed(batch)
-            self._index.forget_before(batch)
+            self._index.delete_snapshots_before(batch)
             self._turnover.committed(batch, self._index.generation)
 
     def finish(self) -> None:
-        with storing(self._directory, *STORES):
+        with storage_errors(self._directory, *STORAGE_ERRORS):
             self._index.finish()
 
     def close(self) -> None:

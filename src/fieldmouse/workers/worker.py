@@ -20,47 +20,49 @@ import sys
 from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.plugins.runner import DEAF, WARNINGS, Onlooker
-from fieldmouse.types.outcome import Parsed
-from fieldmouse.workers.process import LEFT_TO_THE_AGENT, NOTHING, peak_rss, with_plugin
+from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, Watchdog
+from fieldmouse.types.outcome import IndexResult
+from fieldmouse.workers.process import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
 from fieldmouse.workers.protocol import (
-    Answers,
+    AddToScope,
     Begin,
-    Broken,
     Committed,
     Finish,
     Finished,
-    Frames,
+    FrameReader,
+    FromWorker,
     Job,
     Opened,
+    ParsedPages,
     Prepare,
     Prepared,
     Ready,
     Start,
-    Up,
-    Widen,
-    decode_down,
-    frame,
+    WorkerFailed,
+    decode_to_worker,
+    encode_frame,
 )
-from fieldmouse.workers.shard import OpenShard, Shard
+from fieldmouse.workers.shard import CheckedShard, Shard
 
-PATIENCE = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
-MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
-BATCH = 16  # responses collected while more pages wait
+PAGE_CPU_SECONDS = (
+    20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
+)
+MAX_MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
+PAGES_PER_FRAME = 16  # responses collected while more pages wait
 _PIECE = 1 << 18
 _IN_HAND = struct.Struct("<q")
 
 
-class Worker(Onlooker):
+class Worker(Watchdog):
     def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
         self._agent, self._in_hand = agent, in_hand
-        self._frames = Frames()
-        self._answers: list[Parsed] = []
-        self._opened: OpenShard | None = None
+        self._frames = FrameReader()
+        self._answers: list[IndexResult] = []
+        self._opened: CheckedShard | None = None
         self._shard: Shard | None = None
-        self._number = NOTHING  # number of the current page
+        self._number = NO_PAGE  # number of the current page
         # seconds of CPU: for a plug-in, and left for ourselves afterwards
-        self._plugin_seconds = self._seconds_left = PATIENCE
+        self._plugin_seconds = self._seconds_left = PAGE_CPU_SECONDS
 
     def run(self) -> None:
         """Serve until the crawler closes the connection."""
@@ -70,20 +72,20 @@ class Worker(Onlooker):
             self._flush()
 
     def _handle(self, payload: memoryview) -> None:
-        message = decode_down(payload)
+        message = decode_to_worker(payload)
         match message:
             case Job(number, outcome, bare):
                 assert self._shard is not None
                 self._number = number
                 _IN_HAND.pack_into(self._in_hand, 0, number)
-                signal.setitimer(signal.ITIMER_PROF, PATIENCE)
-                self._answers.append(self._shard.take(number, outcome, bare=bare))
-                _IN_HAND.pack_into(self._in_hand, 0, NOTHING)
-                if len(self._answers) >= BATCH:
+                signal.setitimer(signal.ITIMER_PROF, PAGE_CPU_SECONDS)
+                self._answers.append(self._shard.process_outcome(number, outcome, bare=bare))
+                _IN_HAND.pack_into(self._in_hand, 0, NO_PAGE)
+                if len(self._answers) >= PAGES_PER_FRAME:
                     self._flush()
-            case Widen(joined, is_open):
+            case AddToScope(joined, is_open):
                 assert self._shard is not None
-                self._shard.widen(joined, is_open)
+                self._shard.add_to_scope(joined, is_open)
             case Prepare():
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
@@ -94,8 +96,8 @@ class Worker(Onlooker):
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._shard.committed(batch)
             case Start(directory, shard, config, state, batch):
-                self._plugin_seconds = config.plugins.patience + DEAF * (WARNINGS + 1)
-                self._opened = OpenShard(Path(directory), shard, config, state, self, batch)
+                self._plugin_seconds = config.plugins.patience + SIGNAL_INTERVAL * (SIGNALS_BEFORE_STUCK + 1)
+                self._opened = CheckedShard(Path(directory), shard, config, state, self, batch)
                 self._send(Opened())
             case Begin():
                 assert self._opened is not None
@@ -111,15 +113,15 @@ class Worker(Onlooker):
 
     # -- watchdog around plug-in code
 
-    def entered(self) -> None:
-        _IN_HAND.pack_into(self._in_hand, 0, with_plugin(self._number))
+    def call_started(self) -> None:
+        _IN_HAND.pack_into(self._in_hand, 0, toggle_plugin_mark(self._number))
         self._seconds_left = signal.setitimer(signal.ITIMER_PROF, self._plugin_seconds)[0]
 
-    def left(self) -> None:
+    def call_ended(self) -> None:
         signal.setitimer(signal.ITIMER_PROF, self._seconds_left)
         _IN_HAND.pack_into(self._in_hand, 0, self._number)
 
-    def stuck(self) -> None:
+    def call_stuck(self) -> None:
         """Kill this process: a stuck plug-in cannot be stopped alone. The crawler sees that it was the
         plug-in."""
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -127,11 +129,11 @@ class Worker(Onlooker):
 
     def _flush(self) -> None:
         if self._answers:
-            self._send(Answers(tuple(self._answers)))
+            self._send(ParsedPages(tuple(self._answers)))
             self._answers.clear()
 
-    def _send(self, message: Up) -> None:
-        self._agent.sendall(frame(message))
+    def _send(self, message: FromWorker) -> None:
+        self._agent.sendall(encode_frame(message))
 
 
 def die_with_parent() -> None:
@@ -145,18 +147,18 @@ def main() -> int:
     if os.getppid() != parent:  # it ended before the request
         return 1
     # Ctrl-C, `timeout` and a closed terminal signal the whole group; the crawler decides.
-    for number in LEFT_TO_THE_AGENT:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_THE_AGENT)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
     os.dup2(2, 1)  # output of plug-ins goes to stderr: stdout is for the user's data
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     gc.set_threshold(50_000, 20, 100)
     agent = socket.socket(fileno=int(sys.argv[1]))
     in_hand = mmap.mmap(int(sys.argv[2]), 8)
     try:
         Worker(agent, in_hand).run()
     except FieldmouseError as error:
-        agent.sendall(frame(Broken(str(error), error.hint)))
+        agent.sendall(encode_frame(WorkerFailed(str(error), error.hint)))
         return 1
     except (BrokenPipeError, ConnectionResetError):
         return 1  # the crawler is gone

@@ -17,9 +17,9 @@ from fieldmouse.cli import console, output_file
 from fieldmouse.errors import FieldmouseError
 from fieldmouse_lab import engine, plot
 from fieldmouse_lab.catalogue import Experiment, Verdict
-from fieldmouse_lab.findings import LabFinding, tally, told
+from fieldmouse_lab.findings import LabFinding, summarise, tally
 
-jobs = click.option(
+jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
@@ -27,7 +27,7 @@ jobs = click.option(
     show_default="the number of cores",
     help="Run N experiments at the same time.",
 )
-plots = click.option(
+plots_option = click.option(
     "--plots",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -35,28 +35,30 @@ plots = click.option(
 )
 
 
-def findings(
+def run_experiments(
     experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] = lambda _: None
 ) -> list[LabFinding]:
     """Run experiments with progress output, and show each finding when it is done."""
-    bars = console.Bars(len(experiments)) if console.on_terminal() else None
+    bars = console.ProgressBars(len(experiments)) if console.messages_on_terminal() else None
     done: list[LabFinding] = []
     try:
-        with closing(engine.findings(experiments, jobs=jobs, watch=bars.show if bars else _nobody)) as found:
+        with closing(
+            engine.run_experiments(experiments, jobs=jobs, watch=bars.show if bars else _nobody)
+        ) as found:
             for finding in found:
                 done.append(finding)
                 if bars is None:
                     show(finding)
-                    console.say(_line(finding))
+                    console.message(_line(finding))
                 else:
-                    bars.end(finding.id)
-                    with bars.aside():
+                    bars.task_done(finding.id)
+                    with bars.hidden():
                         show(finding)
-                        console.finish()
+                        console.flush()
     except KeyboardInterrupt:
         if bars:
             bars.close()
-        console.say(f"stopped by you after {len(done)} of {len(experiments)} experiments")
+        console.message(f"stopped by you after {len(done)} of {len(experiments)} experiments")
         raise click.exceptions.Exit(130) from None
     finally:
         if bars:
@@ -69,33 +71,35 @@ def _nobody(name: str, share: float, doing: str) -> None:
 
 
 def _line(finding: LabFinding) -> str:
-    return f"{finding.id}: {told(tally([finding]))}, in {console.duration(finding.seconds)}"
+    return f"{finding.id}: {summarise(tally([finding]))}, in {console.format_duration(finding.seconds)}"
 
 
-def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
+def check_outputs(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
     """Check before minutes of work that the files can be written and the figures drawn."""
     for path in files:
         place = next((above for above in path.absolute().parents if above.exists()), None) if path else None
         if place and not (place.is_dir() and os.access(place, os.W_OK)):
             raise FieldmouseError(f"cannot write in `{place}`", "choose another place")
     if draws:
-        plot.prepare()
+        plot.require_matplotlib()
 
 
-def draw(found: Sequence[LabFinding], directory: Path) -> None:
+def write_figures(found: Sequence[LabFinding], directory: Path) -> None:
     """Write each figure of the findings as .svg and .png."""
     figures = [figure for finding in found for figure in finding.result.figures]
     for figure in figures:
-        output_file.write(directory / f"{figure.name}.svg", plot.svg(figure), parents=True)
-        output_file.write(directory / f"{figure.name}.png", plot.png(figure))
-    console.say(f"drew {len(figures)} figure{'s' if len(figures) != 1 else ''} in `{directory}`")
+        output_file.write_output(directory / f"{figure.name}.svg", plot.render_svg(figure), parents=True)
+        output_file.write_output(directory / f"{figure.name}.png", plot.render_png(figure))
+    console.message(f"drew {len(figures)} figure{'s' if len(figures) != 1 else ''} in `{directory}`")
 
 
-def judged(counts: Counter[Verdict]) -> int:
+def exit_code(counts: Counter[Verdict]) -> int:
     """Exit code: 1 if a number differs for an unknown reason, else 0."""
     different = counts[Verdict.DIFFERENT]
     if different:
-        console.say(f"{different} number{' differs' if different == 1 else 's differ'} for an unknown reason")
+        console.message(
+            f"{different} number{' differs' if different == 1 else 's differ'} for an unknown reason"
+        )
         console.hint("look for `different` above; in a paper it may be a misprint, in our code a mistake")
     return 1 if different else 0
 

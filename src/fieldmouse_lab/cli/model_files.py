@@ -13,12 +13,12 @@ import msgspec
 from fieldmouse.cli import console
 from fieldmouse.errors import UsageError
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.measures import Measures, cost
+from fieldmouse.queueing.model.measures import Measures, cost_of
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.model_file import AskedModel, read_model
-from fieldmouse.queueing.simulate import Simulated
+from fieldmouse.queueing.model.model_file import ModelFile, read_model
+from fieldmouse.queueing.simulate import SimulatedMeasures
 
-SHOWN = {
+MEASURES = {
     "lambda": ("rate", "pages brought in a unit of time"),
     "P_loss": ("loss", "of them find no room"),
     "P_obs": ("obs", "of them grow obsolete while they wait"),
@@ -31,7 +31,7 @@ SHOWN = {
 """The paper's symbol, our name, and what it means."""
 
 
-def read(source: Path) -> AskedModel:
+def read_model_file(source: Path) -> ModelFile:
     """Read the model from a file, or from stdin for `-`."""
     try:
         written = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
@@ -48,7 +48,7 @@ def read(source: Path) -> AskedModel:
     return read_model(decoded)
 
 
-def rule_of(asked: AskedModel) -> Thresholds:
+def rule_of(asked: ModelFile) -> Thresholds:
     """Rule of the file; a model with one mode needs none."""
     if asked.rule is not None:
         return Thresholds(*asked.rule)
@@ -60,17 +60,17 @@ def rule_of(asked: AskedModel) -> Thresholds:
     )
 
 
-def in_miniature(model: Model) -> Model:
+def shrink_model(model: Model) -> Model:
     """Same model with room for two pages: solved first, so that loading the kernels is not timed."""
     return dataclasses.replace(model, capacity=min(2, model.capacity))
 
 
-def row(found: Measures, weights: Cost) -> dict[str, Any]:
+def measures_row(found: Measures, weights: Cost) -> dict[str, Any]:
     """Measures by the paper's symbols; a simulation adds 95 % intervals."""
-    told: dict[str, Any] = {symbol: getattr(found, name) for symbol, (name, _) in SHOWN.items()}
-    told |= {"J": cost(found, weights), "method": found.method}
-    if isinstance(found, Simulated):
-        widths = {symbol: found.half_width(name) for symbol, (name, _) in SHOWN.items()}
+    told: dict[str, Any] = {symbol: getattr(found, name) for symbol, (name, _) in MEASURES.items()}
+    told |= {"J": cost_of(found, weights), "method": found.method}
+    if isinstance(found, SimulatedMeasures):
+        widths = {symbol: found.half_width(name) for symbol, (name, _) in MEASURES.items()}
         widths["J"] = found.cost_half_width(weights)
         told["intervals"] = {
             symbol: None if told[symbol] is None else [told[symbol] - width, told[symbol] + width]
@@ -87,7 +87,7 @@ def distributions(found: Measures) -> dict[str, Any]:
     }
 
 
-def in_words(rule: Thresholds) -> str:
+def describe_rule(rule: Thresholds) -> str:
     """
     >>> in_words(Thresholds((4, 2, 1), (0, 3)))
     '4 robots up to level 0, 2 up to level 3, then 1'
@@ -102,26 +102,28 @@ def in_words(rule: Thresholds) -> str:
     return f"{', '.join(told)}, then {parts[-1]}"
 
 
-def show(model: Model, rule: Thresholds, found: Measures, weights: Cost) -> None:
+def print_measures(model: Model, rule: Thresholds, found: Measures, weights: Cost) -> None:
     """Print the measures: value, interval, meaning."""
     modes = ", ".join(map(str, model.modes))
-    console.say(f"room for {model.capacity} pages, modes {modes}; {in_words(rule)}; method {found.method}")
-    told = row(found, weights)
+    console.message(
+        f"room for {model.capacity} pages, modes {modes}; {describe_rule(rule)}; method {found.method}"
+    )
+    told = measures_row(found, weights)
     told_intervals = told.get("intervals", {})
-    meanings = {symbol: text for symbol, (_, text) in SHOWN.items()} | {"J": "cost in a unit of time"}
+    meanings = {symbol: text for symbol, (_, text) in MEASURES.items()} | {"J": "cost in a unit of time"}
     table = [
-        (symbol, digits(told[symbol]), _spread(told_intervals.get(symbol)), text)
+        (symbol, format_number(told[symbol]), _spread(told_intervals.get(symbol)), text)
         for symbol, text in meanings.items()
     ]
-    for line in console.columns(table):
-        console.data(line)
+    for line in console.align_columns(table):
+        console.print_data(line)
 
 
-def digits(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def bars(shares: Sequence[float]) -> Iterator[tuple[str, str, str]]:
+def level_bars(shares: Sequence[float]) -> Iterator[tuple[str, str, str]]:
     """Bar chart of the shares of time by level, up to the last share of at least 0.0001."""
     last = max(i for i, share in enumerate(shares) if share >= 1e-4)
     for level, share in enumerate(shares[: last + 1]):

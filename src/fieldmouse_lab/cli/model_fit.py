@@ -31,7 +31,7 @@ Examples:
     "--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout."
 )
 @click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
-@options.modes("Fit only these numbers of fetch workers; default: all observed.")
+@options.modes_option("Fit only these numbers of fetch workers; default: all observed.")
 @click.option(
     "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
 )
@@ -52,21 +52,31 @@ Examples:
     help="Samples drawn to judge a distance.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draws.")
-@options.as_json
+@options.json_option
 def command(
-    directory: Path, target: str | None, plot: str | None, modes: tuple[int, ...] | None,
-    capacity: int | None, gap: float | None, pause: float | None, service: Method, lifetime: Method,
-    phases: int, draws: int, seed: int, as_json: bool,
-) -> int:  # fmt: skip
+    directory: Path,
+    target: str | None,
+    plot: str | None,
+    modes: tuple[int, ...] | None,
+    capacity: int | None,
+    gap: float | None,
+    pause: float | None,
+    service: Method,
+    lifetime: Method,
+    phases: int,
+    draws: int,
+    seed: int,
+    as_json: bool,
+) -> int:
     """Fit a model to the pages that entered the buffer of the crawl in DIRECTORY.
 
     Arrivals are fitted for each number of fetch workers, then service times and
     lifetimes. For each part the report has the distance between fit and data, and the
     probability of such a distance by chance. The command may run while the crawl runs.
     """
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
 
-    room = ReadingRoom(directory)
+    room = CrawlReader(directory)
     asked = room.settings()
     _check_plot(plot)
     for name, seconds in (("gap", gap), ("pause", pause)):
@@ -75,33 +85,41 @@ def command(
 
     import numpy as np
 
-    from fieldmouse.control.governor import cost_of
-    from fieldmouse.control.rule_choice import trace_of
+    from fieldmouse.control.governor import cost_weights
+    from fieldmouse.control.rule_choice import trace_from_rows
     from fieldmouse.queueing.fit.fit import fit
-    from fieldmouse.queueing.model.model_file import AskedModel, write_model
+    from fieldmouse.queueing.model.model_file import ModelFile, write_model
 
-    rows = room.trace()
+    rows = room.page_trace()
     if not len(rows):
         raise FieldmouseError(
             f"`{directory}` has no trace of its pages", "crawl with `control.trace` above 0, then fit"
         )
     fitted = fit(
-        trace_of(rows), capacity or asked.buffer.pages, modes=modes, gap=gap, pause=pause, service=service,
-        lifetime=lifetime, phases=phases, draws=draws, rng=np.random.default_rng(seed),
-    )  # fmt: skip
-    model = write_model(AskedModel(fitted.model, cost_of(asked), None, "auto"))
+        trace_from_rows(rows),
+        capacity or asked.buffer.pages,
+        modes=modes,
+        gap=gap,
+        pause=pause,
+        service=service,
+        lifetime=lifetime,
+        phases=phases,
+        draws=draws,
+        rng=np.random.default_rng(seed),
+    )
+    model = write_model(ModelFile(fitted.model, cost_weights(asked), None, "auto"))
     if target and target != "-":
-        output_file.write(Path(target), json.dumps(model, indent=1).encode() + b"\n")
+        output_file.write_output(Path(target), json.dumps(model, indent=1).encode() + b"\n")
     if plot:
         _draw(fitted.report, Path(plot), str(directory))
     if as_json:
-        console.json({"model": model, "report": fitted.report.to_row()})
+        console.print_json({"model": model, "report": fitted.report.to_row()})
     elif target == "-":
-        console.json(model)
+        console.print_json(model)
     else:
         _show(fitted.report)
     if target and target != "-":
-        console.say(f"wrote the model to `{target}`")
+        console.message(f"wrote the model to `{target}`")
         console.hint(f"find its best limits with `fieldmouse model optimise {target}`")
     return 0
 
@@ -114,15 +132,21 @@ def _show(report: Goodness) -> None:
         mark = "" if part.played else "<= "
         table.append(
             (
-                part.name, console.number(part.sample), f"{part.data.mean:.4g}", f"{part.fit.mean:.4g}",
-                f"{part.data.scv:.3g}", f"{part.fit.scv:.3g}", f"{part.distance:.3f}",
-                "-" if part.chance is None else f"{mark}{part.chance:.2g}", part.law,
+                part.name,
+                console.format_number(part.sample),
+                f"{part.data.mean:.4g}",
+                f"{part.fit.mean:.4g}",
+                f"{part.data.scv:.3g}",
+                f"{part.fit.scv:.3g}",
+                f"{part.distance:.3f}",
+                "-" if part.chance is None else f"{mark}{part.chance:.2g}",
+                part.law,
             )
-        )  # fmt: skip
-    for line in console.columns(table, right=range(1, 8)):
-        console.data(line)
-    for sentence in report.sentences():
-        console.say(sentence)
+        )
+    for line in console.align_columns(table, right=range(1, 8)):
+        console.print_data(line)
+    for sentence in report.warnings():
+        console.message(sentence)
 
 
 def _check_plot(plot: str | None) -> None:
@@ -132,10 +156,12 @@ def _check_plot(plot: str | None) -> None:
 
 def _draw(report: Goodness, path: Path, name: str) -> None:
     from fieldmouse_lab import plot
-    from fieldmouse_lab.extras import extras
+    from fieldmouse_lab.extras import explain_missing_extra
     from fieldmouse_lab.plot import fit_figure
 
-    with extras():
+    with explain_missing_extra():
         figure = fit_figure(report, path.stem, f"`{name}` and its model")
-        output_file.write(path, plot.png(figure) if path.suffix == ".png" else plot.svg(figure))
-    console.say(f"drew data and fit into `{path}`")
+        output_file.write_output(
+            path, plot.render_png(figure) if path.suffix == ".png" else plot.render_svg(figure)
+        )
+    console.message(f"drew data and fit into `{path}`")

@@ -15,11 +15,11 @@ from fieldmouse_lab.cli.bench import interruptible
 
 if TYPE_CHECKING:
     from fieldmouse.queueing.model.model import Cost, Model
-    from fieldmouse.queueing.model.model_file import AskedModel
+    from fieldmouse.queueing.model.model_file import ModelFile
     from fieldmouse.queueing.optimise.optimum import Optimum
 
 
-EVENTS = 300_000
+SEARCH_EVENTS = 300_000
 """Events of each simulation of a search."""
 
 SYMBOLS = {
@@ -41,7 +41,7 @@ Examples:
   fieldmouse model optimise examples/thresholds.json --least P_star --at-most P_loss=0.2"""
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@options.modes("Consider only these numbers of fetch workers.")
+@options.modes_option("Consider only these numbers of fetch workers.")
 @click.option("--least", type=click.Choice(list(SYMBOLS)), help="Make this least, instead of the cost.")
 @click.option(
     "--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound."
@@ -49,12 +49,12 @@ Examples:
 @click.option(
     "--events",
     type=click.IntRange(1000, 10**9),
-    default=EVENTS,
+    default=SEARCH_EVENTS,
     show_default=True,
     help="Length of each simulation.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the simulations.")
-@options.as_json
+@options.json_option
 def command(
     file: Path,
     modes: tuple[int, ...] | None,
@@ -74,7 +74,7 @@ def command(
     from fieldmouse.policy.thresholds import Thresholds
     from fieldmouse_lab.cli import model_files
 
-    asked = model_files.read(file)
+    asked = model_files.read_model_file(file)
     chosen = list(modes) if modes is not None else None
     if at_most and least is None:
         raise UsageError(
@@ -89,20 +89,20 @@ def command(
         )
 
     def answer(model: Model, cost: Cost, length: int) -> Optimum:
-        from fieldmouse.queueing.optimise.optimum import descend, optimise
+        from fieldmouse.queueing.optimise.optimum import optimise, optimise_by_simulation
 
         if asked.method == "simulate":
-            return interruptible(descend, model, cost, length, seed, chosen)
+            return interruptible(optimise_by_simulation, model, cost, length, seed, chosen)
         return interruptible(optimise, model, cost, chosen)
 
-    answer(model_files.in_miniature(asked.model), asked.cost, 1000)
+    answer(model_files.shrink_model(asked.model), asked.cost, 1000)
     began = time.perf_counter()
     best = answer(asked.model, asked.cost, events)
     seconds = time.perf_counter() - began
     if as_json:
-        console.json(
+        console.print_json(
             {
-                **model_files.row(best.measures, asked.cost),
+                **model_files.measures_row(best.measures, asked.cost),
                 "robots": best.robots,
                 "limits": best.limits,
                 "J": best.J,
@@ -113,42 +113,47 @@ def command(
         )
         return 0
     rule = Thresholds(best.robots, best.limits)
-    model_files.show(asked.model, rule, best.measures, asked.cost)
-    console.data()
+    model_files.print_measures(asked.model, rule, best.measures, asked.cost)
+    console.print_data()
     table = [
-        (f"{one.J:.6g}", model_files.in_words(Thresholds(one.robots, one.limits))) for one in best.subsets
+        (f"{one.J:.6g}", model_files.describe_rule(Thresholds(one.robots, one.limits)))
+        for one in best.subsets
     ]
-    for line in console.columns([("J", "best rule of each subset of modes"), *table]):
-        console.data(line)
+    for line in console.align_columns([("J", "best rule of each subset of modes"), *table]):
+        console.print_data(line)
     tried = "" if best.exhaustive else ", too few to be sure"
-    console.say(f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.in_words(rule)}")
+    console.message(
+        f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.describe_rule(rule)}"
+    )
     return 0
 
 
 def _within_bounds(
-    asked: AskedModel, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
+    asked: ModelFile, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
 ) -> int:
     from fieldmouse.policy.thresholds import Thresholds
     from fieldmouse.queueing.optimise import optimum
-    from fieldmouse.queueing.optimise.landscape import landscape
+    from fieldmouse.queueing.optimise.landscape import measure_all_rules
     from fieldmouse_lab.cli import model_files
 
     began = time.perf_counter()
-    ground = interruptible(landscape, asked.model, modes)
-    found = optimum.least(ground, SYMBOLS[least], {SYMBOLS[name]: bound for name, bound in at_most.items()})
+    ground = interruptible(measure_all_rules, asked.model, modes)
+    found = optimum.minimise_within_bounds(
+        ground, SYMBOLS[least], {SYMBOLS[name]: bound for name, bound in at_most.items()}
+    )
     seconds = time.perf_counter() - began
     multipliers = {name: found.multipliers[SYMBOLS[name]] for name in at_most}
     if as_json:
-        told: dict[str, Any] = model_files.row(found.measures, asked.cost)
+        told: dict[str, Any] = model_files.measures_row(found.measures, asked.cost)
         told |= {"robots": found.robots, "limits": found.limits, "least": least, "value": found.value}
-        console.json({**told, "floor": found.floor, "multipliers": multipliers, "seconds": seconds})
+        console.print_json({**told, "floor": found.floor, "multipliers": multipliers, "seconds": seconds})
         return 0
     rule = Thresholds(found.robots, found.limits)
-    model_files.show(asked.model, rule, found.measures, asked.cost)
-    console.data()
-    console.data(f"the rule with least {least}: {model_files.in_words(rule)}")
+    model_files.print_measures(asked.model, rule, found.measures, asked.cost)
+    console.print_data()
+    console.print_data(f"the rule with least {least}: {model_files.describe_rule(rule)}")
     for name, price in multipliers.items():
-        console.say(f"{least} falls by {price:.4g} for each 1 that the bound on {name} is loosened")
+        console.message(f"{least} falls by {price:.4g} for each 1 that the bound on {name} is loosened")
     return 0
 
 

@@ -10,7 +10,7 @@ import click
 from fieldmouse.cli import console, options
 from fieldmouse_lab.cli.bench import interruptible
 
-EVENTS = 3_000_000
+SOLVE_EVENTS = 3_000_000
 """Default length of a simulation; it takes a second or less."""
 
 
@@ -29,13 +29,13 @@ Examples:
 @click.option(
     "--events",
     type=click.IntRange(1000, 10**9),
-    default=EVENTS,
+    default=SOLVE_EVENTS,
     show_default=True,
     help="Length of a simulation.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of a simulation.")
 @click.option("--levels", is_flag=True, help="Also show the share of time at each buffer level.")
-@options.as_json
+@options.json_option
 def command(file: Path, method: str | None, events: int, seed: int, levels: bool, as_json: bool) -> int:
     """Compute the measures of the model in FILE under its rule; `-` reads from stdin.
 
@@ -47,11 +47,11 @@ def command(file: Path, method: str | None, events: int, seed: int, levels: bool
 
     from fieldmouse.queueing.model.measures import Measures
     from fieldmouse.queueing.model.model import Method, Model
-    from fieldmouse.queueing.simulate import STRETCHES, simulate
+    from fieldmouse.queueing.simulate import BATCHES, simulate
     from fieldmouse.queueing.solve.solve import solve
     from fieldmouse_lab.cli import model_files
 
-    asked = model_files.read(file)
+    asked = model_files.read_model_file(file)
     rule = model_files.rule_of(asked)
     how: Method = method or asked.method  # type: ignore[assignment]
 
@@ -60,16 +60,16 @@ def command(file: Path, method: str | None, events: int, seed: int, levels: bool
             return interruptible(simulate, model, rule, length, np.random.default_rng(seed))
         return interruptible(solve, model, rule, how)
 
-    answer(model_files.in_miniature(asked.model), STRETCHES)
+    answer(model_files.shrink_model(asked.model), BATCHES)
     began = time.perf_counter()
     found = answer(asked.model, events)
     seconds = time.perf_counter() - began
     if as_json:
         more = model_files.distributions(found) if levels else {}
-        console.json({**model_files.row(found, asked.cost), "seconds": seconds, **more})
+        console.print_json({**model_files.measures_row(found, asked.cost), "seconds": seconds, **more})
         return 0
-    model_files.show(asked.model, rule, found, asked.cost)
+    model_files.print_measures(asked.model, rule, found, asked.cost)
     if levels:
-        for line in console.columns(model_files.bars(found.levels.tolist())):
-            console.data(line)
+        for line in console.align_columns(model_files.level_bars(found.levels.tolist())):
+            console.print_data(line)
     return 0

@@ -33,18 +33,27 @@ Examples:
   fieldmouse lab network --hosts 10000 --agents 100"""
 )
 @click.option(
-    "--environment", type=click.Choice(["small", "large"]), default="small", show_default=True,
+    "--environment",
+    type=click.Choice(["small", "large"]),
+    default="small",
+    show_default=True,
     help="The thesis's 100 hosts, or 1,000.",
-)  # fmt: skip
+)
 @click.option("--hosts", type=int, metavar="N", help="Use N hosts instead, a multiple of 100.")
 @click.option(
-    "--policy", type=click.Choice(_POLICIES), default="priced", show_default=True,
+    "--policy",
+    type=click.Choice(_POLICIES),
+    default="priced",
+    show_default=True,
     help="Who decides which agent visits a host next.",
-)  # fmt: skip
+)
 @click.option(
-    "--reading", type=click.Choice(["literal", "calibrated"]), default="literal", show_default=True,
+    "--reading",
+    type=click.Choice(["literal", "calibrated"]),
+    default="literal",
+    show_default=True,
     help="Round trips as printed, or as the printed figures need them.",
-)  # fmt: skip
+)
 @click.option(
     "--sigma-tr", type=float, default=0.1, show_default=True, metavar="S", help="kalman: transition noise."
 )
@@ -54,15 +63,18 @@ Examples:
 @click.option("--seconds", type=float, default=150_000.0, show_default=True, help="Simulated time.")
 @click.option("--agents", type=int, default=4, show_default=True, metavar="N", help="Agents of the network.")
 @click.option(
-    "--shock", type=click.Choice(_SHOCKS), default="none", show_default=True,
+    "--shock",
+    type=click.Choice(_SHOCKS),
+    default="none",
+    show_default=True,
     help="Agent 4 becomes slow or dies, a fifth joins, or round trips drift.",
-)  # fmt: skip
+)
 @click.option(
     "--transfer", type=float, default=0.0, metavar="S", help="Seconds that a host is on its way to another."
 )
 @click.option("--delay", type=float, default=0.0, metavar="S", help="Seconds between two visits of a host.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
-@options.as_json
+@options.json_option
 def command(as_json: bool, seed: int, **given: Any) -> int:
     """Simulate a network of agents on the thesis's web, in virtual time.
 
@@ -76,32 +88,34 @@ def command(as_json: bool, seed: int, **given: Any) -> int:
     if seed < 0:
         raise UsageError(f"`--seed {seed}` is negative", "give 0 or more")
 
-    from fieldmouse_lab.extras import extras
-    from fieldmouse_lab.network.play import run
+    from fieldmouse_lab.extras import explain_missing_extra
+    from fieldmouse_lab.network.play import play_network
 
-    with extras():
+    with explain_missing_extra():
         _compile(setting)
         started = time.perf_counter()
-        figures = interruptible(run, setting, seed)
+        figures = interruptible(play_network, setting, seed)
         seconds = time.perf_counter() - started
     if as_json:
-        console.json(_found(figures) | {"seconds": round(seconds, 4)})
+        console.print_json(_found(figures) | {"seconds": round(seconds, 4)})
         return 0
-    for line in console.columns(_lines(figures)):
-        console.data(line)
-    console.say(f"{setting.seconds:,.0f} simulated seconds in {console.duration(seconds)}")
+    for line in console.align_columns(_lines(figures)):
+        console.print_data(line)
+    console.message(f"{setting.seconds:,.0f} simulated seconds in {console.format_duration(seconds)}")
     return 0
 
 
 def _compile(setting: NetworkSetting) -> None:
     """Compile the simulation before it is timed; the first time takes half a minute."""
-    from fieldmouse_lab.network.play import NetworkGame, ground_of
+    from fieldmouse_lab.network.play import NetworkGame, web_of_seed
 
-    notice = Timer(_PATIENCE, console.say, ["loading the simulation; the first time it is compiled (once)"])
+    notice = Timer(
+        _PATIENCE, console.message, ["loading the simulation; the first time it is compiled (once)"]
+    )
     notice.daemon = True
     notice.start()
     try:
-        game = interruptible(NetworkGame, setting, ground_of(setting, 0), 0)
+        game = interruptible(NetworkGame, setting, web_of_seed(setting, 0), 0)
         interruptible(game.advance, 1.0, measuring=True)
     finally:
         notice.cancel()

@@ -28,22 +28,29 @@ Examples:
   fieldmouse lab refresh --policy learned --switch-every 2000 --seed 4"""
 )
 @click.option(
-    "--population", type=click.Choice(POPULATIONS), default="test1", show_default=True,
+    "--population",
+    type=click.Choice(POPULATIONS),
+    default="test1",
+    show_default=True,
     help="5,028 pages with a chance a domain, 1,738 with a Zipf law a site, or 5,000 with log-normal rates.",
-)  # fmt: skip
+)
 @click.option("--states", type=int, default=16, show_default=True, metavar="N", help="Of an automaton.")
 @click.option("--slots", type=int, default=10_000, show_default=True, metavar="T", help="Slots to play.")
 @click.option(
     "--policy", type=click.Choice(POLICIES), default="learned", show_default=True, help="Who plans the polls."
 )
 @click.option(
-    "--spacing", type=click.Choice(["random", "even"]),
+    "--spacing",
+    type=click.Choice(["random", "even"]),
     help="Of a page's polls. [automaton: random, all others: even]",
-)  # fmt: skip
+)
 @click.option(
-    "--budget", default="natural", show_default=True, metavar="B",
+    "--budget",
+    default="natural",
+    show_default=True,
+    metavar="B",
     help="Polls a slot; natural: what automata of 16 states use, tight: 1.1 pages / N.",
-)  # fmt: skip
+)
 @click.option(
     "--switch-every",
     type=int,
@@ -52,7 +59,7 @@ Examples:
     help="Deal the chances anew every T slots.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
-@options.as_json
+@options.json_option
 def command(as_json: bool, **given: Any) -> int:
     """Play a polling policy on pages whose probability to change in a slot is known.
 
@@ -73,7 +80,7 @@ def command(as_json: bool, **given: Any) -> int:
     pages = contest.POPULATIONS[given["population"]](given["seed"])
     started = time.perf_counter()
     course = interruptible(
-        contest.game,
+        contest.play_policy,
         pages,
         given["policy"],
         seed=given["seed"],
@@ -98,9 +105,9 @@ def command(as_json: bool, **given: Any) -> int:
         "seconds": round(time.perf_counter() - started, 4),
     }
     if as_json:
-        console.json(found)
+        console.print_json(found)
         return 0
-    for line in console.columns(
+    for line in console.align_columns(
         [
             ("fresh at the end of a slot", f"{course.freshness:.4f} of {pages.pages:,} pages"),
             ("age of a copy", f"{course.age:.3g} slots"),
@@ -110,8 +117,8 @@ def command(as_json: bool, **given: Any) -> int:
             (f"nodes of {pages.capacity} polls a slot", f"{found['bins']}"),
         ]
     ):
-        console.data(line)
-    console.say(f"{given['slots']:,} slots in {console.duration(found['seconds'])}")
+        console.print_data(line)
+    console.message(f"{given['slots']:,} slots in {console.format_duration(found['seconds'])}")
     return 0
 
 
@@ -122,7 +129,7 @@ def _budget(word: str, pages: PageSet, states: int) -> float | None:
     if word == "natural":
         return None
     if word == "tight":
-        return contest.tight(pages, states)
+        return contest.tight_budget(pages, states)
     try:
         polls = float(word)
     except ValueError:

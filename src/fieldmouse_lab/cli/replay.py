@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fieldmouse.cli import console, options, output_file
-from fieldmouse.config.toml_format import from_word
+from fieldmouse.config.toml_format import from_command_line
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ Examples:
     metavar="FILE",
     help="Draw hosts online and backlog over time, as .svg or .png.",
 )
-@options.as_json
+@options.json_option
 def command(
     directory: Path,
     names: tuple[str, ...],
@@ -58,7 +58,7 @@ def command(
     host if it is online, else the online host that has rested longest. So a replay
     shows how a policy uses the front and the disk, not how many pages it would fetch.
     """
-    parameters = {key: from_word(word) for key, word in options.changes(changes).items()}
+    parameters = {key: from_command_line(word) for key, word in options.parse_set_options(changes).items()}
     if parameters and not names:
         raise UsageError("`--set` needs to know whose parameters are meant", "name a policy with `--policy`")
 
@@ -71,7 +71,7 @@ def command(
     if plot is not None:
         _draw(found, plot)
     if as_json:
-        console.json(found)
+        console.print_json(found)
         return 0
     _tell(directory, found)
     return 0
@@ -79,26 +79,29 @@ def command(
 
 def _draw(found: Replay, path: Path) -> None:
     from fieldmouse_lab import plot
-    from fieldmouse_lab.replay import figure
+    from fieldmouse_lab.replay import replay_figure
 
-    picture = figure(found)
-    output_file.write(path, plot.svg(picture) if path.suffix == ".svg" else plot.png(picture), parents=True)
+    picture = replay_figure(found)
+    output_file.write_output(
+        path, plot.render_svg(picture) if path.suffix == ".svg" else plot.render_png(picture), parents=True
+    )
 
 
 def _tell(directory: Path, found: Replay) -> None:
     fare = found.recorded.fare
     seconds = fare.course[-1].seconds if fare.course else 0.0
     which = f", run {found.run} of {found.runs}" if found.runs > 1 else ""
-    console.say(
-        f"`{directory}`{which}: {console.number(fare.visits)} visits in {console.duration(seconds)},"
-        f" from {console.when(found.started_at)}"
+    console.message(
+        f"`{directory}`{which}: {console.format_number(fare.visits)} visits in "
+        f"{console.format_duration(seconds)},"
+        f" from {console.format_time(found.started_at)}"
     )
     if found.ended in _ENDS:
-        console.say(_ENDS[found.ended])
+        console.message(_ENDS[found.ended])
     heads = ("policy", "hosts online", "of the front", "draws", "appends", "reads", "backlog", "elsewhere")
     rows = [heads, _row(found.recorded, "as recorded"), *(_row(one) for one in found.played)]
-    for line in console.columns(rows, right=range(1, len(heads))):
-        console.data(line)
+    for line in console.align_columns(rows, right=range(1, len(heads))):
+        console.print_data(line)
 
 
 def _row(one: Played, note: str = "") -> tuple[str, ...]:
@@ -110,9 +113,9 @@ def _row(one: Played, note: str = "") -> tuple[str, ...]:
         one.policy + (f" ({said})" if said else "") + (f": {note}" if note else ""),
         f"{fare.hosts_online:,.1f}",
         f"{fare.filled:.0%}",
-        console.number(fare.draws),
-        console.number(fare.appends),
-        console.number(fare.reads),
-        console.number(fare.backlog),
+        console.format_number(fare.draws),
+        console.format_number(fare.appends),
+        console.format_number(fare.reads),
+        console.format_number(fare.backlog),
         elsewhere,
     )

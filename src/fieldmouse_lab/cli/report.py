@@ -39,9 +39,9 @@ Examples:
     multiple=True,
     help="Run nothing, show the findings kept in FILE; may be given again.",
 )
-@bench.jobs
-@bench.plots
-@options.as_json
+@bench.jobs_option
+@bench.plots_option
+@options.json_option
 def command(
     names: tuple[str, ...], to: Path, kept: tuple[Path, ...], jobs: int, plots: Path | None, as_json: bool
 ) -> int:
@@ -55,19 +55,21 @@ def command(
             f"both `{names[0]}` and `--from {kept[0]}` say what to show",
             "run experiments by name, or give only `--from`",
         )
-    bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
-    found = [finding for path in kept for finding in book.read(path)]
+    bench.check_outputs(files=(to, plots and plots / "figure.svg"), draws=True)
+    found = [finding for path in kept for finding in book.read_findings(path)]
     if not kept:
-        found = bench.findings(catalogue.chosen(*names), jobs=jobs)
+        found = bench.run_experiments(catalogue.select_experiments(*names), jobs=jobs)
     made = time.strftime("on %-d %B %Y at %H:%M UTC", time.gmtime())
-    output_file.write(to, report.page(found, made=made).encode(), parents=True)
-    console.say(f"wrote {len(found)} experiments to `{to}`")
+    output_file.write_output(to, report.render_report(found, made=made).encode(), parents=True)
+    console.message(f"wrote {len(found)} experiments to `{to}`")
     if plots is not None:
-        bench.draw(found, plots)
+        bench.write_figures(found, plots)
     counts = book.tally(found)
     if as_json:
         verdicts = {verdict.value: counts[verdict] for verdict in catalogue.Verdict}
-        console.json({"to": str(to), "experiments": [finding.id for finding in found], "verdicts": verdicts})
+        console.print_json(
+            {"to": str(to), "experiments": [finding.id for finding in found], "verdicts": verdicts}
+        )
     else:
-        console.say(book.told(counts))
-    return bench.judged(counts)
+        console.message(book.summarise(counts))
+    return bench.exit_code(counts)

@@ -15,7 +15,7 @@ from fieldmouse_lab.catalogue import Row, Verdict
 from fieldmouse_lab.cli import bench
 from fieldmouse_lab.findings import LabFinding
 
-WIDTH = 100
+TEXT_WIDTH = 100
 """Columns that sentences are folded to."""
 
 
@@ -26,15 +26,15 @@ Examples:
   fieldmouse lab run all --keep findings.json --plots figures"""
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@bench.jobs
-@bench.plots
+@bench.jobs_option
+@bench.plots_option
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Keep all findings for `fieldmouse lab report --from FILE`.",
 )
-@options.as_json
+@options.json_option
 def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
     """Run experiments by NAME: an id, a group, or `all`.
 
@@ -45,62 +45,78 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
 
     The exit code is 1 if a number differs for an unknown reason.
     """
-    bench.prepare(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
-    chosen = catalogue.chosen(*names)
-    found = bench.findings(chosen, jobs=jobs) if as_json else bench.findings(chosen, jobs=jobs, show=_show)
+    bench.check_outputs(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
+    chosen = catalogue.select_experiments(*names)
+    found = (
+        bench.run_experiments(chosen, jobs=jobs)
+        if as_json
+        else bench.run_experiments(chosen, jobs=jobs, show=_show)
+    )
     if keep is not None:
-        output_file.write(keep, book.write(found), parents=True)
-        console.say(f"kept the findings in `{keep}`")
+        output_file.write_output(keep, book.encode_findings(found), parents=True)
+        console.message(f"kept the findings in `{keep}`")
     if plots is not None:
-        bench.draw(found, plots)
+        bench.write_figures(found, plots)
     counts = book.tally(found)
     if as_json:
         alone = len(found) == 1 and names == (found[0].id,)
-        console.json(book.plain(found[0]) if alone else book.plain_together(" ".join(names), found))
+        console.print_json(
+            book.finding_to_json(found[0]) if alone else book.findings_to_json(" ".join(names), found)
+        )
     elif len(found) > 1:
-        console.data(book.told(counts))
-    return bench.judged(counts)
+        console.print_data(book.summarise(counts))
+    return bench.exit_code(counts)
 
 
 def _show(finding: LabFinding) -> None:
     """Print the tables of one experiment, its notes and its remarks."""
-    console.data(f"{finding.id}: {finding.title}")
-    for block in grid.blocks(finding.result.rows):
-        console.data()
+    console.print_data(f"{finding.id}: {finding.title}")
+    for block in grid.layout_rows(finding.result.rows):
+        console.print_data()
         for line in _table(block):
-            console.data(f"  {line}".rstrip())
+            console.print_data(f"  {line}".rstrip())
     noted = [f"{row.label}: {row.note}" for row in finding.result.rows if row.note]
     for said in (noted, finding.result.remarks):
         if said:
-            console.data()
+            console.print_data()
         for sentence in said:
-            for line in wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    "):
-                console.data(line)
+            for line in wrap(sentence, TEXT_WIDTH, initial_indent="  ", subsequent_indent="    "):
+                console.print_data(line)
     figures = ", ".join(figure.name for figure in finding.result.figures)
     if figures:
-        console.data()
-        console.data(f"  drawn by --plots: {figures}")
+        console.print_data()
+        console.print_data(f"  drawn by --plots: {figures}")
     if finding.result.rows:
-        console.data()
-        console.data(f"  {book.told(book.tally([finding]))}")
-    console.data()
+        console.print_data()
+        console.print_data(f"  {book.summarise(book.tally([finding]))}")
+    console.print_data()
 
 
 def _table(block: grid.Block) -> list[str]:
     """A grid that the terminal would fold is easier to read as a list."""
     if isinstance(block, grid.Grid):
         laid = _grid(block)
-        return laid if max(map(len, laid)) + 2 <= console.width() else _list(tuple(block.cells.values()))
+        return (
+            laid
+            if max(map(len, laid)) + 2 <= console.terminal_width()
+            else _list(tuple(block.cells.values()))
+        )
     return _list(block)
 
 
 def _list(rows: tuple[Row, ...]) -> list[str]:
     table = [("", "printed", "ours", "spread", "verdict")]
     table += [
-        (row.label, digits.printed(row), digits.ours(row), digits.spread(row), row.verdict.value)
+        (
+            row.label,
+            digits.format_printed(row),
+            digits.format_ours(row),
+            digits.format_spread(row),
+            row.verdict.value,
+        )
         for row in rows
     ]
-    return console.columns(table, right={1, 2, 3})
+    return console.align_columns(table, right={1, 2, 3})
 
 
 def _grid(laid: grid.Grid) -> list[str]:
@@ -110,16 +126,16 @@ def _grid(laid: grid.Grid) -> list[str]:
         *((key, *(_cell(laid.cells.get((key, column))) for column in laid.columns)) for key in laid.rows),
     ]
     title = [text for text in (laid.common, laid.across and f"across: {laid.across}") if text]
-    return [*title, *console.columns(table, right=set(range(len(table[0]))))]
+    return [*title, *console.align_columns(table, right=set(range(len(table[0]))))]
 
 
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    spread = digits.spread(row)
-    printed = "" if row.printed is None else f" ({digits.printed(row)})"
+    spread = digits.format_spread(row)
+    printed = "" if row.printed is None else f" ({digits.format_printed(row)})"
     word = "" if row.verdict in (Verdict.SAME, Verdict.NEW) else f"{row.verdict.value} "
-    return word + digits.ours(row) + (f"±{spread}" if spread else "") + printed
+    return word + digits.format_ours(row) + (f"±{spread}" if spread else "") + printed
 
 
 @click.command(
@@ -130,19 +146,19 @@ Examples:
 
 Run one, or a whole group, with `fieldmouse lab run NAME`."""
 )
-@options.as_json
+@options.json_option
 def list_experiments(as_json: bool) -> int:
     """List the experiments, by group."""
     from fieldmouse_lab import catalogue
 
-    known = catalogue.chosen()
+    known = catalogue.select_experiments()
     if as_json:
-        console.json([{"id": one.id, "group": one.group, "title": one.title} for one in known])
+        console.print_json([{"id": one.id, "group": one.group, "title": one.title} for one in known])
         return 0
     width = max(len(one.id) for one in known)
     for group in dict.fromkeys(one.group for one in known):
-        console.data(group)
+        console.print_data(group)
         for one in known:
             if one.group == group:
-                console.data(f"  {one.id:<{width}}  {one.title}")
+                console.print_data(f"  {one.id:<{width}}  {one.title}")
     return 0

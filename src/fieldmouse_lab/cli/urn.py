@@ -17,14 +17,14 @@ from fieldmouse.errors import UsageError
 from fieldmouse_lab.cli.bench import interruptible
 
 if TYPE_CHECKING:
-    from fieldmouse_lab.urn.game import Game, Outcome
+    from fieldmouse_lab.urn.game import Game, GameResult
     from fieldmouse_lab.urn.sources import Source
     from fieldmouse_lab.urn.strategies import Strategy
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NAMES = ("uniform", "exponential", "normal", "poisson", "power", "empirical")
+SOURCE_NAMES = ("uniform", "exponential", "normal", "poisson", "power", "empirical")
 
 
 def source_options(command: F) -> F:
@@ -32,34 +32,45 @@ def source_options(command: F) -> F:
     for option in reversed(
         [
             click.option(
-                "--source", type=click.Choice(NAMES), default="power", show_default=True,
+                "--source",
+                type=click.Choice(SOURCE_NAMES),
+                default="power",
+                show_default=True,
                 help="How probable each host is.",
             ),
             click.option(
                 "--hosts", type=int, default=100_000, show_default=True, metavar="C", help="How many hosts."
             ),
             click.option(
-                "--gamma", type=float, default=0.9, show_default=True, metavar="G",
+                "--gamma",
+                type=float,
+                default=0.9,
+                show_default=True,
+                metavar="G",
                 help="power: host i in proportion to i^-G.",
             ),
             click.option(
-                "--mean", type=float, metavar="M",
+                "--mean",
+                type=float,
+                metavar="M",
                 help="exponential, normal, poisson: the mean; a tenth of C if not given.",
             ),
             click.option(
                 "--deviation", type=float, metavar="S", help="normal: a tenth of the mean if not given."
             ),
             click.option(
-                "--crawl", type=click.Path(path_type=Path), metavar="DIR",
+                "--crawl",
+                type=click.Path(path_type=Path),
+                metavar="DIR",
                 help="empirical: the URLs of each host of the crawl in DIR.",
             ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
 
-def source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> Source:
+def make_source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> Source:
     """Source that the options describe."""
     from fieldmouse_lab import urn
 
@@ -88,14 +99,14 @@ def source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> 
         case "power":
             found = urn.power(hosts, given["gamma"])
         case _:
-            from fieldmouse_lab.urn.sources import counts
+            from fieldmouse_lab.urn.sources import host_url_counts
 
-            found = urn.empirical(list(counts(given["crawl"]).values()))
-    found = urn.ending(found, balls) if balls else found
+            found = urn.empirical_source(list(host_url_counts(given["crawl"]).values()))
+    found = urn.finite_source(found, balls) if balls else found
     return replace(found, permute_every=permute_every) if permute_every else found
 
 
-MAY_NOT_APPLY = ("delta", "trigger", "stop_search", "queues")
+STRATEGY_OPTIONS = ("delta", "trigger", "stop_search", "queues")
 """Options that some strategies do not have; the command then prints a note and ignores them."""
 
 _PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
@@ -112,14 +123,19 @@ Examples:
 @click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
 @click.option("--steps", type=int, default=200_000, show_default=True, metavar="T", help="Steps to play.")
 @click.option(
-    "--strategy", "name", default="index", show_default=True, metavar="NAME",
+    "--strategy",
+    "name",
+    default="index",
+    show_default=True,
+    metavar="NAME",
     help="none, alg1 to alg12, alg12-adapted, or any policy of the crawler.",
-)  # fmt: skip
+)
 @click.option("--delta", type=int, metavar="N", help="alg11, alg12: more of a host make it an elephant. [5]")
 @click.option(
-    "--trigger", type=click.Choice(["exceeds", "reaches"]),
+    "--trigger",
+    type=click.Choice(["exceeds", "reaches"]),
     help="alg11, alg12: whether delta must be passed or reached. [exceeds]",
-)  # fmt: skip
+)
 @click.option(
     "--stop-search",
     type=click.IntRange(0),
@@ -127,23 +143,28 @@ Examples:
     help="alg11, alg12: name no elephant after step T.",
 )
 @click.option(
-    "--queues", type=click.Choice(["per-host", "one"]),
+    "--queues",
+    type=click.Choice(["per-host", "one"]),
     help="alg11, alg12: queues offline. [alg11: per-host, alg12: one]",
-)  # fmt: skip
+)
 @click.option(
-    "--permute-every", type=int, default=0, metavar="N",
+    "--permute-every",
+    type=int,
+    default=0,
+    metavar="N",
     help="Deal the probabilities anew to the hosts every N steps.",
-)  # fmt: skip
+)
 @click.option("--balls", type=int, default=0, metavar="N", help="The hosts end: N balls in all.")
 @click.option(
-    "--initial", type=click.Choice(["strategy", "neutral"]),
+    "--initial",
+    type=click.Choice(["strategy", "neutral"]),
     help="How the first K balls are placed. [alg1 to alg10: neutral]",
-)  # fmt: skip
+)
 @click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
-@options.as_json
+@options.json_option
 def command(as_json: bool, **given: Any) -> int:
     """Play the urn game: K places online, T steps, one strategy.
 
@@ -159,7 +180,7 @@ def command(as_json: bool, **given: Any) -> int:
         raise UsageError(
             f"a source of {given['balls']} balls has nothing to give", "give `--balls` 1 or more"
         )
-    drawn = source(given, given["permute_every"], given["balls"])
+    drawn = make_source(given, given["permute_every"], given["balls"])
 
     from fieldmouse_lab import urn
     from fieldmouse_lab.urn import exact
@@ -172,12 +193,12 @@ def command(as_json: bool, **given: Any) -> int:
     seconds = time.perf_counter() - started
     # The bound is about a source that stays as it is.
     steady = not (drawn.permute_every or drawn.finite)
-    fewest = exact.fewest_draws(drawn.p, game.capacity) if steady else math.inf
+    fewest = exact.min_draws_per_step(drawn.p, game.capacity) if steady else math.inf
     found = _found(game, outcome)
     found["fewest_draws_per_step"] = fewest if math.isfinite(fewest) else None
     found["seconds"] = round(seconds, 4)
     if as_json:
-        console.json(found)
+        console.print_json(found)
         return 0
     _show(game, outcome, found)
     return 0
@@ -185,19 +206,19 @@ def command(as_json: bool, **given: Any) -> int:
 
 def _strategy(given: Mapping[str, Any]) -> Strategy:
     from fieldmouse_lab import urn
-    from fieldmouse_lab.urn.strategies import options_of
+    from fieldmouse_lab.urn.strategies import strategy_parameters
 
     name = given["name"]
-    known = options_of(name)
+    known = strategy_parameters(name)
     wishes: dict[str, Any] = {}
-    for option in MAY_NOT_APPLY:
+    for option in STRATEGY_OPTIONS:
         if given[option] is None:
             continue
         if option in known:
             wishes[option] = given[option]
         else:
-            console.say(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
-    for key, word in options.changes(given["changes"]).items():
+            console.message(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
+    for key, word in options.parse_set_options(given["changes"]).items():
         wishes[key] = _value(key, word, known)
     return urn.strategy(name, **wishes)
 
@@ -221,23 +242,23 @@ def _value(key: str, value: str, known: Mapping[str, Any]) -> Any:
 
 def _compile(game: Game) -> None:
     """Load or compile the game before it is timed; print a note if that takes long."""
-    from fieldmouse.jit import COMPILED
+    from fieldmouse.jit import HAS_NUMBA
     from fieldmouse_lab.urn.play import play
 
-    if not COMPILED:
-        console.say("numba is not installed, so the game is played a hundred times as slowly")
+    if not HAS_NUMBA:
+        console.message("numba is not installed, so the game is played a hundred times as slowly")
         console.hint("`pip install 'fieldmouse[lab]'`")
         return
-    notice = Timer(_PATIENCE, console.say, ["loading the game; the first time it is compiled (once)"])
+    notice = Timer(_PATIENCE, console.message, ["loading the game; the first time it is compiled (once)"])
     notice.daemon = True
     notice.start()
     try:
-        play(game.first_step(), 0)
+        play(game.minimal_game(), 0)
     finally:
         notice.cancel()
 
 
-def _found(game: Game, outcome: Outcome) -> dict[str, Any]:
+def _found(game: Game, outcome: GameResult) -> dict[str, Any]:
     return {
         "source": game.source.name,
         "hosts": game.source.hosts,
@@ -248,21 +269,21 @@ def _found(game: Game, outcome: Outcome) -> dict[str, Any]:
         "distinct_mean": outcome.distinct_mean,
         "distinct_fraction": outcome.distinct_mean / game.capacity,
         "elephants": int(outcome.elephants[-1]),
-        "draws_per_step": outcome.per_step_in_all(outcome.draws),
-        "appends_per_step": outcome.per_step_in_all(outcome.appends),
-        "reads_per_step": outcome.per_step_in_all(outcome.reads),
-        "head_moves_per_step": outcome.per_step_in_all(outcome.moves),
+        "draws_per_step": outcome.per_step_since_start(outcome.draws),
+        "appends_per_step": outcome.per_step_since_start(outcome.appends),
+        "reads_per_step": outcome.per_step_since_start(outcome.reads),
+        "head_moves_per_step": outcome.per_step_since_start(outcome.moves),
         "backlog": int(outcome.backlog[-1]),
         "hosts_waiting": int(outcome.waiting[-1]),
     }
 
 
-def _show(game: Game, outcome: Outcome, found: Mapping[str, Any]) -> None:
-    from fieldmouse_lab.urn.game import End
+def _show(game: Game, outcome: GameResult, found: Mapping[str, Any]) -> None:
+    from fieldmouse_lab.urn.game import GameEnd
 
     fewest = found["fewest_draws_per_step"]
     bound = f"  (in the long run {game.capacity:,} different hosts need {fewest:.4g})" if fewest else ""
-    for line in console.columns(
+    for line in console.align_columns(
         [
             ("different hosts online", f"{outcome.distinct_mean:,.2f} of {game.capacity:,}"),
             ("draws per step", f"{found['draws_per_step']:.4g}{bound}"),
@@ -272,10 +293,10 @@ def _show(game: Game, outcome: Outcome, found: Mapping[str, Any]) -> None:
             ("elephants", f"{found['elephants']:,}"),
         ]
     ):
-        console.data(line)
-    console.say(f"{outcome.steps:,} steps in {console.duration(found['seconds'])}")
-    if outcome.end is not End.STEPS:
-        console.say(f"the game ended early: {outcome.end.value}")
+        console.print_data(line)
+    console.message(f"{outcome.steps:,} steps in {console.format_duration(found['seconds'])}")
+    if outcome.end is not GameEnd.STEPS:
+        console.message(f"the game ended early: {outcome.end.value}")
     if game.source.hosts < game.capacity:
         console.hint(f"{game.source.hosts:,} hosts cannot take {game.capacity:,} different places")
 
@@ -288,7 +309,7 @@ Examples:
 )
 @source_options
 @click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
-@options.as_json
+@options.json_option
 def exact(capacity: int, as_json: bool, **given: Any) -> int:
     """Compute how many different hosts are online on average, without playing the game.
 
@@ -299,25 +320,25 @@ def exact(capacity: int, as_json: bool, **given: Any) -> int:
     """
     if capacity < 1:
         raise UsageError(f"a game with {capacity} places is none", "give `--capacity` 1 or more")
-    drawn = source(given)
+    drawn = make_source(given)
 
     from fieldmouse_lab.urn import exact
 
-    means = exact.stationary(drawn.p, capacity)
-    fewest = exact.fewest_draws(drawn.p, capacity)
+    means = exact.stationary_means(drawn.p, capacity)
+    fewest = exact.min_draws_per_step(drawn.p, capacity)
     found = {
         "hosts": drawn.hosts,
         "capacity": capacity,
-        "initial_mean": exact.initial_mean(drawn.p, capacity),
+        "initial_mean": exact.initial_colours(drawn.p, capacity),
         "stationary_mean_time": means.per_time,
         "stationary_mean_step": means.per_step,
         "fewest_draws_per_step": fewest if math.isfinite(fewest) else None,
     }
     if as_json:
-        console.json(found)
+        console.print_json(found)
         return 0
     needs = f"{fewest:.4f} draws per step" if math.isfinite(fewest) else "more hosts than there are"
-    for line in console.columns(
+    for line in console.align_columns(
         [
             ("hosts online after the first balls", f"{found['initial_mean']:.4f}"),
             ("in the long run, over time", f"{means.per_time:.4f}"),
@@ -325,5 +346,5 @@ def exact(capacity: int, as_json: bool, **given: Any) -> int:
             (f"to have all {capacity:,} different, any strategy needs", needs),
         ]
     ):
-        console.data(line)
+        console.print_data(line)
     return 0

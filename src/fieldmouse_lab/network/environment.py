@@ -1,9 +1,10 @@
-"""Simulated web of the thesis: hosts, agents, durations of visits, the kernel's arrays and the throughput limit.
+"""Simulated web of the thesis: hosts, agents, durations of visits, the kernel's arrays and the throughput
+limit.
 
-The thesis's round-trip time (its equation 7.2) has two readings. As printed, the logarithm of a distance of 1 is 0,
-so the next partition is as near as the agent's partition (`literal`). The thesis's figure plots it from a distance of
-1 on; with distances one larger, and half a second of work per visit, the result is the printed throughput of
-consistent hashing (`calibrated`).
+The thesis's round-trip time (its equation 7.2) has two readings. As printed, the logarithm of a distance
+of 1 is 0, so the next partition is as near as the agent's partition (`literal`). The thesis's figure
+plots it from a distance of 1 on; with distances one larger, and half a second of work per visit, the
+result is the printed throughput of consistent hashing (`calibrated`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SPREADS = tuple(
 )
 
 
-def least_load(service: Reals) -> float:
+def min_max_load(service: Reals) -> float:
     """Minimal seconds of the busiest agent while each host is visited once."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, hstack
@@ -75,9 +76,9 @@ def least_load(service: Reals) -> float:
     return float(found.fun)
 
 
-def limit(service: Reals) -> float:
+def throughput_limit(service: Reals) -> float:
     """Visits per second of the whole network when all hosts are visited equally often."""
-    return len(service) / least_load(service)
+    return len(service) / min_max_load(service)
 
 
 Ints = npt.NDArray[np.int64]
@@ -94,7 +95,7 @@ class BalanceRule(IntEnum):
     PRICED = 5
 
 
-class Knobs(NamedTuple):
+class KernelParameters(NamedTuple):
     """Parameters that are constant during the simulation."""
 
     rule: int
@@ -107,11 +108,11 @@ class Knobs(NamedTuple):
     least: float
     short: float
     loyal: float
-    heed: float
+    price_weight: float
     others: int
     unmet: float  # initial variance of the logarithm of an unknown host's trip
     more: float  # visits a host is expected to get in addition to its past number of visits
-    share_most: float  # see `policy.balance.sharing.Sharing`
+    share_most: float  # see `policy.balance.sharing.SharingParameters`
     share_even: float
     share_slope: float
     share_few: float
@@ -207,7 +208,7 @@ OVERHEAD = {TripReading.LITERAL: 0.0, TripReading.CALIBRATED: 0.5}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Web:
+class SimulatedWeb:
     """Hosts and agents: mean round trips by host and agent, the hosts' spreads, and their subnets."""
 
     trip: Reals
@@ -221,9 +222,9 @@ class Web:
         return self.trip + self.overhead
 
 
-def web(
+def make_web(
     rng: Generator, *, times: int = 1, agents: int = 4, reading: TripReading = TripReading.LITERAL
-) -> Web:
+) -> SimulatedWeb:
     """Make the thesis's hosts, each `times` over, and assign them to the partitions at random.
 
     Agents are assigned to the partitions in turn.
@@ -239,4 +240,4 @@ def web(
     trip = means[:, None] * (1 + CONFUSION / PARTITIONS * far)
     # Hosts are ordered by partition: the hosts of a subnet are in the same or in neighbouring partitions.
     subnet = np.arange(100 * times, dtype=np.int64) * LEAVES // (100 * times)
-    return Web(trip, spreads, OVERHEAD[reading], subnet)
+    return SimulatedWeb(trip, spreads, OVERHEAD[reading], subnet)

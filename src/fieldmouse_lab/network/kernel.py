@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from fieldmouse.jit import compiled_in_place as compiled
+from fieldmouse.jit import jit_without_refcounts as compiled
 from fieldmouse.policy.balance import (
     agent_load,
     baselines,
@@ -16,8 +16,8 @@ from fieldmouse.policy.balance import (
 from fieldmouse.policy.balance import (
     priced as sharing,
 )
-from fieldmouse.policy.balance.priced import NOTHING, WELL_KNOWN
-from fieldmouse_lab.network.environment import Knobs, NetworkTables
+from fieldmouse.policy.balance.priced import MIN_TRIP, WELL_KNOWN
+from fieldmouse_lab.network.environment import KernelParameters, NetworkTables
 
 # `BalanceRule` and `Measured` as constants for the compiler
 _KALMAN, _RING, _NEARNESS, _SHORTEST, _TWO, _PRICED = 0, 1, 2, 3, 4, 5
@@ -27,18 +27,18 @@ _DRIFT_EVERY = 100.0
 
 # The rules are plain Python for live agents; here they are compiled.
 shortest_delay, better_of_two = compiled(baselines.shortest_delay), compiled(baselines.better_of_two)
-learn, least_drawn = compiled(kalman.learn), compiled(kalman.least_drawn)
-cheapest, reprice = compiled(priced.cheapest), compiled(priced.reprice)
-usual_after, advert_after = compiled(priced.usual_after), compiled(agent_load.advert_after)
-speed_after, pace_after = compiled(agent_load.speed_after), compiled(agent_load.pace_after)
-delegate = compiled(baselines.delegate)
-surprised, worthiest = compiled(prior.surprised), compiled(prior.worthiest)
+learn, least_drawn = compiled(kalman.kalman_update), compiled(kalman.sample_least)
+cheapest, reprice = compiled(priced.cheapest_agent), compiled(priced.update_prices)
+usual_after, advert_after = compiled(priced.usual_trip_after), compiled(agent_load.advert_after)
+speed_after, pace_after = compiled(agent_load.speed_after), compiled(agent_load.visit_time_after)
+delegate = compiled(baselines.assign_subnet)
+surprised, worthiest = compiled(prior.update_prior), compiled(prior.best_unvisited)
 fullness, share_price = compiled(sharing.fullness), compiled(sharing.share_price)
-expected_trip, usual_of_all = compiled(prior.expected_trip), compiled(prior.usual_of_all)
+expected_trip, usual_of_all = compiled(prior.expected_trip), compiled(prior.mean_log_trip)
 
 
 @compiled
-def advance(rng: Generator, t: NetworkTables, k: Knobs, until: float, measuring: bool) -> None:
+def advance(rng: Generator, t: NetworkTables, k: KernelParameters, until: float, measuring: bool) -> None:
     """Simulate until `until`; `measuring` includes the time in the measurements."""
     agents = len(t.until)
     while True:
@@ -85,7 +85,9 @@ def _measure(t: NetworkTables, seconds: float) -> None:
 
 
 @compiled
-def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, measuring: bool) -> None:
+def _finish(
+    rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, now: float, measuring: bool
+) -> None:
     host, process = t.serving[agent], t.process[agent]
     t.serving[agent] = -1
     if measuring:
@@ -94,7 +96,7 @@ def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, 
         t.worked[agent] += process
         t.served[agent] += 1
     _note(t, k, host, agent)
-    chosen = choose(rng, t, k, host, agent)
+    chosen = choose_agent(rng, t, k, host, agent)
     if measuring and chosen != agent:
         t.measured[_EXCHANGES] += 1
     t.hosts[agent] -= 1
@@ -110,7 +112,7 @@ def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, 
 
 
 @compiled
-def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
+def _note(t: NetworkTables, k: KernelParameters, host: int, agent: int) -> None:
     """Learn from a finished visit."""
     if k.rule == _KALMAN:
         learn(t.mean[host], t.variance[host], agent, t.process[agent], k.observation, k.transition)
@@ -120,7 +122,7 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
     if t.variance[host, agent] < k.observation * WELL_KNOWN:
         expected = t.mean[host, agent]
         t.speed[agent] = speed_after(t.speed[agent], took, expected, k.least * expected)
-    trip = max(took / t.speed[agent], NOTHING)
+    trip = max(took / t.speed[agent], MIN_TRIP)
     if t.mean[host, agent] < 0.0:  # first visit from this agent
         if t.learned[host] > 0:
             surprised(t.outlook[agent], usual_of_all(t.mean[host])[0], np.log(trip))
@@ -132,7 +134,7 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
 
 
 @compiled
-def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> int:
+def choose_agent(rng: Generator, t: NetworkTables, k: KernelParameters, host: int, here: int) -> int:
     """Choose the agent that visits `host` next; `here` is the agent that has it, or -1."""
     agents = len(t.until)
     mean, variance = t.mean[host], t.variance[host]
@@ -176,17 +178,44 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
     unmet, spread = expected_trip(looker, usual, k.unmet)
     _share(t, k, many)
     best = cheapest(
-        mean, variance, t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn, k.least, here,
-        k.loyal, k.heed, k.short,
-    )  # fmt: skip
+        mean,
+        variance,
+        t.backlog,
+        t.speed,
+        t.price,
+        t.share,
+        t.alive,
+        t.places,
+        many,
+        t.drawn,
+        k.least,
+        here,
+        k.loyal,
+        k.price_weight,
+        k.short,
+    )
     return worthiest(
-        best, mean, t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn, here, k.loyal,
-        k.heed, unmet, spread, (t.learned[host] + k.more) / max(1, tried),
-    )  # fmt: skip
+        best,
+        mean,
+        t.backlog,
+        t.speed,
+        t.price,
+        t.share,
+        t.alive,
+        t.places,
+        many,
+        t.drawn,
+        here,
+        k.loyal,
+        k.price_weight,
+        unmet,
+        spread,
+        (t.learned[host] + k.more) / max(1, tried),
+    )
 
 
 @compiled
-def _share(t: NetworkTables, k: Knobs, many: int) -> None:
+def _share(t: NetworkTables, k: KernelParameters, many: int) -> None:
     """Put the share prices of the agents that are compared into `share`."""
     total, count = 0.0, 0
     for agent in range(len(t.until)):
@@ -202,7 +231,7 @@ def _share(t: NetworkTables, k: Knobs, many: int) -> None:
 
 
 @compiled
-def _consider(rng: Generator, t: NetworkTables, k: Knobs, here: int) -> int:
+def _consider(rng: Generator, t: NetworkTables, k: KernelParameters, here: int) -> int:
     """Put the agents to compare into `places`: all if they are few, otherwise a random sample. Return their
     number."""
     agents = len(t.until)
@@ -229,7 +258,9 @@ def _trip(rng: Generator, t: NetworkTables, host: int, agent: int) -> float:
 
 
 @compiled
-def _enqueue(rng: Generator, t: NetworkTables, k: Knobs, host: int, agent: int, now: float) -> None:
+def _enqueue(
+    rng: Generator, t: NetworkTables, k: KernelParameters, host: int, agent: int, now: float
+) -> None:
     places = t.queue.shape[1]
     t.at[host], t.stamp[host] = agent, now
     t.queue[agent, (t.head[agent] + t.length[agent]) % places] = host
@@ -241,7 +272,7 @@ def _enqueue(rng: Generator, t: NetworkTables, k: Knobs, host: int, agent: int, 
 
 
 @compiled
-def _serve(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float) -> None:
+def _serve(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, now: float) -> None:
     host = t.queue[agent, t.head[agent]]
     t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
     t.length[agent] -= 1
@@ -252,7 +283,7 @@ def _serve(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float) -
 
 
 @compiled
-def _advertise(t: NetworkTables, k: Knobs) -> None:
+def _advertise(t: NetworkTables, k: KernelParameters) -> None:
     t.measured[_ADVERT_AT] += k.advert
     for agent in range(len(t.until)):
         t.told[agent] = advert_after(t.told[agent], t.length[agent] * t.pace[agent])
@@ -261,7 +292,7 @@ def _advertise(t: NetworkTables, k: Knobs) -> None:
 
 
 @compiled
-def _drift(rng: Generator, t: NetworkTables, k: Knobs) -> None:
+def _drift(rng: Generator, t: NetworkTables, k: KernelParameters) -> None:
     """Let round trips drift: an Ornstein-Uhlenbeck process for each host and agent."""
     t.measured[_DRIFT_AT] += _DRIFT_EVERY
     kept = np.exp(-_DRIFT_EVERY / k.memory)
@@ -272,7 +303,7 @@ def _drift(rng: Generator, t: NetworkTables, k: Knobs) -> None:
 
 
 @compiled
-def orphans(rng: Generator, t: NetworkTables, k: Knobs, agent: int) -> None:
+def reassign_hosts(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int) -> None:
     """Reassign the hosts of a dead agent whose lease has expired."""
     now = t.measured[_NOW]
     if t.serving[agent] >= 0:
@@ -287,18 +318,20 @@ def orphans(rng: Generator, t: NetworkTables, k: Knobs, agent: int) -> None:
 
 
 @compiled
-def _take_over(rng: Generator, t: NetworkTables, k: Knobs, agent: int, host: int, now: float) -> None:
+def _take_over(
+    rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, host: int, now: float
+) -> None:
     t.hosts[agent] -= 1
-    chosen = choose(rng, t, k, host, -1)
+    chosen = choose_agent(rng, t, k, host, -1)
     t.hosts[chosen] += 1
     _enqueue(rng, t, k, host, chosen, now)
 
 
 @compiled
-def begin(rng: Generator, t: NetworkTables, k: Knobs) -> None:
+def assign_hosts(rng: Generator, t: NetworkTables, k: KernelParameters) -> None:
     """Assign all hosts to agents by the rule, without prior knowledge."""
     for host in range(t.trip.shape[0]):
-        chosen = choose(rng, t, k, host, -1)
+        chosen = choose_agent(rng, t, k, host, -1)
         t.hosts[chosen] += 1
         _enqueue(rng, t, k, host, chosen, 0.0)
 

@@ -17,20 +17,20 @@ from itertools import pairwise
 from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.testing.meadow.addresses import place_of_visitor
+from fieldmouse.testing.meadow.addresses import place_of_client
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.plan import MeadowPlan
-from fieldmouse.testing.meadow.serve import serving
+from fieldmouse.testing.meadow.serve import meadow_process
 from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 
-VISITORS = "127.9.0"
+AGENT_ADDRESSES = "127.9.0"
 """Source addresses of agents; the last number is the place."""
 _HOSTS = "127.20.0.0/16"
 _WAIT = 60.0  # seconds for a server to start
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class RegionSetup:
     """Distances between hosts and agents, and the limits of the crawl."""
 
     hosts: int = 24
@@ -44,17 +44,30 @@ class Region:
     def options(self, seed: int, folder: Path) -> MeadowOptions:
         """Options with hosts of equal size, so that none is left for the end, and without errors."""
         return MeadowOptions(
-            hosts=self.hosts, pages=self.pages, gamma=0.0, seed=seed, port=0, listen=_HOSTS,
-            places=self.places, near=self.near, far=self.far, page_kb=2.0, links=20, busy=0.0, traps=0.0,
-            server_error=0.0, arrivals=folder / "arrivals.jsonl", follow_parent=True,
-        )  # fmt: skip
+            hosts=self.hosts,
+            pages=self.pages,
+            gamma=0.0,
+            seed=seed,
+            port=0,
+            listen=_HOSTS,
+            places=self.places,
+            near=self.near,
+            far=self.far,
+            page_kb=2.0,
+            links=20,
+            busy=0.0,
+            traps=0.0,
+            server_error=0.0,
+            arrivals=folder / "arrivals.jsonl",
+            follow_parent=True,
+        )
 
     def settings(self, policy: str) -> dict[str, str]:
         return {"cluster.policy": policy, "cluster.lease": "10s", "cluster.heartbeat": "1s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class RegionTrialResult:
     """Requests of a crawl under one policy, as the server saw them."""
 
     times: Sequence[float]  # of each request, since the first
@@ -78,13 +91,13 @@ class Crossing:
         return self.moves / len(self.times)
 
 
-def cross(land: Region, policy: str, folder: Path, seed: int) -> Crossing:
+def run_live_trial(land: RegionSetup, policy: str, folder: Path, seed: int) -> RegionTrialResult:
     """Crawl the meadow of a seed with an agent in each place."""
     folder.mkdir()
     options = land.options(seed, folder)
     with ExitStack() as stack:
         board = stack.enter_context(_board(folder))
-        ready = stack.enter_context(serving(options))
+        ready = stack.enter_context(meadow_process(options))
         agents = [stack.enter_context(_agent(land, policy, folder, board, ready.seeds, 1))]
         agents += [
             stack.enter_context(_agent(land, policy, folder, board, (), place))
@@ -93,12 +106,12 @@ def cross(land: Region, policy: str, folder: Path, seed: int) -> Crossing:
         for agent in agents:
             if agent.wait():
                 raise FieldmouseError(f"an agent ended with exit code {agent.returncode}", _words(folder))
-    return crossing(MeadowPlan(options, ready.port), read_arrivals(folder / "arrivals.jsonl"))
+    return result_from_arrivals(MeadowPlan(options, ready.port), read_arrivals(folder / "arrivals.jsonl"))
 
 
-def crossing(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> Crossing:
+def result_from_arrivals(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> RegionTrialResult:
     """Compute the result from the arrivals at the meadow."""
-    places = [place_of_visitor(arrival.client, plan.options.places) for arrival in arrivals]
+    places = [place_of_client(arrival.client, plan.options.places) for arrival in arrivals]
     near = [
         plan.by_address[arrival.address].place == place
         for arrival, place in zip(arrivals, places, strict=True)
@@ -108,7 +121,7 @@ def crossing(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> Crossing:
         visits.setdefault(arrival.address, []).append(place)
     moves = sum(before != after for each in visits.values() for before, after in pairwise(each))
     began = arrivals[0].t
-    return Crossing([arrival.t - began for arrival in arrivals], near, moves, len(visits))
+    return RegionTrialResult([arrival.t - began for arrival in arrivals], near, moves, len(visits))
 
 
 @contextmanager
@@ -143,11 +156,11 @@ def _board(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _agent(
-    land: Region, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
+    land: RegionSetup, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     words = [sys.executable, "-m", "fieldmouse", "agent", str(folder / f"place{place}")]
     words += ["--coordinator", board, "--allow-private"]
-    settings = {"network.source": f"{VISITORS}.{place}", "fetch.concurrency": str(land.robots)}
+    settings = {"network.source": f"{AGENT_ADDRESSES}.{place}", "fetch.concurrency": str(land.robots)}
     if seeds:
         words += [word for seed in seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", f"{land.delay:g}s"]

@@ -1,4 +1,4 @@
-"""One run of a simulated network, from the assignment of hosts to its figures, and its course over many webs."""
+"""One run of a simulated network, from the assignment of hosts to its figures, and means over many webs."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from enum import StrEnum
 import numpy as np
 from numpy.random import default_rng
 
-from fieldmouse.policy.balance.baselines import PATIENCE, Ring
-from fieldmouse.policy.balance.kalman import THESIS, Flags, Reals
-from fieldmouse.policy.balance.priced import SHARING, Pricing, Sharing
-from fieldmouse.policy.balance.prior import SURPRISES
+from fieldmouse.policy.balance.baselines import IPMICRA_PARAMETERS, HashRing
+from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, Flags, Reals
+from fieldmouse.policy.balance.priced import SHARING, PricingParameters, SharingParameters
+from fieldmouse.policy.balance.prior import PRIOR_SIZE
 from fieldmouse_lab.network.environment import (
     LEAVES,
     OVERHEAD,
     REGIONS,
     BalanceRule,
     Ints,
-    Knobs,
+    KernelParameters,
     Measured,
     NetworkTables,
+    SimulatedWeb,
     TripReading,
-    Web,
-    limit,
-    web,
+    make_web,
+    throughput_limit,
 )
-from fieldmouse_lab.network.kernel import advance, begin, orphans
+from fieldmouse_lab.network.kernel import advance, assign_hosts, reassign_hosts
 
 FROM, TO = 20_000.0, 40_000.0
 """Seconds at which a shock starts and ends."""
 SLOWER = 5.0
-STRUCK = 3
+SHOCKED_AGENT = 3
 """The agent that a shock hits: the fourth."""
 LEASE = 15.0
 
@@ -70,8 +70,8 @@ class NetworkSetting:
     sigma_ob: float = 2.0
     transfer: float = 0.0
     delay: float = 0.0
-    pricing: Pricing = field(default_factory=Pricing)
-    sharing: Sharing = SHARING
+    pricing: PricingParameters = field(default_factory=PricingParameters)
+    sharing: SharingParameters = SHARING
     complaints: int = 0  # number after which IPMicra reassigns a subnet; 0: as in the thesis
     work: float | None = None  # seconds of an agent's work per visit; None: as in the reading
 
@@ -102,50 +102,50 @@ class NetworkFigures:
         return self.harmonic_throughput / self.limit
 
 
-def run(setting: NetworkSetting, seed: int) -> NetworkFigures:
+def play_network(setting: NetworkSetting, seed: int) -> NetworkFigures:
     """Play one run. The same seed gives the same web to every policy."""
-    game = NetworkGame(setting, ground_of(setting, seed), seed)
+    game = NetworkGame(setting, web_of_seed(setting, seed), seed)
     start, end = setting.span
     if setting.shock is Shock.NONE or setting.shock is Shock.DRIFT:
         game.advance(start, measuring=False)
         game.advance(end, measuring=True)
     else:
         game.advance(FROM, measuring=False)
-        game.strike()
+        game.apply_shock()
         game.advance(end, measuring=True)
     return game.figures()
 
 
-def ground_of(setting: NetworkSetting, seed: int) -> Web:
+def web_of_seed(setting: NetworkSetting, seed: int) -> SimulatedWeb:
     """The web of a seed."""
     agents = setting.agents + (setting.shock is Shock.JOIN)
-    ground = web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
+    ground = make_web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
     return replace(ground, overhead=_work(setting))
 
 
 class NetworkGame:
     """State of a simulated network."""
 
-    def __init__(self, setting: NetworkSetting, ground: Web, seed: int):
+    def __init__(self, setting: NetworkSetting, ground: SimulatedWeb, seed: int):
         self._setting, self._web, self._rng = setting, ground, default_rng([seed, 2])
         self._knobs, self._tables = _knobs(setting), _tables(setting, ground)
-        begin(self._rng, self._tables, self._knobs)
+        assign_hosts(self._rng, self._tables, self._knobs)
 
     def advance(self, until: float, *, measuring: bool) -> None:
         advance(self._rng, self._tables, self._knobs, until, measuring)
 
-    def strike(self) -> None:
+    def apply_shock(self) -> None:
         """Apply the shock."""
         tables, shock = self._tables, self._setting.shock
         if shock is Shock.SLOW:
-            tables.slow[STRUCK] = SLOWER
+            tables.slow[SHOCKED_AGENT] = SLOWER
         elif shock is Shock.DIE:
-            tables.alive[STRUCK] = False
+            tables.alive[SHOCKED_AGENT] = False
             tables.owner[:] = _owners(tables.alive, len(tables.owner))
             # Its current visit is lost; the rest waits until its lease expires.
-            tables.until[STRUCK] = np.inf
+            tables.until[SHOCKED_AGENT] = np.inf
             self.advance(FROM + LEASE, measuring=True)
-            orphans(self._rng, tables, self._knobs, STRUCK)
+            reassign_hosts(self._rng, tables, self._knobs, SHOCKED_AGENT)
         elif shock is Shock.JOIN:
             tables.alive[-1] = True
             tables.owner[:] = _owners(tables.alive, len(tables.owner))
@@ -163,7 +163,7 @@ class NetworkGame:
         return NetworkFigures(
             throughput=float(measured[Measured.VISITS] / span),
             harmonic_throughput=float(len(visits) / (span / visits).mean()),
-            limit=limit(self._service()),
+            limit=throughput_limit(self._service()),
             fairness=float(measured[Measured.UNFAIR] / span),
             jain=float(mean.sum() ** 2 / (len(mean) * (mean**2).sum())) if mean.any() else 1.0,
             exchanges=int(measured[Measured.EXCHANGES]),
@@ -181,56 +181,95 @@ def _work(setting: NetworkSetting) -> float:
     return OVERHEAD[setting.reading] if setting.work is None else setting.work
 
 
-def _knobs(setting: NetworkSetting) -> Knobs:
+def _knobs(setting: NetworkSetting) -> KernelParameters:
     thesis, pricing = setting.policy == "kalman", setting.pricing
-    return Knobs(
+    return KernelParameters(
         rule=int(RULES[setting.policy]),
         overhead=_work(setting),
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
-        sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
-        short=pricing.short, loyal=pricing.loyal, heed=pricing.heed, others=pricing.others,
-        unmet=pricing.variance, more=pricing.more, share_most=setting.sharing.most,
-        share_even=setting.sharing.even, share_slope=setting.sharing.slope, share_few=setting.sharing.few,
-        share_busy=setting.sharing.busy, share_fuller=setting.sharing.fuller,
-        threshold=PATIENCE.threshold,
-        patience=setting.complaints or (PATIENCE.complaints if setting.times == 1 else 25),
-        lease=LEASE, transfer=setting.transfer, delay=setting.delay,
-        drift=1.0 if setting.shock is Shock.DRIFT else 0.0, memory=5000.0,
-    )  # fmt: skip
+        sticky=pricing.sticky,
+        advert=pricing.advert,
+        step=pricing.step,
+        least=pricing.least,
+        short=pricing.short,
+        loyal=pricing.loyal,
+        price_weight=pricing.heed,
+        others=pricing.others,
+        unmet=pricing.variance,
+        more=pricing.more,
+        share_most=setting.sharing.most,
+        share_even=setting.sharing.even,
+        share_slope=setting.sharing.slope,
+        share_few=setting.sharing.few,
+        share_busy=setting.sharing.busy,
+        share_fuller=setting.sharing.fuller,
+        threshold=IPMICRA_PARAMETERS.threshold,
+        patience=setting.complaints or (IPMICRA_PARAMETERS.complaints if setting.times == 1 else 25),
+        lease=LEASE,
+        transfer=setting.transfer,
+        delay=setting.delay,
+        drift=1.0 if setting.shock is Shock.DRIFT else 0.0,
+        memory=5000.0,
+    )
 
 
-def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
+def _tables(setting: NetworkSetting, ground: SimulatedWeb) -> NetworkTables:
     hosts, agents = ground.trip.shape
     thesis, pricing = setting.policy == "kalman", setting.pricing
     alive = np.ones(agents, np.bool_)
     if setting.shock is Shock.JOIN:
         alive[-1] = False
-    believed = (THESIS.mean, THESIS.variance) if thesis else (-1.0, 1e6)
+    believed = (THESIS_PARAMETERS.mean, THESIS_PARAMETERS.variance) if thesis else (-1.0, 1e6)
     measured = np.zeros(len(Measured))
     measured[Measured.ADVERT_AT] = pricing.advert
     return NetworkTables(
-        trip=ground.trip, spread=ground.spread, subnet=ground.subnet, owner=_owners(alive, hosts),
+        trip=ground.trip,
+        spread=ground.spread,
+        subnet=ground.subnet,
+        owner=_owners(alive, hosts),
         region=np.arange(LEAVES, dtype=np.int64) * REGIONS // LEAVES,
-        keeper=np.full(LEAVES, -1, np.int64), complaints=np.zeros(LEAVES, np.int64),
-        wander=np.zeros((hosts, agents)), learned=np.zeros(hosts, np.int64), usual=np.zeros(hosts),
+        keeper=np.full(LEAVES, -1, np.int64),
+        complaints=np.zeros(LEAVES, np.int64),
+        wander=np.zeros((hosts, agents)),
+        learned=np.zeros(hosts, np.int64),
+        usual=np.zeros(hosts),
         mean=np.full((hosts, agents), believed[0]),
-        variance=np.full((hosts, agents), believed[1]), stamp=np.zeros(hosts), at=np.zeros(hosts, np.int64),
-        visits=np.zeros(hosts, np.int64), ready=np.zeros(hosts + 1), waiting=np.zeros(hosts + 1, np.int64),
-        queue=np.zeros((agents, hosts), np.int64), head=np.zeros(agents, np.int64),
-        length=np.zeros(agents, np.int64), serving=np.full(agents, -1, np.int64),
-        until=np.full(agents, np.inf), took=np.zeros(agents), process=np.zeros(agents), slow=np.ones(agents),
-        alive=alive, told=np.zeros(agents), backlog=np.zeros(agents), price=np.zeros(agents),
-        speed=np.ones(agents), hosts=np.zeros(agents), load=np.zeros(agents),
-        outlook=np.zeros((agents + 1, SURPRISES)),
-        pace=np.ones(agents), measured=measured, worked=np.zeros(agents),
-        served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents),
-        share=np.zeros(agents), places=np.zeros(agents, np.int64),
-    )  # fmt: skip
+        variance=np.full((hosts, agents), believed[1]),
+        stamp=np.zeros(hosts),
+        at=np.zeros(hosts, np.int64),
+        visits=np.zeros(hosts, np.int64),
+        ready=np.zeros(hosts + 1),
+        waiting=np.zeros(hosts + 1, np.int64),
+        queue=np.zeros((agents, hosts), np.int64),
+        head=np.zeros(agents, np.int64),
+        length=np.zeros(agents, np.int64),
+        serving=np.full(agents, -1, np.int64),
+        until=np.full(agents, np.inf),
+        took=np.zeros(agents),
+        process=np.zeros(agents),
+        slow=np.ones(agents),
+        alive=alive,
+        told=np.zeros(agents),
+        backlog=np.zeros(agents),
+        price=np.zeros(agents),
+        speed=np.ones(agents),
+        hosts=np.zeros(agents),
+        load=np.zeros(agents),
+        outlook=np.zeros((agents + 1, PRIOR_SIZE)),
+        pace=np.ones(agents),
+        measured=measured,
+        worked=np.zeros(agents),
+        served=np.zeros(agents, np.int64),
+        expected=np.zeros(agents),
+        drawn=np.zeros(agents),
+        share=np.zeros(agents),
+        places=np.zeros(agents, np.int64),
+    )
 
 
 def _owners(alive: Flags, hosts: int) -> Ints:
-    ring = Ring([str(agent) for agent in np.flatnonzero(alive)])
+    ring = HashRing([str(agent) for agent in np.flatnonzero(alive)])
     return np.array([int(ring.owner(host)) for host in range(hosts)], np.int64)
 
 
@@ -257,14 +296,14 @@ class NetworkCourse:
         return np.asarray(self.unfair[:, PIECES // 2 :].mean(axis=1))
 
 
-def course(
+def play_course(
     setting: NetworkSetting, seeds: Sequence[int], done: Callable[[int], None] = lambda runs: None
 ) -> NetworkCourse:
     """Play `setting` once for each seed; `done` receives the number of finished runs."""
     ends = np.linspace(0.0, setting.seconds, PIECES + 1)[1:]
     measured = np.zeros((len(seeds), PIECES + 1, len(Measured)))
     for row, seed in enumerate(seeds):
-        game = NetworkGame(setting, ground_of(setting, seed), seed)
+        game = NetworkGame(setting, web_of_seed(setting, seed), seed)
         for piece, end in enumerate(ends, 1):
             game.advance(end, measuring=True)
             measured[row, piece] = game.tables.measured

@@ -13,47 +13,63 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import Charter
+from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
 from fieldmouse.crawler.builder import build
-from fieldmouse.crawler.cluster import Joining
+from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
-from fieldmouse.testing.memory_coordinator import MemoryBoard, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
-from fieldmouse_lab.network.live_trial import VISITORS, Crossing, Region, crossing
+from fieldmouse.workers.inline_worker import InlineWorker
+from fieldmouse_lab.network.live_trial import (
+    AGENT_ADDRESSES,
+    RegionSetup,
+    RegionTrialResult,
+    result_from_arrivals,
+)
 
 
-def crossed(path: Path, land: Region, policy: str, seed: int) -> tuple[Crossing, list[bytes]]:
+def run_virtual_trial(
+    path: Path, land: RegionSetup, policy: str, seed: int
+) -> tuple[RegionTrialResult, list[bytes]]:
     """Crawl once into `path`, with an agent in every place; return the result and the learned data of each
     host."""
     meadow = Meadow(msgspec.structs.replace(land.options(seed, path), arrivals=None))
     settings = Settings().override(
         {
-            "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{land.delay * 1000:g}ms",
-            "network.allow_private": True, "scope.mode": "web", "storage.checkpoint": "10m",
-            "storage.min_free": "0B", "fetch.concurrency": str(land.robots), **land.settings(policy),
+            "crawl.seeds": list(meadow.seeds),
+            "politeness.delay": f"{land.delay * 1000:g}ms",
+            "network.allow_private": True,
+            "scope.mode": "web",
+            "storage.checkpoint": "10m",
+            "storage.min_free": "0B",
+            "fetch.concurrency": str(land.robots),
+            **land.settings(policy),
         }
-    )  # fmt: skip
+    )
 
-    async def life(clock: Clock) -> tuple[Crossing, list[bytes]]:
+    async def life(clock: Clock) -> tuple[RegionTrialResult, list[bytes]]:
         server = MemoryServer(clock)
-        await MemoryBoard(server).found(Charter(4711, render(settings), tuple(meadow.seeds)))
+        await MemoryCoordinator(server).create_crawl(CrawlSpec(4711, render(settings), tuple(meadow.seeds)))
         crews, lives, webs = [], [], []
         for place in range(1, land.places + 1):
             written = render(settings).encode()
             home = CrawlDir.create(path / str(place), shards=1, settings=written, key_seed=4711)
-            web = MeadowFetcher(meadow, clock, source=f"{VISITORS}.{place}")
+            web = MeadowFetcher(meadow, clock, source=f"{AGENT_ADDRESSES}.{place}")
             crew = build(
-                home, settings, clock=clock, fetcher=web, lane=InlineLane,
-                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
-            )  # fmt: skip
+                home,
+                settings,
+                clock=clock,
+                fetcher=web,
+                lane=InlineWorker,
+                joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
+            )
             seeds = [Url(seed) for seed in meadow.seeds] if place == 1 else []
-            lives.append(asyncio.ensure_future(crew.agent.crawl(seeds)))
+            lives.append(asyncio.ensure_future(crew.crawler.crawl(seeds)))
             crews.append(crew)
             webs.append(web)
         await asyncio.gather(*lives)
@@ -61,6 +77,6 @@ def crossed(path: Path, land: Region, policy: str, seed: int) -> tuple[Crossing,
             await crew.close()
         arrivals = sorted((one for web in webs for one in web.arrivals), key=lambda arrival: arrival.t)
         hosts = server.crawls["fieldmouse"].hosts.values()
-        return crossing(meadow.plan, arrivals), [record.luggage.learned for record in hosts]
+        return result_from_arrivals(meadow.plan, arrivals), [record.payload.policy_data for record in hosts]
 
-    return virtual_time.run(life)
+    return virtual_time.run_in_virtual_time(life)

@@ -44,10 +44,10 @@ class SlotLaw:
         return self.updates / self.polls
 
 
-class FreeLaw:
+class FreeAutomatonLaw:
     """`counts` pages change with each probability of `p`.
 
-    >>> law = FreeLaw(np.array([0.3]), np.array([1000]), resolution=16)
+    >>> law = FreeAutomatonLaw(np.array([0.3]), np.array([1000]), resolution=16)
     >>> steady = law.spell(law.steady())
     >>> round(steady.useful, 2), round(steady.weight / 1000, 2)  # about a half, above p
     (0.5, 0.39)
@@ -60,13 +60,13 @@ class FreeLaw:
         self.polls = frequency(np.arange(1, resolution + 1), resolution)
 
     @classmethod
-    def of(cls, p: Reals, resolution: int) -> FreeLaw:
+    def of(cls, p: Reals, resolution: int) -> FreeAutomatonLaw:
         """Group single pages with equal p."""
         values, counts = np.unique(p, return_counts=True)
         return cls(values, counts, resolution)
 
     @cached_property
-    def slot(self) -> Reals:
+    def transitions(self) -> Reals:
         """Transition probabilities between (state, staleness) in a slot, for each p."""
         n = self.resolution
         states = np.arange(1, n + 1)
@@ -82,21 +82,21 @@ class FreeLaw:
                 chances[:, here, before, here, now] += np.outer(chance, 1 - self.polls)
         return chances.reshape(len(self.p), 2 * n, 2 * n)
 
-    def first(self) -> Reals:
+    def initial(self) -> Reals:
         """Initial distribution: state 1 with a fresh copy."""
         start = np.zeros((len(self.p), 2 * self.resolution))
         start[:, FRESH] = 1.0
         return start
 
-    def at(self, slots: int) -> Reals:
+    def after(self, slots: int) -> Reals:
         """Probabilities of each (state, staleness) after `slots` slots."""
-        power = np.linalg.matrix_power(self.slot, slots)
-        return np.asarray(np.einsum("pi,pij->pj", self.first(), power))
+        power = np.linalg.matrix_power(self.transitions, slots)
+        return np.asarray(np.einsum("pi,pij->pj", self.initial(), power))
 
     def steady(self) -> Reals:
         """Stationary distribution."""
         size = 2 * self.resolution
-        balance = np.swapaxes(self.slot, 1, 2) - np.eye(size)
+        balance = np.swapaxes(self.transitions, 1, 2) - np.eye(size)
         balance[:, -1, :] = 1.0  # the probabilities sum to 1; one balance equation follows from the others
         whole = np.zeros((len(self.p), size, 1))
         whole[:, -1] = 1.0
@@ -108,7 +108,7 @@ class FreeLaw:
         mean = of_state @ self.polls
         return mean, of_state @ self.polls**2 - mean**2
 
-    def spell(self, chances: Reals) -> SlotLaw:
+    def slot_law(self, chances: Reals) -> SlotLaw:
         """Distribution of all pages in the slot that begins with these probabilities."""
         mean, variance = self.weights(chances)
         by_state = chances.reshape(len(self.p), self.resolution, 2)

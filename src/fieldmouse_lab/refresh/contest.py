@@ -13,26 +13,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.polling.learned import Learned
+from fieldmouse.policy.polling.learned import LearnedPolicy
 from fieldmouse.policy.polling.policies import (
-    Automaton,
-    Harmonic,
-    Multiplicative,
-    Optimal,
-    Proportional,
-    Uniform,
+    AutomatonPolicy,
+    HarmonicPolicy,
+    MultiplicativePolicy,
+    OptimalPolicy,
+    ProportionalPolicy,
+    UniformPolicy,
 )
-from fieldmouse_lab.refresh.automaton_law import FreeLaw
-from fieldmouse_lab.refresh.populations import PageSet, domains, heavy, zipf
-from fieldmouse_lab.refresh.slots import Bursts, Chooses, Reals, SlotCourse, Spacing, play
+from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
+from fieldmouse_lab.refresh.populations import PageSet, domain_pages, heavy_tailed_pages, zipf_pages
+from fieldmouse_lab.refresh.slots import Bursts, PolicyFactory, Reals, SlotCourse, Spacing, play_slots
 
 SLOT = 1.0
 NATURAL_STATES = 16
 
 POPULATIONS: Mapping[str, Callable[[int], PageSet]] = {
-    "test1": lambda seed: domains(),
-    "zipf": lambda seed: zipf(),
-    "heavy": lambda seed: heavy(np.random.default_rng([seed, 0])),
+    "test1": lambda seed: domain_pages(),
+    "zipf": lambda seed: zipf_pages(),
+    "heavy": lambda seed: heavy_tailed_pages(np.random.default_rng([seed, 0])),
 }
 """Page sets by name, as functions of a seed."""
 
@@ -45,7 +45,7 @@ class Contestant:
     its consumption.
     """
 
-    chosen: Chooses
+    chosen: PolicyFactory
     spacing: Spacing = Spacing.EVEN
     rounds: tuple[float, float] = (0.25, 20.0)
     is_free: bool = False
@@ -59,31 +59,33 @@ def rates_of(p: Reals) -> Reals:
 def contestants(states: int = NATURAL_STATES) -> dict[str, Contestant]:
     always = (0.0, 0.0)
     return {
-        "learned": Contestant(lambda p: Learned(grain=SLOT)),
-        "optimal": Contestant(lambda p: Optimal(rates_of(p), grain=SLOT)),
-        "harmonic": Contestant(lambda p: Harmonic(grain=SLOT)),
-        "uniform": Contestant(lambda p: Uniform()),
-        "proportional": Contestant(lambda p: Proportional(grain=SLOT)),
-        "multiplicative": Contestant(lambda p: Multiplicative(grain=SLOT)),
+        "learned": Contestant(lambda p: LearnedPolicy(grain=SLOT)),
+        "optimal": Contestant(lambda p: OptimalPolicy(rates_of(p), grain=SLOT)),
+        "harmonic": Contestant(lambda p: HarmonicPolicy(grain=SLOT)),
+        "uniform": Contestant(lambda p: UniformPolicy()),
+        "proportional": Contestant(lambda p: ProportionalPolicy(grain=SLOT)),
+        "multiplicative": Contestant(lambda p: MultiplicativePolicy(grain=SLOT)),
         "multiplicative-halving": Contestant(
-            lambda p: Multiplicative(changed=0.5, unchanged=1.5, grain=SLOT)
+            lambda p: MultiplicativePolicy(changed=0.5, unchanged=1.5, grain=SLOT)
         ),
-        "automaton": Contestant(lambda p: Automaton(states, SLOT), Spacing.RANDOM, always, is_free=True),
+        "automaton": Contestant(
+            lambda p: AutomatonPolicy(states, SLOT), Spacing.RANDOM, always, is_free=True
+        ),
     }
 
 
-def natural(pages: PageSet) -> float:
+def natural_budget(pages: PageSet) -> float:
     """Exact number of polls per slot that 16-state automata use if no node is ever full."""
-    law = FreeLaw.of(pages.p, NATURAL_STATES)
-    return law.spell(law.steady()).polls
+    law = FreeAutomatonLaw.of(pages.p, NATURAL_STATES)
+    return law.slot_law(law.steady()).polls
 
 
-def tight(pages: PageSet, states: int = NATURAL_STATES) -> float:
+def tight_budget(pages: PageSet, states: int = NATURAL_STATES) -> float:
     """A tenth more than the minimum of automata, which is all of them in state 1."""
     return 1.1 * pages.pages / states
 
 
-def game(
+def play_policy(
     pages: PageSet,
     name: str,
     *,
@@ -102,8 +104,8 @@ def game(
     contestant = known[name]
     spacing = spacing or contestant.spacing
     is_free = budget is None and contestant.is_free and spacing is contestant.spacing
-    polls = natural(pages) if budget is None else budget
-    return play(
+    polls = natural_budget(pages) if budget is None else budget
+    return play_slots(
         pages.p,
         contestant.chosen,
         budget=np.inf if is_free else polls,
@@ -117,7 +119,7 @@ def game(
 
 
 @dataclass(frozen=True, slots=True)
-class Bout:
+class ContestResult:
     """Result of one policy on one population, with one seed."""
 
     population: str
@@ -128,14 +130,14 @@ class Bout:
     course: SlotCourse
 
 
-WEATHERS: Mapping[str, tuple[int, Bursts | None]] = {
+CONDITIONS: Mapping[str, tuple[int, Bursts | None]] = {
     "static": (0, None),
     "switching": (1000, None),
     "bursty": (0, Bursts()),
 }
 """Slots between two switches of the probabilities, and bursts of the pages."""
 
-FIELD: tuple[tuple[str, Spacing], ...] = (
+CONTEST_POLICIES: tuple[tuple[str, Spacing], ...] = (
     ("optimal", Spacing.EVEN),
     ("learned", Spacing.EVEN),
     ("harmonic", Spacing.EVEN),
@@ -149,30 +151,30 @@ FIELD: tuple[tuple[str, Spacing], ...] = (
 )
 
 
-def bouts(
+def play_contest(
     seeds: tuple[int, ...] = (1, 2, 3),
     *,
     slots: int = 3000,
     populations: tuple[str, ...] = tuple(POPULATIONS),
-    weathers: tuple[str, ...] = tuple(WEATHERS),
-    field: tuple[tuple[str, Spacing], ...] = FIELD,
+    weathers: tuple[str, ...] = tuple(CONDITIONS),
+    field: tuple[tuple[str, Spacing], ...] = CONTEST_POLICIES,
     is_tight: bool = False,
-) -> Iterator[Bout]:
+) -> Iterator[ContestResult]:
     """Play all policies on all populations under all conditions, at the natural budget or the tight one."""
     for population in populations:
         for seed in seeds:
             pages = POPULATIONS[population](seed)
             for weather in weathers:
-                switch_every, bursts = WEATHERS[weather]
+                switch_every, bursts = CONDITIONS[weather]
                 for policy, spacing in field:
-                    course = game(
+                    course = play_policy(
                         pages,
                         policy,
                         seed=seed,
                         slots=slots,
-                        budget=tight(pages) if is_tight else None,
+                        budget=tight_budget(pages) if is_tight else None,
                         spacing=spacing,
                         switch_every=switch_every,
                         bursts=bursts,
                     )
-                    yield Bout(population, weather, policy, spacing, seed, course)
+                    yield ContestResult(population, weather, policy, spacing, seed, course)

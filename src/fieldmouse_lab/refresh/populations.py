@@ -56,7 +56,7 @@ class PageSet:
         return np.bincount(self.sites, weights=values).astype(np.float64)
 
 
-def domains() -> PageSet:
+def domain_pages() -> PageSet:
     """Tests 1 and 2: 5028 pages of 20 sites.
 
     >>> domains().pages
@@ -67,7 +67,7 @@ def domains() -> PageSet:
     return PageSet("test1", np.repeat(p, sizes), _sites(sizes), 400)
 
 
-def zipf() -> PageSet:
+def zipf_pages() -> PageSet:
     """The Zipf and the dynamic test: 1738 pages of 20 sites.
 
     >>> zipf().pages, float(zipf().p.max())
@@ -78,7 +78,9 @@ def zipf() -> PageSet:
     return PageSet("zipf", p, _sites([size for size, _ in laws]), 80)
 
 
-def heavy(rng: np.random.Generator, pages: int = 5000, median: float = 1 / 50, sigma: float = 2.0) -> PageSet:
+def heavy_tailed_pages(
+    rng: np.random.Generator, pages: int = 5000, median: float = 1 / 50, sigma: float = 2.0
+) -> PageSet:
     """Log-normal change rates; p = 1 - exp(-rate). Twenty sites of the same size."""
     rates = median * np.exp(sigma * rng.standard_normal(pages))
     return PageSet("heavy", -np.expm1(-rates), np.arange(pages) * 20 // pages, 400)

@@ -19,7 +19,7 @@ from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
 
 Reals = npt.NDArray[np.float64]
-Chooses = Callable[[Reals], PollingPolicy]
+PolicyFactory = Callable[[Reals], PollingPolicy]
 """Factory of a policy from the pages' true probabilities of change, which only an oracle uses."""
 
 
@@ -61,9 +61,9 @@ class SlotCourse:
     plan: Reals
 
 
-def play(
+def play_slots(
     p: Reals,
-    chosen: Chooses,
+    chosen: PolicyFactory,
     *,
     budget: float,
     slots: int,
@@ -84,7 +84,7 @@ def play(
     quiet, busy = bursts.chances(p) if bursts else (p, p)
     is_busy = fate.random(pages) < (bursts.share if bursts else 0.0)
     policy = chosen(p)
-    belief, state = change.begin(pages), policy.begin(pages)
+    belief, state = change.empty_beliefs(pages), policy.begin(pages)
     plan = policy.plan(state, belief, budget)
     credit = dice.permutation((np.arange(pages) + 0.5) / pages)
     last, stale, since = np.full(pages, -1), np.zeros(pages, bool), np.zeros(pages, int)
@@ -110,7 +110,7 @@ def play(
         found, gap = stale[polled], slot - last[polled]
         seen = belief[polled]
         state[polled] = policy.observe(state[polled], seen, gap, found)
-        belief[polled] = change.observe(seen, gap, found)
+        belief[polled] = change.update_beliefs(seen, gap, found)
         last[polled], stale[polled] = slot, False
         polls, unplanned = polls + len(polled), unplanned + len(polled)
         if slot >= slots // 2:

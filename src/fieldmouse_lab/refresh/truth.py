@@ -19,12 +19,12 @@ Moments = Mapping[str, Reals]
 """Sorted times by URL."""
 
 
-def looks_of(arrivals: Iterable[Arrival]) -> Moments:
+def request_times(arrivals: Iterable[Arrival]) -> Moments:
     """Request times of each URL."""
     return _by_url((f"http://{arrival.host}{arrival.path}", arrival.t) for arrival in arrivals)
 
 
-def changes_of(changes: Iterable[MeadowChange]) -> Moments:
+def change_times(changes: Iterable[MeadowChange]) -> Moments:
     """Change times of each URL."""
     return _by_url((change.url, change.t) for change in changes)
 

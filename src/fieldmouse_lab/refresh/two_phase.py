@@ -14,9 +14,9 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.automata import NodeAutomaton, feedback, frequency, penalties, remember
-from fieldmouse.policy.packing.bin_packing import loads
-from fieldmouse.policy.packing.two_phase import TwoPhase
+from fieldmouse.policy.automata import NodeAutomaton, count_penalties, feedback, frequency, push_history
+from fieldmouse.policy.packing.bin_packing import bin_loads
+from fieldmouse.policy.packing.two_phase import TwoPhaseScheme
 from fieldmouse_lab.refresh.populations import PageSet
 
 REGISTER = 8
@@ -55,7 +55,7 @@ class Scheme:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemeMoment:
+class SchemeSnapshot:
     """State at the end of a slot, in polls per slot."""
 
     sites: Reals
@@ -86,10 +86,10 @@ class SchemeCourse:
     fresh: Reals  # share of copies, at the end of the slot
     moves: int
     taken: float  # polls per slot, from pages on full nodes
-    moments: dict[int, SchemeMoment] = field(default_factory=dict)
+    moments: dict[int, SchemeSnapshot] = field(default_factory=dict)
 
 
-def play(scheme: Scheme, seed: int, moments: Sequence[int] = ()) -> SchemeCourse:
+def play_scheme(scheme: Scheme, seed: int, moments: Sequence[int] = ()) -> SchemeCourse:
     """Play one game; moment 0 is the state before the first slot."""
     rng = np.random.default_rng(seed)
     game = _Game(scheme, rng)
@@ -115,7 +115,7 @@ class _Game:
         self.stale = np.zeros(pages, dtype=bool)
         self.history = np.zeros(pages, dtype=np.uint64)
         units = scheme.capacity * scheme.resolution or pages * scheme.resolution
-        self.nodes = TwoPhase.first(scheme.population.sizes, units, scheme.rule)
+        self.nodes = TwoPhaseScheme.pack_first(scheme.population.sizes, units, scheme.rule)
 
     def slots(self) -> Iterator[tuple[float, float, float, float, float]]:
         """Weight, bins, polls, updates and the share of fresh copies of each slot."""
@@ -124,8 +124,8 @@ class _Game:
             if scheme.switch_every and slot and slot % scheme.switch_every == 0:
                 self.p = np.roll(self.p, -1)
             polls, updates = self.polled()
-            self.states = self.nodes.settle(
-                self.states, penalties(self.history), scheme.population.sites, self.rng
+            self.states = self.nodes.repair_overloads(
+                self.states, count_penalties(self.history), scheme.population.sites, self.rng
             )
             weight = float(self.states.sum()) / scheme.resolution
             yield weight, self.nodes.used, polls, updates, 1 - np.count_nonzero(self.stale) / pages
@@ -142,13 +142,13 @@ class _Game:
         found = changes if self.scheme.reading is PollReading.THIS_SLOT else self.stale
         changed = found[polled]
         self.states[polled] = feedback(self.states[polled], changed, resolution)
-        self.history[polled] = remember(self.history[polled], changed, self.scheme.register)
+        self.history[polled] = push_history(self.history[polled], changed, self.scheme.register)
         self.stale |= overlooked
         self.stale[polled] = False
         return len(polled), int(np.count_nonzero(changed))
 
-    def moment(self) -> SchemeMoment:
+    def moment(self) -> SchemeSnapshot:
         scheme = self.scheme
         sites = scheme.population.by_site(self.states.astype(np.float64)) / scheme.resolution
-        held = tuple(loads(sites.tolist(), self.nodes.bins))
-        return SchemeMoment(sites, held, self.nodes.lowered / scheme.resolution)
+        held = tuple(bin_loads(sites.tolist(), self.nodes.bins))
+        return SchemeSnapshot(sites, held, self.nodes.lowered / scheme.resolution)

@@ -1,8 +1,9 @@
 """Trial of a refresh: a synthetic web is crawled once and then kept fresh under a budget.
 
-All pages change, at log-normal rates unknown to the crawler. The meadow is otherwise calm, so a policy can only err
-in its choice of polls. The trial runs in virtual time, with all stages real except for the network and the worker
-processes, or on real processes and sockets, where a round is a minute instead of a day.
+All pages change, at log-normal rates unknown to the crawler. The meadow is otherwise calm, so a policy
+can only err in its choice of polls. The trial runs in virtual time, with all stages real except for the
+network and the worker processes, or on real processes and sockets, where a round is a minute instead of a
+day.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ import msgspec
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import Order
+from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
 from fieldmouse.crawler.builder import build
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy import change
-from fieldmouse.policy.polling.policies import Optimal
-from fieldmouse.reader.crawl_reader import ReadingRoom
+from fieldmouse.policy.polling.policies import OptimalPolicy
+from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.freshness import FreshnessReport, read_freshness
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.serve import MeadowChange, changes_after, serving
+from fieldmouse.testing.meadow.serve import MeadowChange, changes_after, meadow_process
 from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 from fieldmouse.url import Url
-from fieldmouse.workers.inline_worker import InlineLane
-from fieldmouse_lab.refresh.truth import changes_of, current_share, looks_of
+from fieldmouse.workers.inline_worker import InlineWorker
+from fieldmouse_lab.refresh.truth import change_times, current_share, request_times
 
 _REVISION = re.compile(rb"Revision (\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class RefreshTrial:
     """Conditions that are the same for all policies.
 
     A round is the time in which the budget allows one poll of every page.
@@ -70,31 +71,54 @@ class Upkeep:
 
     def options(self, seed: int) -> MeadowOptions:
         return MeadowOptions(
-            hosts=self.hosts, pages=self.pages, gamma=0.5, seed=seed, latency=self.delay / 20, page_kb=1.0,
-            links=15, compression=False, duplicates=0.0, changing=1.0, rewriting=True,
-            change_every=self.patience * self.round, change_sigma=self.sigma, robots=0.0, sitemaps=0.0,
-            private=0.0, nofollow=0.0, redirects=0.0, not_found=0.0, server_error=0.0, broken=0.0, busy=0.0,
-            traps=0.0, date_lies=self.lies,
-        )  # fmt: skip
+            hosts=self.hosts,
+            pages=self.pages,
+            gamma=0.5,
+            seed=seed,
+            latency=self.delay / 20,
+            page_kb=1.0,
+            links=15,
+            compression=False,
+            duplicates=0.0,
+            changing=1.0,
+            rewriting=True,
+            change_every=self.patience * self.round,
+            change_sigma=self.sigma,
+            robots=0.0,
+            sitemaps=0.0,
+            private=0.0,
+            nofollow=0.0,
+            redirects=0.0,
+            not_found=0.0,
+            server_error=0.0,
+            broken=0.0,
+            busy=0.0,
+            traps=0.0,
+            date_lies=self.lies,
+        )
 
     def settings(self, policy: str) -> dict[str, str]:
         return {
-            "scope.mode": "web", "politeness.delay": f"{self.delay}s", "network.allow_private": "true",
-            "storage.min_free": "0B", "refresh.policy": policy, "refresh.budget": f"{self.pace:.0f}/h",
+            "scope.mode": "web",
+            "politeness.delay": f"{self.delay}s",
+            "network.allow_private": "true",
+            "storage.min_free": "0B",
+            "refresh.policy": policy,
+            "refresh.budget": f"{self.pace:.0f}/h",
             "storage.checkpoint": f"{self.round / self.checkpoints:.3f}s",
-        }  # fmt: skip
+        }
 
     def optimum(self, meadow: Meadow) -> float:
         """Theoretical long-run freshness with all rates known."""
         rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
-        known = Optimal(rates)
-        polls = known.plan(known.begin(len(rates)), change.begin(len(rates)), self.pace / 3600)
+        known = OptimalPolicy(rates)
+        polls = known.plan(known.begin(len(rates)), change.empty_beliefs(len(rates)), self.pace / 3600)
         shares = change.fresh_share(rates / np.maximum(polls, 1e-300))
         return float(np.where(polls > 0, shares, 0.0).mean())
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RefreshTrialResult:
     """Freshness under one policy: the crawler's report and the truth.
 
     fresh: share of time in which copies were current, in the window of the report. fresh_now: share of
@@ -117,7 +141,7 @@ class Kept:
         return (self.report.expected or 0.0) - self.fresh_now
 
 
-def keep(upkeep: Upkeep, policy: str, directory: Path, seed: int) -> Kept:
+def run_virtual_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed: int) -> RefreshTrialResult:
     """Crawl the meadow of a seed and keep it fresh, in virtual time."""
     meadow = Meadow(upkeep.options(seed))
     settings = Settings().override({**upkeep.settings(policy), "crawl.seeds": list(meadow.seeds)})
@@ -125,37 +149,46 @@ def keep(upkeep: Upkeep, policy: str, directory: Path, seed: int) -> Kept:
     arrivals: list[Arrival] = []
     crawled = _live(home, settings, meadow, arrivals, virtual_time.EPOCH, None)
     timed = settings.override({"crawl.time": f"{upkeep.rounds * upkeep.round}s"})
-    ended = _live(home, timed, meadow, arrivals, crawled, Order(hold=True, only=True))
+    ended = _live(home, timed, meadow, arrivals, crawled, RefreshOrder(hold_waiting=True, refresh_only=True))
     report = read_freshness(home, ended, window=upkeep.counted * upkeep.round)
     changes = takewhile(lambda change: change.t <= ended, changes_after(meadow, virtual_time.EPOCH))
-    return judged(upkeep, report, home.path, meadow, arrivals, changes, crawled)
+    return compare_with_truth(upkeep, report, home.path, meadow, arrivals, changes, crawled)
 
 
 def _live(
-    home: CrawlDir, settings: Settings, meadow: Meadow, arrivals: list[Arrival], epoch: float,
-    order: Order | None,
-) -> float:  # fmt: skip
+    home: CrawlDir,
+    settings: Settings,
+    meadow: Meadow,
+    arrivals: list[Arrival],
+    epoch: float,
+    order: RefreshOrder | None,
+) -> float:
     """Run a crawl, or with an order a refresh; return its end time."""
 
     async def life(clock: Clock) -> float:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineLane, order=order)
+        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, order=order)
         try:
-            await crew.agent.crawl([] if order else meadow.seeds)
+            await crew.crawler.crawl([] if order else meadow.seeds)
         finally:
             await crew.close()
         arrivals.extend(fetcher.arrivals)
         return clock.now()
 
-    return virtual_time.run(life, epoch=epoch)
+    return virtual_time.run_in_virtual_time(life, epoch=epoch)
 
 
-def judged(
-    upkeep: Upkeep, report: FreshnessReport, crawl: Path, meadow: Meadow, arrivals: Iterable[Arrival],
-    changes: Iterable[MeadowChange], began: float,
-) -> Kept:  # fmt: skip
+def compare_with_truth(
+    upkeep: RefreshTrial,
+    report: FreshnessReport,
+    crawl: Path,
+    meadow: Meadow,
+    arrivals: Iterable[Arrival],
+    changes: Iterable[MeadowChange],
+    began: float,
+) -> RefreshTrialResult:
     """Compare a report with the truth; `began` is the start of the refresh."""
-    looks, changed = looks_of(arrivals), changes_of(changes)
+    looks, changed = request_times(arrivals), change_times(changes)
     urls = [fact.url for fact in meadow.truth()]
     assert report.window is not None, "it was polled for long enough"
     edges = began + upkeep.round * np.arange(upkeep.rounds + 1)
@@ -164,19 +197,19 @@ def judged(
         for start, end in zip(edges.tolist(), edges[1:].tolist(), strict=False)
     ]
     fresh = current_share(urls, looks, changed, *report.window)
-    return Kept(report, fresh, _share_now(crawl, meadow, urls, report.at), tuple(course))
+    return RefreshTrialResult(report, fresh, _share_now(crawl, meadow, urls, report.at), tuple(course))
 
 
 def _share_now(crawl: Path, meadow: Meadow, urls: list[Url], now: float) -> float:
     """Share of archived copies with the revision that the meadow shows now."""
     current = 0
-    for page in ReadingRoom(crawl).pages():
+    for page in CrawlReader(crawl).pages():
         shown, version = _REVISION.search(page.body), meadow.version(Url(page.url), now)
         current += shown is not None and version is not None and int(shown[1]) == version.number
     return current / len(urls)
 
 
-def keep_on_the_wire(upkeep: Upkeep, policy: str, directory: Path, seed: int) -> Kept:
+def run_live_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed: int) -> RefreshTrialResult:
     """Crawl the meadow of a seed and keep it fresh, in separate processes."""
     atlas, arrivals, changes = (directory / name for name in ("atlas", "arrivals.jsonl", "changes.jsonl"))
     directory.mkdir()
@@ -186,14 +219,16 @@ def keep_on_the_wire(upkeep: Upkeep, policy: str, directory: Path, seed: int) ->
     settings = [
         word for name, value in upkeep.settings(policy).items() for word in ("--set", f"{name}={value}")
     ]
-    with serving(options) as ready:
+    with meadow_process(options) as ready:
         _run("crawl", str(atlas), *(word for url in ready.seeds for word in ("--seed", url)), *settings)
         began = time.time()
         _run("refresh", str(atlas), "--for", f"{upkeep.rounds * upkeep.round}s")
         window = f"{upkeep.counted * upkeep.round}s"
         report = msgspec.json.decode(_run("freshness", str(atlas), "--window", window), type=FreshnessReport)
     told = [msgspec.json.decode(line, type=MeadowChange) for line in changes.read_bytes().splitlines()]
-    return judged(upkeep, report, atlas, Meadow(options, ready.port), read_arrivals(arrivals), told, began)
+    return compare_with_truth(
+        upkeep, report, atlas, Meadow(options, ready.port), read_arrivals(arrivals), told, began
+    )
 
 
 def _run(*words: str) -> bytes:

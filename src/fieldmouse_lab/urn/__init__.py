@@ -7,7 +7,7 @@ same probability, and removes its first ball, as if a fetch worker had fetched i
 another ball: from offline if it recalls one, else from the source. The measure is the number of different
 colours online, because a host is visited by only one fetch worker at a time.
 
-`Game` describes a game, `play` plays it, `Outcome` holds its measures. Any policy can be played in pure
+`Game` describes a game, `play` plays it, `GameResult` holds its measures. Any policy can be played in pure
 Python; the four important ones also have compiled code.
 
 >>> from fieldmouse.lab.urn import Game, play_pure, power, strategy
@@ -18,13 +18,13 @@ Python; the four important ones also have compiled code.
 
 from __future__ import annotations
 
-from fieldmouse_lab.urn.game import End, Game, Outcome
-from fieldmouse_lab.urn.play import many, play, play_pure
+from fieldmouse_lab.urn.game import Game, GameEnd, GameResult
+from fieldmouse_lab.urn.play import play, play_many, play_pure
 from fieldmouse_lab.urn.sources import (
     Source,
-    empirical,
-    ending,
+    empirical_source,
     exponential,
+    finite_source,
     normal,
     poisson,
     power,
@@ -34,17 +34,17 @@ from fieldmouse_lab.urn.strategies import STRATEGIES, Strategy, strategy
 
 __all__ = [
     "STRATEGIES",
-    "End",
     "Game",
-    "Outcome",
+    "GameEnd",
+    "GameResult",
     "Source",
     "Strategy",
-    "empirical",
-    "ending",
+    "empirical_source",
     "exponential",
-    "many",
+    "finite_source",
     "normal",
     "play",
+    "play_many",
     "play_pure",
     "poisson",
     "power",

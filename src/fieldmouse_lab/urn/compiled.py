@@ -6,18 +6,18 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse_lab.urn import kernel as b
-from fieldmouse_lab.urn.game import LENGTHS, End, Game, Longs
+from fieldmouse_lab.urn.game import QUEUE_LENGTHS, Game, GameEnd, Longs
 from fieldmouse_lab.urn.kernel import advance, store
 from fieldmouse_lab.urn.sources import Ints, Reals
 
-_ENDS = {b.STUCK: End.STUCK, b.FULL: End.FULL, b.DRY: End.DRY}
+_ENDS = {b.STUCK: GameEnd.STUCK, b.FULL: GameEnd.FULL, b.DRY: GameEnd.DRY}
 _FIRST_RING = 1 << 12
 
 
-class CompiledTable:
+class CompiledPlayer:
     """Kernel state, and the operations that cannot run inside the compiled loop."""
 
-    def __init__(self, game: Game, rules: b.BoardRules, rng: Generator) -> None:
+    def __init__(self, game: Game, rules: b.KernelRules, rng: Generator) -> None:
         self._game, self._rng = game, rng
         self._board = _board(game, rules, rng)
         self._numbers = self._board.numbers
@@ -65,7 +65,7 @@ class CompiledTable:
         self._board.reals[b.MASS] = p[np.flatnonzero(self._board.hosts[:-1, b.BACKLOG])].sum()
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> GameEnd | None:
         return _ENDS.get(int(self._numbers[b.STATE]))
 
     @property
@@ -128,15 +128,15 @@ class CompiledTable:
 
     def lengths(self) -> list[int]:
         board = self._board
-        counts = np.bincount(board.hosts[board.slots[: self.distinct], b.ONLINE], minlength=LENGTHS)
-        return [len(board.p) - self.distinct, *counts[1:LENGTHS].tolist()]
+        counts = np.bincount(board.hosts[board.slots[: self.distinct], b.ONLINE], minlength=QUEUE_LENGTHS)
+        return [len(board.p) - self.distinct, *counts[1:QUEUE_LENGTHS].tolist()]
 
     @property
     def events(self) -> Ints:
         return self._board.events[: self._numbers[b.EVENTS]]
 
 
-def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.UrnBoard:
+def _board(game: Game, rules: b.KernelRules, rng: Generator) -> b.KernelState:
     """Return an empty state. The ring has length 1 if the strategy has no single queue."""
     source = game.source
     end = source.hosts
@@ -153,7 +153,7 @@ def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.UrnBoard:
     reals = np.zeros(b.REALS)
     reals[b.TOKENS] = reals[b.BURST] = rules.burst
     reals[b.BUDGET], reals[b.CEILING] = rules.budget, game.ceiling
-    return b.UrnBoard(
+    return b.KernelState(
         numbers=numbers,
         reals=reals,
         hosts=hosts,

@@ -23,21 +23,21 @@ MOST_PLACES = 100_000
 """Largest K; the stationary means take time proportional to the square of K."""
 
 
-def initial_mean(p: Reals, capacity: int) -> float:
+def initial_colours(p: Reals, capacity: int) -> float:
     """(3.1): expected number of colours among the first K balls."""
     with np.errstate(divide="ignore"):
         return float(-np.expm1(capacity * np.log1p(-p)).sum())
 
 
 @dataclass(frozen=True, slots=True)
-class Stationary:
+class StationaryMeans:
     """Mean number of colours online, over time and over steps."""
 
     per_time: float
     per_step: float
 
 
-def stationary(p: Reals, capacity: int) -> Stationary:
+def stationary_means(p: Reals, capacity: int) -> StationaryMeans:
     """Exact means for any probabilities p.
 
     A colour is present with probability p_i G_(K-1) / G_K and two of them with p_i p_j G_(K-2) / G_K. The
@@ -50,7 +50,7 @@ def stationary(p: Reals, capacity: int) -> Stationary:
             f"ask for {MOST_PLACES:,} at most, or play the game",
         )
     before, last = _ratios(p, capacity)
-    return Stationary(per_time=last, per_step=1.0 + (1.0 - float(p @ p)) * before)
+    return StationaryMeans(per_time=last, per_step=1.0 + (1.0 - float(p @ p)) * before)
 
 
 def _ratios(p: Reals, capacity: int) -> tuple[float, float]:
@@ -91,7 +91,7 @@ def _power_sums(x: Reals, most: int) -> Reals:
     return sums
 
 
-def fewest_draws(p: Reals, distinct: float) -> float:
+def min_draws_per_step(p: Reals, distinct: float) -> float:
     """Smallest number of draws per step with which any strategy can keep `distinct` colours online.
 
     On average a host leaves at most once in `distinct` steps, and at most as often as it is drawn, so 1 <=
@@ -106,11 +106,11 @@ def fewest_draws(p: Reals, distinct: float) -> float:
     return float((wanted[:-1] / rest[:-1]).max())
 
 
-def mean_field(hosts: int, capacity: int) -> float:
+def mean_field_colours(hosts: int, capacity: int) -> float:
     """Theorem 4.2.1: colours online for uniform p. It is the exact mean over time."""
     return capacity * hosts / (capacity + hosts - 1)
 
 
-def mean_field_new(hosts: int, capacity: int) -> float:
+def mean_field_new_probability(hosts: int, capacity: int) -> float:
     """Theorem 4.2.1: P_new for uniform p, the probability that a drawn colour is not online."""
     return (hosts - 1) / (capacity + hosts - 1)

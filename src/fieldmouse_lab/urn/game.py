@@ -21,8 +21,8 @@ from fieldmouse_lab.urn.strategies import Strategy
 
 Longs = npt.NDArray[np.int64]
 
-LENGTHS = 6
-"""Number of columns in `Outcome.lengths`: queues online of length 0, 1, ..., LENGTHS - 1 (Figure 5.2)."""
+QUEUE_LENGTHS = 6
+"""Number of columns in `GameResult.lengths`: queues online of length 0, 1, ..., LENGTHS - 1 (Figure 5.2)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +74,13 @@ class Game:
         filling = (at for at in grid if at < 0)
         return sorted({0, self.steps // 2, self.steps, *self.checkpoints, *filling, *steady})
 
-    def first_step(self) -> Game:
+    def minimal_game(self) -> Game:
         """Return a minimal game with the same strategy, used to compile the kernel."""
         few = replace(self.source, p=np.ones(2), permute_every=0, sizes=np.empty(0, np.int32))
         return replace(self, source=few, capacity=1, steps=1, every=0, checkpoints=(), stored=0)
 
 
-class End(StrEnum):
+class GameEnd(StrEnum):
     """Reason for the end of a game."""
 
     STEPS = "all steps were played"
@@ -90,7 +90,7 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class GameResult:
     """Measures at `times`; counts are totals that include the filling.
 
     `distinct` is the number of colours online at that time, `distinct_between` its mean over the steps
@@ -100,7 +100,7 @@ class Outcome:
     `lengths` counts colours with 0 to 5 balls online.
     """
 
-    end: End
+    end: GameEnd
     steps: int  # steps played
     times: Longs
     distinct: Longs
@@ -120,31 +120,31 @@ class Outcome:
     p: Reals  # probabilities at the end
     events: Ints  # colour * 4 + kind; `board` names the kinds
 
-    def at(self, time: int) -> int:
+    def index_of(self, time: int) -> int:
         """Index of this time in the arrays."""
         assert time in self.times, f"nothing was measured at {time}"
         return int(np.searchsorted(self.times, time))
 
     @property
-    def half(self) -> int:
+    def half_index(self) -> int:
         """Index of the last measure in the first half of the steps played."""
         return int(np.searchsorted(self.times, self.steps // 2, side="right")) - 1
 
     @property
     def distinct_mean(self) -> float:
         """Mean number of colours online over the last half; the final number if no step was played."""
-        durations = np.diff(self.times)[self.half :]
+        durations = np.diff(self.times)[self.half_index :]
         if not durations.sum():
             return float(self.distinct[-1])
-        return float(self.distinct_between[self.half + 1 :] @ durations / durations.sum())
+        return float(self.distinct_between[self.half_index + 1 :] @ durations / durations.sum())
 
     def per_step(self, totals: Longs) -> float:
         """Growth per step of a count such as `draws` over the last half."""
-        return self._growth(totals, self.half)
+        return self._growth(totals, self.half_index)
 
-    def per_step_in_all(self, totals: Longs) -> float:
+    def per_step_since_start(self, totals: Longs) -> float:
         """Growth per step since time 0, so that appends minus reads is the growth of the backlog."""
-        return self._growth(totals, self.at(0))
+        return self._growth(totals, self.index_of(0))
 
     def _growth(self, totals: Longs, since: int) -> float:
         durations = int(self.times[-1] - self.times[since])

@@ -1,15 +1,15 @@
 """Compiled urn game with its four important strategies, as loops over arrays.
 
-It duplicates the pure player and the policies of `fieldmouse.policy`. It takes numbers from the generator in the
-same order and must produce the same game, ball by ball; a test compares both. The copy exists because it is more
-than a hundred times as fast, and the tables of the thesis need 10^9 draws.
+It duplicates the pure player and the policies of `fieldmouse.policy`. It takes numbers from the generator
+in the same order and must produce the same game, ball by ball; a test compares both. The copy exists
+because it is more than a hundred times as fast, and the tables of the thesis need 10^9 draws.
 
-A ball has no identity beyond its colour. A host's queue is therefore a count, and the single queue of Algorithm 12
-is a ring of colours. The fields of a host are adjacent, 32 bytes in all: a draw touches one cache line, and a game
-with ten million hosts fits in half a gigabyte.
+A ball has no identity beyond its colour. A host's queue is therefore a count, and the single queue of
+Algorithm 12 is a ring of colours. The fields of a host are adjacent, 32 bytes in all: a draw touches one
+cache line, and a game with ten million hosts fits in half a gigabyte.
 
-`advance` can return between any two draws and be called again: Python then enlarges the full ring of the single
-queue and continues.
+`advance` can return between any two draws and be called again: Python then enlarges the full ring of the
+single queue and continues.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fieldmouse.jit import compiled_in_place
-from fieldmouse.policy.distribution.index import Index
-from fieldmouse.policy.distribution.registry import Distribution
-from fieldmouse.policy.distribution.strategies import Greedy, MiceAndElephants, Neutral
+from fieldmouse.jit import jit_without_refcounts
+from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.registry import DistributionPolicy
+from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -56,7 +56,7 @@ NO_END = 1 << 62
 LEFT_ONLINE, DRAWN_ONLINE, DRAWN_OFFLINE, RECALLED = range(4)
 
 
-class UrnBoard(NamedTuple):
+class KernelState(NamedTuple):
     """State of one game: numbers, hosts, colours online, the single queue, and the source."""
 
     numbers: Longs
@@ -72,7 +72,7 @@ class UrnBoard(NamedTuple):
     sequence: Ints
 
 
-class BoardRules(NamedTuple):
+class KernelRules(NamedTuple):
     """Parameters of a policy in the form that the kernel reads."""
 
     kind: int
@@ -90,18 +90,18 @@ class BoardRules(NamedTuple):
     elephants: frozenset[int] = frozenset()
 
 
-def rules_of(policy: Distribution[int]) -> BoardRules | None:
+def kernel_rules(policy: DistributionPolicy[int]) -> KernelRules | None:
     """Return the kernel's parameters for this policy, or None if the kernel cannot play it.
 
     Subclasses return None, because a subclass may override anything.
     """
     kind: type = type(policy)
-    if kind is Neutral:
-        return BoardRules(NEUTRAL)
-    if isinstance(policy, Greedy) and kind is Greedy:
-        return BoardRules(GREEDY, ordered=True, draw_cap=policy.draw_cap)
+    if kind is NeutralPolicy:
+        return KernelRules(NEUTRAL)
+    if isinstance(policy, GreedyPolicy) and kind is GreedyPolicy:
+        return KernelRules(GREEDY, ordered=True, draw_cap=policy.draw_cap)
     if isinstance(policy, MiceAndElephants) and kind is MiceAndElephants:
-        return BoardRules(
+        return KernelRules(
             ELEPHANTS,
             ordered=policy.ordered,
             limit=policy.limit,
@@ -111,8 +111,8 @@ def rules_of(policy: Distribution[int]) -> BoardRules | None:
             draw_cap=policy.draw_cap,
             elephants=frozenset(policy.elephants),
         )
-    if isinstance(policy, Index) and kind is Index:
-        return BoardRules(
+    if isinstance(policy, IndexPolicy) and kind is IndexPolicy:
+        return KernelRules(
             INDEX,
             depth=policy.depth,
             backlog_limit=policy.backlog_limit,
@@ -129,8 +129,8 @@ _NO_HOST = -1
 _DONE, _NOTHING, _NO_ROOM, _CAPPED = range(4)
 
 
-@compiled_in_place
-def advance(rng: Generator, board: UrnBoard) -> None:
+@jit_without_refcounts
+def advance(rng: Generator, board: KernelState) -> None:
     """Play numbers[LEFT] steps, or put numbers[LEFT] first balls online if numbers[FILLING] is set.
 
     Returns early, with numbers[LEFT] above 0, when the ring is full or the game has ended.
@@ -166,8 +166,8 @@ def advance(rng: Generator, board: UrnBoard) -> None:
             return
 
 
-@compiled_in_place
-def store(rng: Generator, board: UrnBoard) -> None:
+@jit_without_refcounts
+def store(rng: Generator, board: KernelState) -> None:
     """Draw numbers[LEFT] balls and put them offline, before a game begins; may return early as `advance`
     does."""
     n, reals, hosts, _, ring, events, p, below, guide, label, sequence = board
@@ -183,8 +183,8 @@ def store(rng: Generator, board: UrnBoard) -> None:
         n[LEFT] -= 1
 
 
-@compiled_in_place
-def _refill(rng: Generator, board: UrnBoard) -> int:
+@jit_without_refcounts
+def _refill(rng: Generator, board: KernelState) -> int:
     """Put one ball online as the strategy decides."""
     n, reals, hosts, slots, ring, events, p, below, guide, label, sequence = board
     while True:
@@ -215,7 +215,7 @@ def _refill(rng: Generator, board: UrnBoard) -> int:
         return _DONE
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequence: Ints) -> int:
     if len(sequence) > 0:
         if n[DRAWN] == len(sequence):
@@ -233,7 +233,7 @@ def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequ
     return host
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
     sentinel = len(hosts) - 1
     oldest = int(hosts[sentinel, AFTER])
@@ -258,7 +258,7 @@ def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
     return oldest if dry else _NO_HOST
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _place(n: Longs, reals: Reals, hosts: Ints, host: int) -> bool:
     kind = n[KIND]
     if kind == NEUTRAL:
@@ -282,7 +282,7 @@ def _place(n: Longs, reals: Reals, hosts: Ints, host: int) -> bool:
     return bool(n[REFUSED] > n[DRAW_CAP])
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _put_online(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
     """Put a ball online."""
     if hosts[host, ONLINE] == 0:
@@ -302,7 +302,7 @@ def _put_online(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> 
         hosts[host, ELEPHANT] = 1
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _remove(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
     """Remove a ball; the last colour of the list takes the place of a colour without balls."""
     hosts[host, ONLINE] -= 1
@@ -316,7 +316,7 @@ def _remove(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
             _link(hosts, host)
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _put_offline(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int) -> None:
     """Put a ball offline that was just drawn."""
     _move_head(n, host)
@@ -334,7 +334,7 @@ def _put_offline(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host
         n[TAIL] += 1
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _read_offline(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
     """Read a ball from offline."""
     _move_head(n, host)
@@ -350,7 +350,7 @@ def _read_offline(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> N
     hosts[host, GONE] += n[ORDERED]
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _move_head(n: Longs, host: int) -> None:
     """Move the disk's head if it is at another queue (section 8.2)."""
     queue = 0 if n[ORDERED] == 1 else host
@@ -359,7 +359,7 @@ def _move_head(n: Longs, host: int) -> None:
         n[MOVES] += 1
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _link(hosts: Ints, host: int) -> None:
     """Append to the list of hosts with a backlog and nothing online."""
     end = len(hosts) - 1
@@ -370,14 +370,14 @@ def _link(hosts: Ints, host: int) -> None:
     hosts[end, BEFORE] = host
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _unlink(hosts: Ints, host: int) -> None:
     before, after = hosts[host, BEFORE], hosts[host, AFTER]
     hosts[before, AFTER] = after
     hosts[after, BEFORE] = before
 
 
-@compiled_in_place
+@jit_without_refcounts
 def _record(n: Longs, events: Ints, host: int, kind: int) -> None:
     if n[EVENTS] < len(events):
         events[n[EVENTS]] = host * 4 + kind

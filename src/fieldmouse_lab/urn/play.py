@@ -13,22 +13,22 @@ from typing import Protocol
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from fieldmouse.policy.distribution.registry import Distribution
-from fieldmouse_lab.urn.compiled import CompiledTable
-from fieldmouse_lab.urn.game import End, Game, Longs, Outcome
-from fieldmouse_lab.urn.kernel import rules_of
-from fieldmouse_lab.urn.pure import PureTable
+from fieldmouse.policy.distribution.registry import DistributionPolicy
+from fieldmouse_lab.urn.compiled import CompiledPlayer
+from fieldmouse_lab.urn.game import Game, GameEnd, GameResult, Longs
+from fieldmouse_lab.urn.kernel import kernel_rules
+from fieldmouse_lab.urn.pure import PurePlayer
 from fieldmouse_lab.urn.sources import Ints, Reals
-from fieldmouse_lab.urn.strategies import Seat, build, recipe
+from fieldmouse_lab.urn.strategies import StrategyInputs, build_policy, strategy_factory
 
 _counts = attrgetter("distinct", "sum", "named", "draws", "appends", "reads", "moves", "backlog", "waiting")
 
 
-class GameTable(Protocol):
+class GamePlayer(Protocol):
     """Player of one game. Counts are totals since the first ball."""
 
     @property
-    def end(self) -> End | None: ...
+    def end(self) -> GameEnd | None: ...
     @property
     def steps(self) -> int: ...
     @property
@@ -65,45 +65,45 @@ class GameTable(Protocol):
     def permute(self, label: Ints) -> None: ...
 
 
-def play(game: Game, seed: int) -> Outcome:
+def play(game: Game, seed: int) -> GameResult:
     """Play with the compiled kernel if it supports the strategy, else in pure Python."""
     rng = default_rng(seed)
     policy = _policy(game, rng)
-    rules = rules_of(policy)
-    table = PureTable(game, policy, rng) if rules is None else CompiledTable(game, rules, rng)
+    rules = kernel_rules(policy)
+    table = PurePlayer(game, policy, rng) if rules is None else CompiledPlayer(game, rules, rng)
     return _play(game, table, rng)
 
 
-def play_pure(game: Game, seed: int) -> Outcome:
+def play_pure(game: Game, seed: int) -> GameResult:
     """Play in pure Python, even if the kernel supports the strategy."""
-    return play_at(PureTable, game, seed)
+    return play_with(PurePlayer, game, seed)
 
 
-def play_at(
-    table: Callable[[Game, Distribution[int], Generator], GameTable], game: Game, seed: int
-) -> Outcome:
+def play_with(
+    table: Callable[[Game, DistributionPolicy[int], Generator], GamePlayer], game: Game, seed: int
+) -> GameResult:
     """Play with a player of this kind, which may change the rules."""
     rng = default_rng(seed)
     return _play(game, table(game, _policy(game, rng), rng), rng)
 
 
-def _policy(game: Game, rng: Generator) -> Distribution[int]:
+def _policy(game: Game, rng: Generator) -> DistributionPolicy[int]:
     """Create the policy with a generator that is separate from the game's, so that it does not change the
     draws."""
-    return build(game.strategy, Seat(game.source, game.capacity, rng.spawn(1)[0]))
+    return build_policy(game.strategy, StrategyInputs(game.source, game.capacity, rng.spawn(1)[0]))
 
 
-def many(
+def play_many(
     games: Sequence[Game],
     seeds: Sequence[int],
     on_progress: Callable[[float], None] | None = None,
     jobs: int = 2,
-) -> list[list[Outcome]]:
+) -> list[list[GameResult]]:
     """Play every game with every seed; return one row per game, in the given order.
 
     Kernels release the interpreter lock, so two threads use two cores. The longest games start first.
     """
-    outcomes: dict[tuple[int, int], Outcome] = {}
+    outcomes: dict[tuple[int, int], GameResult] = {}
     with ThreadPoolExecutor(jobs) as pool:
         order = sorted(range(len(games)), key=lambda number: -games[number].steps)
         runs = {
@@ -122,10 +122,10 @@ def many(
     return [[outcomes[number, place] for place in range(len(seeds))] for number in range(len(games))]
 
 
-def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
+def _play(game: Game, table: GamePlayer, rng: Generator) -> GameResult:
     every = game.source.permute_every
-    neutral = (game.initial or recipe(game.strategy.name).initial) == "neutral"
-    measured = GameMeasures()
+    neutral = (game.initial or strategy_factory(game.strategy.name).initial) == "neutral"
+    measured = GameMeasurer()
     now = -game.capacity
     table.store(game.stored)
     for time in game.times:
@@ -141,13 +141,13 @@ def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
             now = stop
         if table.end is not None:
             # Stuck during the filling: no step was played, so the measures are those of time 0.
-            measured.take(table.steps, table)
+            measured.measure(table.steps, table)
             break
-        measured.take(time, table)
+        measured.measure(time, table)
     return measured.outcome(table)
 
 
-class GameMeasures:
+class GameMeasurer:
     """Measures collected as rows, one per time, and returned as the columns of an outcome."""
 
     def __init__(self) -> None:
@@ -155,21 +155,21 @@ class GameMeasures:
         self._chances: list[tuple[float, float]] = []
         self._lengths: list[list[int]] = []
 
-    def take(self, time: int, table: GameTable) -> None:
+    def measure(self, time: int, table: GamePlayer) -> None:
         if self._rows and self._rows[-1][0] == time:
             del self._rows[-1], self._chances[-1], self._lengths[-1]
         self._rows.append((time, *_counts(table)))
         self._chances.append(table.chances())
         self._lengths.append(table.lengths())
 
-    def outcome(self, table: GameTable) -> Outcome:
+    def outcome(self, table: GamePlayer) -> GameResult:
         columns = np.array(self._rows, np.int64).T
         times, distinct, total, elephants, draws, appends, reads, moves, backlog, waiting = columns
         new, offline = np.array(self._chances).T
         lasted = np.diff(times)
         between = np.concatenate(([float(distinct[0])], np.diff(total) / np.maximum(lasted, 1)))
-        return Outcome(
-            end=table.end or End.STEPS,
+        return GameResult(
+            end=table.end or GameEnd.STEPS,
             steps=table.steps,
             times=times,
             distinct=distinct,

@@ -11,16 +11,16 @@ from collections import Counter
 import numpy as np
 from numpy.random import Generator
 
-from fieldmouse.policy.distribution.registry import Distribution
-from fieldmouse_lab.urn.game import LENGTHS, End, Game, Longs
+from fieldmouse.policy.distribution.registry import DistributionPolicy
+from fieldmouse_lab.urn.game import QUEUE_LENGTHS, Game, GameEnd, Longs
 from fieldmouse_lab.urn.kernel import DRAWN_OFFLINE, DRAWN_ONLINE, LEFT_ONLINE, RECALLED
 from fieldmouse_lab.urn.sources import Ints
 
 
-class PureTable:
+class PurePlayer:
     """Balls online and offline by colour, and the counts that are measured."""
 
-    def __init__(self, game: Game, policy: Distribution[int], rng: Generator) -> None:
+    def __init__(self, game: Game, policy: DistributionPolicy[int], rng: Generator) -> None:
         self._game, self._policy, self._rng = game, policy, rng
         source = game.source
         self._p, self._draw = source.p, source.draw
@@ -35,7 +35,7 @@ class PureTable:
         self._mass = 0.0  # probability of the colours offline, compared with the game's `ceiling`
         self._head = -1
         self._events: list[int] = []
-        self.end: End | None = None
+        self.end: GameEnd | None = None
         self.steps = self.sum = self.draws = self.appends = self.reads = self.moves = 0
 
     def store(self, balls: int) -> None:
@@ -50,19 +50,19 @@ class PureTable:
         for _ in range(balls):
             if self._balls < self._game.capacity:
                 self._refill(neutral)
-            if self.end is End.STUCK:
+            if self.end is GameEnd.STUCK:
                 return
             self._end_step()
 
     def advance(self, steps: int) -> None:
         for _ in range(steps):
             if not self._slots:
-                self.end = End.DRY
+                self.end = GameEnd.DRY
                 return
             self._remove(self.choose())
             while self._balls < self._game.capacity and self._refill(False):
                 pass
-            if self.end is End.STUCK:
+            if self.end is GameEnd.STUCK:
                 return
             self.steps += 1
             self._end_step()
@@ -83,7 +83,7 @@ class PureTable:
     def _end_step(self) -> None:
         self.sum += len(self._slots)
         if self._game.ceiling < 1.0 and self._mass > self._game.ceiling:
-            self.end = End.FULL
+            self.end = GameEnd.FULL
 
     def _draw_colour(self) -> int | None:
         if self._remaining is not None:
@@ -118,7 +118,7 @@ class PureTable:
             return True
         colour = None if neutral else policy.recall()
         if colour is None:
-            self.end = End.STUCK
+            self.end = GameEnd.STUCK
             return False
         self._recall(colour)
         return True
@@ -211,7 +211,10 @@ class PureTable:
 
     def lengths(self) -> list[int]:
         counts_by_length = Counter(self._online.values())
-        return [len(self._p) - len(self._slots), *(counts_by_length[length] for length in range(1, LENGTHS))]
+        return [
+            len(self._p) - len(self._slots),
+            *(counts_by_length[length] for length in range(1, QUEUE_LENGTHS)),
+        ]
 
     @property
     def events(self) -> Ints:

@@ -1,12 +1,12 @@
 """Sources of the urn game: the probability of every host, and draws from it.
 
-Chapter 5 of the thesis uses uniform, exponential, normal, Poisson and power laws over hosts 1 to C; a real crawl
-gives empirical counts (chapter 6). Two extensions go beyond the thesis: a source that permutes its probabilities
-among the hosts at intervals, and hosts that end after their last page.
+Chapter 5 of the thesis uses uniform, exponential, normal, Poisson and power laws over hosts 1 to C; a
+real crawl gives empirical counts (chapter 6). Two extensions go beyond the thesis: a source that permutes
+its probabilities among the hosts at intervals, and hosts that end after their last page.
 
-A draw takes one number, uniform in [0, 1), and inverts the distribution function. A guide table, indexed by the
-leading digits of the number, gives the host where the search starts. On average the search looks at fewer than two
-hosts, regardless of their number.
+A draw takes one number, uniform in [0, 1), and inverts the distribution function. A guide table, indexed
+by the leading digits of the number, gives the host where the search starts. On average the search looks
+at fewer than two hosts, regardless of their number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fieldmouse.frontier.hosts.host_rows import read_hosts
 from fieldmouse.frontier.queues.queue_index import queue_lengths
 from fieldmouse.frontier.queues.ready import waiting_items
 from fieldmouse.frontier.state import FrontierState, sealed_frontier
-from fieldmouse.reader.snapshot import look
+from fieldmouse.reader.snapshot import at_newest_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 
@@ -153,13 +153,13 @@ def power(hosts: int, gamma: float) -> Source:
     return Source("power", np.arange(1, _many(hosts) + 1, dtype=np.float64) ** -gamma)
 
 
-def empirical(counts: npt.ArrayLike) -> Source:
+def empirical_source(counts: npt.ArrayLike) -> Source:
     """Host i in proportion to its count, largest first, as in chapter 6."""
     sizes = np.sort(np.asarray(counts, np.float64))[::-1]
     return Source("empirical", sizes[sizes > 0.0])
 
 
-def ending(source: Source, balls: int) -> Source:
+def finite_source(source: Source, balls: int) -> Source:
     """The same source with `balls` balls in all, distributed to the hosts by their probability."""
     shares = source.p * balls
     sizes = np.floor(shares).astype(np.int32)
@@ -182,11 +182,13 @@ def _positive(name: str, value: float) -> None:
         raise UsageError(f"a {name} of {value:g} makes no distribution", f"give a {name} above 0")
 
 
-def counts(directory: Path) -> dict[Host, int]:
+def host_url_counts(directory: Path) -> dict[Host, int]:
     """Count stored pages and waiting URLs per host at the last checkpoint, without changing the crawl."""
     home = CrawlDir.open(directory)
     nothing: dict[Host, int] = {}
-    if urls := look(home, lambda last: _counts(home / "frontier", sealed_frontier(last)), before=nothing):
+    if urls := at_newest_checkpoint(
+        home, lambda last: _counts(home / "frontier", sealed_frontier(last)), before=nothing
+    ):
         return urls
     raise FieldmouseError(
         f"the crawl in `{directory}` has no hosts yet", "let it crawl for a while and try again"

@@ -17,8 +17,8 @@ from numpy.random import Generator
 
 from fieldmouse.errors import UsageError
 from fieldmouse.policy.distribution import registry
-from fieldmouse.policy.distribution.registry import POLICIES, Distribution
-from fieldmouse.policy.distribution.strategies import Greedy, MiceAndElephants, Neutral
+from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
+from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 from fieldmouse_lab.urn import thesis_strategies
 from fieldmouse_lab.urn.sources import Source
 
@@ -26,12 +26,12 @@ NO_CAP = 1 << 62
 """Draw limit that is never reached: the game has its own `draw_cap`, so a policy needs none."""
 
 
-class Seat(NamedTuple):
+class StrategyInputs(NamedTuple):
     """Inputs of a strategy before the game. The thesis lets some strategies see the source."""
 
     source: Source
     capacity: int
-    dice: Generator
+    rng: Generator
 
     def share(self, host: int) -> float:
         return float(self.source.p[host])
@@ -46,10 +46,10 @@ class Strategy:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class StrategyFactory:
     """Constructor of a strategy, and the thesis' way to fill the online side before the game."""
 
-    make: Callable[..., Distribution[int]]
+    make: Callable[..., DistributionPolicy[int]]
     about: str
     initial: Literal["strategy", "neutral"] = "strategy"
 
@@ -57,18 +57,18 @@ class Recipe:
 Queues = Literal["per-host", "one"]
 
 
-def _mice(default_queues: Queues, adapted: bool = False) -> Callable[..., Distribution[int]]:
+def _mice(default_queues: Queues, adapted: bool = False) -> Callable[..., DistributionPolicy[int]]:
     """Return a constructor of mice and elephants whose default for `queues` is `default_queues`."""
 
     def make(
-        seat: Seat,
+        seat: StrategyInputs,
         *,
         delta: int = 5,
         trigger: Literal["exceeds", "reaches"] = "exceeds",
         stop_search: int | None = None,
         queues: Queues = default_queues,
         beta: float | None = None,
-    ) -> Distribution[int]:
+    ) -> DistributionPolicy[int]:
         if delta < 1:
             raise UsageError(f"with delta {delta} nothing may be online", "give a delta of 1 or more")
         if beta is not None and not beta > 0:
@@ -98,65 +98,71 @@ def _chance(r: float) -> float:
     return r
 
 
-STRATEGIES: dict[str, Recipe] = {
-    "none": Recipe(lambda seat: Neutral(), "all that is drawn goes online"),
-    "alg1": Recipe(
+STRATEGIES: dict[str, StrategyFactory] = {
+    "none": StrategyFactory(lambda seat: NeutralPolicy(), "all that is drawn goes online"),
+    "alg1": StrategyFactory(
         lambda seat: thesis_strategies.SourceFirst(), "greedy source first, then any ball offline", "neutral"
     ),
-    "alg2": Recipe(
+    "alg2": StrategyFactory(
         lambda seat: thesis_strategies.OfflineFirst(), "any ball offline, then the greedy source", "neutral"
     ),
-    "alg3": Recipe(lambda seat: thesis_strategies.SourceOnly(), "the greedy source alone", "neutral"),
-    "alg4": Recipe(lambda seat: Greedy(NO_CAP), "greedy offline, then the greedy source", "neutral"),
-    "alg5": Recipe(
+    "alg3": StrategyFactory(
+        lambda seat: thesis_strategies.SourceOnly(), "the greedy source alone", "neutral"
+    ),
+    "alg4": StrategyFactory(
+        lambda seat: GreedyPolicy(NO_CAP), "greedy offline, then the greedy source", "neutral"
+    ),
+    "alg5": StrategyFactory(
         lambda seat: thesis_strategies.GreedyUntilFull(seat.share),
         "as 4, and any ball offline once most are there",
         "neutral",
     ),
-    "alg6": Recipe(
+    "alg6": StrategyFactory(
         lambda seat: thesis_strategies.GreedySecond(), "as 4, looking at two balls offline", "neutral"
     ),
-    "alg7": Recipe(
-        lambda seat, *, r=0.5: thesis_strategies.Coin(_chance(r), seat.dice),
+    "alg7": StrategyFactory(
+        lambda seat, *, r=0.5: thesis_strategies.CoinSourceOrOffline(_chance(r), seat.dice),
         "a coin between source and offline",
         "neutral",
     ),
-    "alg8": Recipe(
+    "alg8": StrategyFactory(
         lambda seat, *, r=0.5: thesis_strategies.CoinAfterDraw(_chance(r), seat.dice, seat.share),
         "draw, then a coin between that ball and the first offline",
         "neutral",
     ),
-    "alg9": Recipe(
+    "alg9": StrategyFactory(
         lambda seat, *, r=0.5: thesis_strategies.CoinGreedy(_chance(r), seat.dice, seat.share),
         "a coin between the greedy source and any ball offline",
         "neutral",
     ),
-    "alg10": Recipe(
+    "alg10": StrategyFactory(
         lambda seat, *, r=0.5: thesis_strategies.GreedyThenCoin(_chance(r), seat.dice, seat.share),
         "the greedy source until most are offline, then a coin",
         "neutral",
     ),
-    "alg11": Recipe(_mice("per-host"), "mice and elephants, a queue per elephant"),
-    "alg12": Recipe(_mice("one"), "mice and elephants, one queue: recommended by the thesis"),
-    "alg12-adapted": Recipe(
+    "alg11": StrategyFactory(_mice("per-host"), "mice and elephants, a queue per elephant"),
+    "alg12": StrategyFactory(_mice("one"), "mice and elephants, one queue: recommended by the thesis"),
+    "alg12-adapted": StrategyFactory(
         _mice("one", adapted=True), "as 12, and an elephant that is nowhere goes online (section 8.4)"
     ),
 }
 
 
-def names() -> list[str]:
+def strategy_names() -> list[str]:
     return [*STRATEGIES, *(name for name in POLICIES if name not in STRATEGIES)]
 
 
-def recipe(name: str) -> Recipe:
+def strategy_factory(name: str) -> StrategyFactory:
     """Return the constructor of the strategy with this name; a policy keeps its own parameters."""
     if name in STRATEGIES:
         return STRATEGIES[name]
     policy = _policy(name)
-    return Recipe(lambda seat, **options: policy(**options), (inspect.getdoc(policy) or "").split("\n")[0])
+    return StrategyFactory(
+        lambda seat, **options: policy(**options), (inspect.getdoc(policy) or "").split("\n")[0]
+    )
 
 
-def options_of(name: str) -> dict[str, Any]:
+def strategy_parameters(name: str) -> dict[str, Any]:
     """Return the parameters of a strategy with their defaults."""
     make = STRATEGIES[name].make if name in STRATEGIES else _policy(name)
     return {
@@ -166,27 +172,27 @@ def options_of(name: str) -> dict[str, Any]:
     }
 
 
-def _policy(name: str) -> Callable[..., Distribution[Any]]:
+def _policy(name: str) -> Callable[..., DistributionPolicy[Any]]:
     if name not in POLICIES and ":" not in name:
         raise UsageError(
             f"there is no strategy `{name}`",
-            f"choose one of {', '.join(names())}, or `package.module:Class` for one of your own",
+            f"choose one of {', '.join(strategy_names())}, or `package.module:Class` for one of your own",
         )
-    return registry.strategy(name)
+    return registry.find_policy_class(name)
 
 
 def strategy(name: str, **options: Any) -> Strategy:
     """Return a strategy with some of its parameters changed."""
-    parameters = options_of(name)
+    parameters = strategy_parameters(name)
     for option in options:
         if option not in parameters:
             has = f"it has {', '.join(parameters)}" if parameters else "it has none"
             raise UsageError(f"strategy `{name}` has no parameter `{option}`", has)
     if name not in STRATEGIES:
-        registry.check(name, options)
+        registry.check_parameters(name, options)
     return Strategy(name, tuple(sorted(options.items())))
 
 
-def build(chosen: Strategy, seat: Seat) -> Distribution[int]:
+def build_policy(chosen: Strategy, seat: StrategyInputs) -> DistributionPolicy[int]:
     """Create a new policy for one game."""
-    return recipe(chosen.name).make(seat, **dict(chosen.options))
+    return strategy_factory(chosen.name).make(seat, **dict(chosen.options))

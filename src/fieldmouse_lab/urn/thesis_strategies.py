@@ -17,15 +17,15 @@ from typing import TypeVar
 
 from numpy.random import Generator
 
-from fieldmouse.policy.distribution.one_queue import OneQueue
+from fieldmouse.policy.distribution.one_queue import OneQueuePolicy
 
 H = TypeVar("H", bound=Hashable)
 
-MOST = 0.99
+OFFLINE_SHARE_LIMIT = 0.99
 """When hosts offline have more than this share of all draws, new ones are too hard to find."""
 
 
-class Picky(OneQueue[H]):
+class AcceptNewHosts(OneQueuePolicy[H]):
     """Base of these strategies: a draw is accepted only if its host is neither online nor offline."""
 
     def __init__(self) -> None:
@@ -38,28 +38,28 @@ class Picky(OneQueue[H]):
         return host not in self.online and host not in self.backlog
 
 
-class SourceFirst(Picky[H]):
+class SourceFirst(AcceptNewHosts[H]):
     """Algorithm 1: a draw; if it is rejected, the first ball offline, regardless of its host."""
 
     def recall(self, dry: bool = False) -> H | None:
         return self._first() if self._refused or dry else None
 
 
-class OfflineFirst(Picky[H]):
+class OfflineFirst(AcceptNewHosts[H]):
     """Algorithm 2: the first ball offline, regardless of its host; draws only if offline is empty."""
 
     def recall(self, dry: bool = False) -> H | None:
         return None if self._refused and not dry else self._first()
 
 
-class SourceOnly(Picky[H]):
+class SourceOnly(AcceptNewHosts[H]):
     """Algorithm 3: draws until one is acceptable."""
 
     def recall(self, dry: bool = False) -> H | None:
         return self._first() if dry else None
 
 
-class GreedySecond(Picky[H]):
+class GreedySecond(AcceptNewHosts[H]):
     """Algorithm 6: the first ball offline if it or the second is of a host absent online, else draws."""
 
     def recall(self, dry: bool = False) -> H | None:
@@ -80,7 +80,7 @@ class GreedySecond(Picky[H]):
         return None
 
 
-class Weighing(Picky[H]):
+class ProbabilityAware(AcceptNewHosts[H]):
     """Base of strategies that use the probability of each host to compute the share of draws that hosts
     offline have."""
 
@@ -90,8 +90,8 @@ class Weighing(Picky[H]):
         self._offline = 0.0
 
     @property
-    def full(self) -> bool:
-        return self._offline > MOST
+    def mostly_offline(self) -> bool:
+        return self._offline > OFFLINE_SHARE_LIMIT
 
     def stored(self, host: H, balls: int = 1) -> None:
         if host not in self.backlog:
@@ -104,14 +104,14 @@ class Weighing(Picky[H]):
             self._offline -= self._share(host)
 
 
-class GreedyUntilFull(Weighing[H]):
+class GreedyUntilFull(ProbabilityAware[H]):
     """Algorithm 5: as Algorithm 4, but once most hosts are offline, the first ball offline."""
 
     def recall(self, dry: bool = False) -> H | None:
-        return self._first() if self.full else super().recall(dry)
+        return self._first() if self.mostly_offline else super().recall(dry)
 
 
-class Coin(Picky[H]):
+class CoinSourceOrOffline(AcceptNewHosts[H]):
     """Algorithm 7: with probability `r` from the source, else from offline. No ball is ever put offline."""
 
     def __init__(self, r: float, dice: Generator) -> None:
@@ -125,7 +125,7 @@ class Coin(Picky[H]):
         return True
 
 
-class CoinAfterDraw(Weighing[H]):
+class CoinAfterDraw(ProbabilityAware[H]):
     """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
 
     def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
@@ -137,7 +137,7 @@ class CoinAfterDraw(Weighing[H]):
         return self._first() if self._due or dry else None
 
     def place(self, host: H) -> bool:
-        if self.full or self._dice.random() >= self._r:
+        if self.mostly_offline or self._dice.random() >= self._r:
             self._due = True
             return False
         return host not in self.backlog
@@ -147,7 +147,7 @@ class CoinAfterDraw(Weighing[H]):
         self._due = False
 
 
-class CoinGreedy(Weighing[H]):
+class CoinGreedy(ProbabilityAware[H]):
     """Algorithm 9: with probability `r` an acceptable draw, else the first ball offline."""
 
     def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
@@ -162,7 +162,7 @@ class CoinGreedy(Weighing[H]):
             return None
         if self._dice.random() < self._r:
             self._any = False
-            return self._first() if self.full else None
+            return self._first() if self.mostly_offline else None
         first = self._first()
         self._any = first is None
         return first
@@ -171,7 +171,7 @@ class CoinGreedy(Weighing[H]):
         return self._any or super().place(host)
 
 
-class GreedyThenCoin(Weighing[H]):
+class GreedyThenCoin(ProbabilityAware[H]):
     """Algorithm 10: acceptable draws; once most hosts are offline, one draw, then a coin, then the first ball
     offline."""
 
@@ -184,7 +184,7 @@ class GreedyThenCoin(Weighing[H]):
         if dry or self._due:
             return self._first()
         if not self._refused:
-            self._late = self.full
+            self._late = self.mostly_offline
         return None
 
     def place(self, host: H) -> bool:

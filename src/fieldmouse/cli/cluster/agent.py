@@ -10,8 +10,8 @@ import click
 from fieldmouse.api import cluster_agent
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl, resume
-from fieldmouse.cluster.client.identity import command_of
-from fieldmouse.errors import FieldmouseError, typed
+from fieldmouse.cluster.client.identity import resume_command
+from fieldmouse.errors import FieldmouseError, shell_quoted
 
 
 @click.command(
@@ -43,16 +43,16 @@ Examples:
     help="Join the crawl of this name.",
 )
 @click.option("--seed", "seeds", metavar="URL", multiple=True, help="Start at this URL (first agent only).")
-@options.seeds_file
-@options.scope
-@options.seed_redirects
+@options.seeds_file_option
+@options.scope_option
+@options.seed_redirects_option
 @click.option(
     "--balance", metavar="NAME", help="Policy that assigns hosts to agents: priced, kalman, hash, ..."
 )
-@options.config
-@options.retry_failed
-@options.limits
-@options.as_json
+@options.config_option
+@options.retry_failed_option
+@options.crawl_options
+@options.json_option
 def command(directory: Path, coordinators: tuple[str, ...], name: str, as_json: bool, **given: Any) -> int:
     """Crawl into DIRECTORY together with other agents.
 
@@ -76,19 +76,21 @@ def command(directory: Path, coordinators: tuple[str, ...], name: str, as_json: 
     `fieldmouse search`, `export`, `explain` and `changes` read several directories with --with.
     """
     every = options.progress_every(given)
-    words, changes = options.asked(given)
+    words, changes = options.split_settings(given)
     if given["balance"] is not None:
         changes = {"cluster.policy": given["balance"]} | changes
-    seeds = [*given["seeds"], *(crawl.listed_in(given["seeds_file"]) if given["seeds_file"] else ())]
-    with console.talk_only():
-        plan = cluster_agent.plan_to_join(
-            directory, coordinators, name, words, changes, seeds, given["config"], on_waiting=console.say
+    seeds = [*given["seeds"], *(crawl.read_seeds_file(given["seeds_file"]) if given["seeds_file"] else ())]
+    with console.stdout_to_stderr():
+        plan = cluster_agent.plan_agent(
+            directory, coordinators, name, words, changes, seeds, given["config"], on_waiting=console.message
         )
     if seeds and plan.new:  # only for the first agent: the others take over its settings
-        crawl.advise(plan)
+        crawl.print_notes(plan)
     try:
-        on_forgiven = resume.tell_forgiven if given["retry_failed"] else None
-        return crawl.run(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
+        on_forgiven = resume.report_retried if given["retry_failed"] else None
+        return crawl.run_plan(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
     except FieldmouseError as trouble:
-        trouble.continued_by("agent", command_of(directory).partition(typed(directory))[2])
+        trouble.replace_resume_command(
+            "agent", resume_command(directory).partition(shell_quoted(directory))[2]
+        )
         raise

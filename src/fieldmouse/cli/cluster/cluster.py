@@ -13,20 +13,20 @@ from typing import Any, TypeVar
 import click
 
 from fieldmouse.api import cluster
-from fieldmouse.api.cluster import AgentStanding, ClusterStanding
+from fieldmouse.api.cluster import AgentSummary, ClusterStatus
 from fieldmouse.api.cluster_agent import COORDINATOR_VARIABLE
 from fieldmouse.cli import console, options
 from fieldmouse.cli.lazy import Commands, LazyGroup
 from fieldmouse.cli.options import RenamedOption
 from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
-from fieldmouse.errors import BoardUnreachable, typed
-from fieldmouse.formatting import counted, listed
-from fieldmouse.sanitize import visible
+from fieldmouse.errors import CoordinatorUnreachable, shell_quoted
+from fieldmouse.formatting import format_count, join_names
+from fieldmouse.sanitize import sanitize
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def of_a_crawl(command: F) -> F:
+def crawl_name_options(command: F) -> F:
     """Add `--coordinator` and `--crawl`, as in `fieldmouse agent`."""
     crawl = click.option(
         "--crawl",
@@ -35,10 +35,10 @@ def of_a_crawl(command: F) -> F:
         show_default=True,
         help="Select the crawl of this name.",
     )
-    return on_a_board(crawl(command))
+    return coordinator_option(crawl(command))
 
 
-def on_a_board(command: F) -> F:
+def coordinator_option(command: F) -> F:
     """Add `--coordinator`."""
     option = click.option(
         "--coordinator",
@@ -60,18 +60,18 @@ Examples:
   fieldmouse cluster drain east-1a2b3c --coordinator redis://board.example:6379/0"""
 )
 @click.argument("agent")
-@of_a_crawl
-@options.as_json
+@crawl_name_options
+@options.json_option
 def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
     """Ask AGENT to finish its work and leave; other agents take over its hosts.
 
     Stopping it on its machine, with Ctrl-C or SIGTERM, does the same.
     """
-    cluster.drain(coordinators, crawl, agent)
+    cluster.drain_agent(coordinators, crawl, agent)
     if as_json:
-        console.json({"agent": agent, "draining": True})
+        console.print_json({"agent": agent, "draining": True})
     else:
-        console.say(f"asked `{agent}` to leave; it finishes its work, gives its hosts back, and ends")
+        console.message(f"asked `{agent}` to leave; it finishes its work, gives its hosts back, and ends")
     return 0
 
 
@@ -83,8 +83,8 @@ Examples:
 )
 @click.argument("agent")
 @click.option("--again", is_flag=True, help="Fetch everything again that the agent had fetched.")
-@of_a_crawl
-@options.as_json
+@crawl_name_options
+@options.json_option
 def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
     """Take all hosts of AGENT from it, permanently.
 
@@ -93,16 +93,16 @@ def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, a
     URLs again. If the disk turns up later, start the agent in its directory: pages
     there that no other agent has fetched count again without a new fetch.
     """
-    urls, alive = cluster.forget(coordinators, crawl, agent, again=again)
+    urls, alive = cluster.forget_agent(coordinators, crawl, agent, again=again)
     if as_json:
-        console.json({"agent": agent, "again": urls})
+        console.print_json({"agent": agent, "again": urls})
     elif again:
-        console.say(f"forgot `{agent}`; {counted(urls, 'URL')} will be fetched again")
+        console.message(f"forgot `{agent}`; {format_count(urls, 'URL')} will be fetched again")
     else:
-        console.say(f"forgot `{agent}`")
+        console.message(f"forgot `{agent}`")
     if alive and not as_json:
-        console.say("its lease had not expired: if it still runs, it joins again automatically")
-        console.hint(f"make a running agent leave with `fieldmouse cluster drain {typed(agent)}`")
+        console.message("its lease had not expired: if it still runs, it joins again automatically")
+        console.hint(f"make a running agent leave with `fieldmouse cluster drain {shell_quoted(agent)}`")
     return 0
 
 
@@ -111,18 +111,18 @@ def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, a
 Examples:
   fieldmouse cluster list --coordinator redis://board.example:6379/0"""
 )
-@on_a_board
-@options.as_json
+@coordinator_option
+@options.json_option
 def list_crawls(coordinators: tuple[str, ...], as_json: bool) -> int:
     """List the names of the crawls on a coordinator, one a line."""
-    names = cluster.crawls(coordinators)
+    names = cluster.list_crawls(coordinators)
     if as_json:
-        console.json(names)
+        console.print_json(names)
     else:
         for name in names:
-            console.data(name)
+            console.print_data(name)
         if not names:
-            console.say("no crawl is on this coordinator yet")
+            console.message("no crawl is on this coordinator yet")
     return 0
 
 
@@ -133,8 +133,8 @@ Examples:
   fieldmouse cluster rebuild /mnt/*/news --crawl news --coordinator redis://board.example:6379/0"""
 )
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@of_a_crawl
-@options.as_json
+@crawl_name_options
+@options.json_option
 def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
     """Rebuild a crawl on a coordinator that has lost it, from the directories of its agents.
 
@@ -149,22 +149,24 @@ def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl:
     The crawl appears on the coordinator when it is complete. If the command is stopped
     before that, run it again. Then start the agents as before.
     """
-    from fieldmouse.doctor.repair.coordinator import rebuild_board
+    from fieldmouse.doctor.repair.coordinator import rebuild_on_coordinator
 
-    with console.talk_only():
-        result = rebuild_board(coordinators, crawl, directories, console.say)
+    with console.stdout_to_stderr():
+        result = rebuild_on_coordinator(coordinators, crawl, directories, console.message)
     if result.unreadable:
-        console.say(
-            f"{counted(result.unreadable, 'response')} in the archives cannot be read: links that only they"
+        console.message(
+            f"{format_count(result.unreadable, 'response')} in the archives cannot be read: links "
+            "that only they"
             " contain are missing"
         )
         console.hint("fetch all pages of an agent again with `fieldmouse cluster forget AGENT --again`")
     if as_json:
-        console.json(result)
+        console.print_json(result)
     else:
-        console.say(
-            f"rebuilt `{crawl}`: {counted(result.seen, 'URL')} seen,"
-            f" {console.number(result.booked)} acknowledged, {console.number(result.waiting)} waiting;"
+        console.message(
+            f"rebuilt `{crawl}`: {format_count(result.seen, 'URL')} seen,"
+            f" {console.format_number(result.booked)} acknowledged, "
+            f"{console.format_number(result.waiting)} waiting;"
             " start the agents again"
         )
     return 0
@@ -176,28 +178,29 @@ Examples:
   fieldmouse cluster remove news --coordinator redis://board.example:6379/0"""
 )
 @click.argument("crawl")
-@on_a_board
-@options.as_json
+@coordinator_option
+@options.json_option
 def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> int:
     """Remove CRAWL from its coordinator permanently, with its seen and waiting URLs.
 
     No agent of the crawl may run. The directories of its agents stay as they are and
     can be read; `fieldmouse cluster rebuild` rebuilds the crawl from them.
     """
-    totals = cluster.remove(coordinators, crawl)
+    totals = cluster.remove_crawl(coordinators, crawl)
     if as_json:
-        console.json(
+        console.print_json(
             {"crawl": crawl, "seen": totals.seen, "booked": totals.settled, "waiting": totals.waiting}
         )
     else:
-        console.say(
-            f"removed `{crawl}` from the coordinator: {counted(totals.seen, 'URL')} seen,"
-            f" {console.number(totals.settled)} acknowledged, {console.number(totals.waiting)} waiting"
+        console.message(
+            f"removed `{crawl}` from the coordinator: {format_count(totals.seen, 'URL')} seen,"
+            f" {console.format_number(totals.settled)} acknowledged, "
+            f"{console.format_number(totals.waiting)} waiting"
         )
     return 0
 
 
-HEADS = ("agent", "", "hosts", "pages", "polls", "workers", "last seen", "price", "directory")
+STATUS_HEADERS = ("agent", "", "hosts", "pages", "polls", "workers", "last seen", "price", "directory")
 
 
 @click.command(
@@ -206,59 +209,63 @@ Examples:
   fieldmouse cluster status --coordinator redis://board.example:6379/0
   fieldmouse cluster status --coordinator redis://board.example:6379/0 --crawl news --json"""
 )
-@of_a_crawl
-@options.as_json
+@crawl_name_options
+@options.json_option
 def status(coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
     """Show the status of the crawl on a coordinator, and of each agent."""
-    status = cluster.standing(coordinators, crawl)
+    status = cluster.cluster_status(coordinators, crawl)
     if as_json:
-        console.json(status)
+        console.print_json(status)
     else:
-        for line in lines(status):
-            console.data(line)
+        for line in status_lines(status):
+            console.print_data(line)
     return 0
 
 
-def lines(status: ClusterStanding) -> list[str]:
+def status_lines(status: ClusterStatus) -> list[str]:
     """Status as lines for people."""
-    count = console.number
+    count = console.format_number
     state = "done" if status.done else f"{count(status.waiting)} waiting"
     alive = sum(agent.state in ("alive", "draining") for agent in status.agents)
     head = (
-        f"{status.crawl}: {counted(status.pages, 'page')}, {counted(status.hosts, 'host')};"
-        f" {counted(status.seen, 'URL')} seen, {count(status.booked)} acknowledged, {state};"
-        f" {counted(alive, 'agent')}, started {console.duration(status.seconds)} ago"
+        f"{status.crawl}: {format_count(status.pages, 'page')}, {format_count(status.hosts, 'host')};"
+        f" {format_count(status.seen, 'URL')} seen, {count(status.booked)} acknowledged, {state};"
+        f" {format_count(alive, 'agent')}, started {console.format_duration(status.seconds)} ago"
     )
     if status.quarantined:
         head += (
-            f"\n{counted(status.quarantined, 'value')} on the server could not be read and"
+            f"\n{format_count(status.quarantined, 'value')} on the server could not be read and"
             f" {'was' if status.quarantined == 1 else 'were'} set aside (see docs/network.md#damaged-values)"
         )
-    rows = [HEADS, *map(_row, status.agents)]
-    return [head, *_faults(status), *(console.columns(rows, right=range(2, 8)) if status.agents else ())]
+    rows = [STATUS_HEADERS, *map(_row, status.agents)]
+    return [
+        head,
+        *_faults(status),
+        *(console.align_columns(rows, right=range(2, 8)) if status.agents else ()),
+    ]
 
 
-def _faults(status: ClusterStanding) -> list[str]:
+def _faults(status: ClusterStatus) -> list[str]:
     if status.stranded:
-        some = listed([visible(host) for host in status.stranded_hosts])
+        some = join_names([sanitize(host) for host in status.stranded_hosts])
         more = " and others" if status.stranded > len(status.stranded_hosts) else ""
         return [
-            f"fault: {counted(status.stranded, 'host')} with waiting URLs cannot be given to any agent"
+            f"fault: {format_count(status.stranded, 'host')} with waiting URLs cannot be given to any agent"
             f" ({some}{more}); an agent that asks for hosts repairs this automatically"
         ]
     if status.repaired:
-        repaired = counted(status.repaired, "host")
+        repaired = format_count(status.repaired, "host")
         return [f"repaired: {repaired} with waiting URLs could not be given to any agent, and can now"]
     return []
 
 
-def _row(agent: AgentStanding) -> tuple[str, ...]:
-    count, whole = console.number, round(agent.seen_ago)
-    heard = f"{whole} s ago" if whole < 60 else f"{console.duration(whole)} ago"
-    named = (visible(agent.agent), agent.state)
+def _row(agent: AgentSummary) -> tuple[str, ...]:
+    count, whole = console.format_number, round(agent.seen_ago)
+    heard = f"{whole} s ago" if whole < 60 else f"{console.format_duration(whole)} ago"
+    named = (sanitize(agent.agent), agent.state)
     if not agent.machine:  # no status received yet, or the coordinator lost it
         return (*named, "", "", "", "", "", "", "")
-    where = visible(f"{agent.machine}:{agent.directory}")
+    where = sanitize(f"{agent.machine}:{agent.directory}")
     numbers = (count(agent.hosts), count(agent.pages), count(agent.polls), count(agent.robots))
     price = round(agent.price, 2) + 0.0  # no -0.00
     return (*named, *numbers, heard, f"{price:+.2f}", where)
@@ -270,11 +277,11 @@ Examples:
   fieldmouse cluster top --coordinator redis://board.example:6379/0
   fieldmouse cluster top --coordinator redis://board.example:6379/0 --every 10 --json"""
 )
-@of_a_crawl
+@crawl_name_options
 @click.option(
     "--every", metavar="SECONDS", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Interval."
 )
-@options.as_json
+@options.json_option
 def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) -> int:
     """Show the status of the crawl repeatedly, until it is done or you stop it.
 
@@ -284,19 +291,19 @@ def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) 
     status = None
     while True:
         try:
-            status = cluster.standing(coordinators, crawl)
-        except BoardUnreachable as silence:
+            status = cluster.cluster_status(coordinators, crawl)
+        except CoordinatorUnreachable as silence:
             if status is None:
                 raise
-            console.say(f"{silence}; waiting for it")
+            console.message(f"{silence}; waiting for it")
             time.sleep(every)
             continue
         if as_json:
-            console.json(status)
+            console.print_json(status)
         else:
-            for line in lines(status):
-                console.data(line)
-            console.data()
+            for line in status_lines(status):
+                console.print_data(line)
+            console.print_data()
         if status.done:
             return 0
         time.sleep(every)

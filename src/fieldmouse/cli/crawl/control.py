@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from fieldmouse.cli import console, options
-from fieldmouse.errors import FieldmouseError, typed
+from fieldmouse.errors import FieldmouseError, shell_quoted
 
 if TYPE_CHECKING:
-    from fieldmouse.control.control_log import Chapter
-    from fieldmouse.control.gauge import Fare
+    from fieldmouse.control.control_log import ControlPeriod
+    from fieldmouse.control.gauge import BufferMetrics
 
 
-HEADS = ("", "workers", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
+RULE_HEADERS = ("", "workers", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
 
 
 @click.command(
@@ -33,7 +33,7 @@ Examples:
     show_default=True,
     help="Show the newest N rules.",
 )
-@options.as_json
+@options.json_option
 def command(directory: Path, last: int, as_json: bool) -> int:
     """Show the rules for the number of fetch workers of the crawl in DIRECTORY.
 
@@ -41,45 +41,45 @@ def command(directory: Path, last: int, as_json: bool) -> int:
     fitted model, the second the measurement while the rule was in force. The command
     may run while the crawl runs.
     """
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
 
-    chapters = ReadingRoom(directory).chapters()[-last:]
+    chapters = CrawlReader(directory).control_periods()[-last:]
     if as_json:
-        console.json(chapters)
+        console.print_json(chapters)
         return 0
     if not chapters:
         raise FieldmouseError(
             f"`{directory}` has no record of concurrency rules",
-            f"choose them automatically with `fieldmouse resume {typed(directory)} --control auto`",
+            f"choose them automatically with `fieldmouse resume {shell_quoted(directory)} --control auto`",
         )
-    rows: list[tuple[str, ...]] = [HEADS]
+    rows: list[tuple[str, ...]] = [RULE_HEADERS]
     for chapter in chapters:
         rows += _rows(chapter)
-    for line in console.columns(rows, right=range(4, 9)):
-        console.data(line)
+    for line in console.align_columns(rows, right=range(4, 9)):
+        console.print_data(line)
     newest = chapters[-1].decision
-    console.say(f"newest rule: {newest.why}")
+    console.message(f"newest rule: {newest.why}")
     for doubt in newest.says:
-        console.say(f"  {doubt}")
+        console.message(f"  {doubt}")
     return 0
 
 
-def _rows(chapter: Chapter) -> list[tuple[str, ...]]:
+def _rows(chapter: ControlPeriod) -> list[tuple[str, ...]]:
     decision, period = chapter.decision, chapter.period
     rule = (" ".join(map(str, decision.robots)), " ".join(map(str, decision.limits)) or "-")
-    first = (console.when(round(decision.at)), *rule)
+    first = (console.format_time(round(decision.at)), *rule)
     rows: list[tuple[str, ...]]
     if decision.predicted is None or decision.cost is None:
         rows = [(*first, "on trial" if decision.trial else "kept", *("",) * 5)]
     else:
         rows = [(*first, "expected", *_cells(decision.predicted, decision.cost))]
     if period is not None:
-        span = f"for {console.duration(period.seconds)}"
+        span = f"for {console.format_duration(period.seconds)}"
         rows.append((span, "", "", "measured", *_cells(period.measured, period.cost)))
     return rows
 
 
-def _cells(fare: Fare, cost: float) -> tuple[str, ...]:
+def _cells(fare: BufferMetrics, cost: float) -> tuple[str, ...]:
     return (
         f"{fare.loss:.2%}",
         f"{fare.obsolete:.2%}",

@@ -14,13 +14,13 @@ import click
 import msgspec
 
 from fieldmouse import api, url
-from fieldmouse.api.planning import Plan, directory_of
+from fieldmouse.api.planning import Plan, crawl_directory
 from fieldmouse.cli import console, options, progress
-from fieldmouse.cli.signals import Signals
+from fieldmouse.cli.signals import StopSignals
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.retry_failed import Forgiven
+    from fieldmouse.crawler.retry_failed import RetriedHosts
 
 
 @click.command(
@@ -34,17 +34,17 @@ Examples:
 @click.option(
     "--seed", "seeds", metavar="URL", multiple=True, help="Start the crawl at this URL; repeatable."
 )
-@options.seeds_file
-@options.scope
-@options.seed_redirects
+@options.seeds_file_option
+@options.scope_option
+@options.seed_redirects_option
 @click.option(
     "--policy",
     metavar="NAME",
     help="Policy that orders hosts: index, mice-and-elephants, greedy, neutral, or package.module:Class.",
 )
-@options.config
-@options.limits
-@options.as_json
+@options.config_option
+@options.crawl_options
+@options.json_option
 def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Crawl websites into DIRECTORY, which must be new or empty.
 
@@ -58,17 +58,21 @@ def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any)
     to continue after a stop or a kill.
     """
     every = options.progress_every(given)
-    words, changes = options.asked(given)
-    home = directory_of(directory)
-    listed = [*seeds, *(listed_in(given["seeds_file"]) if given["seeds_file"] else ())]
-    with console.talk_only():
-        plan = api.plan_anew(home, words, changes, listed, given["config"])
-    advise(plan)
-    return run(plan, as_json=as_json, every=every)
+    words, changes = options.split_settings(given)
+    home = crawl_directory(directory)
+    listed = [*seeds, *(read_seeds_file(given["seeds_file"]) if given["seeds_file"] else ())]
+    with console.stdout_to_stderr():
+        plan = api.plan_new(home, words, changes, listed, given["config"])
+    print_notes(plan)
+    return run_plan(plan, as_json=as_json, every=every)
 
 
-def run(
-    plan: Plan, *, as_json: bool, every: float | None, on_forgiven: Callable[[Forgiven], None] | None = None
+def run_plan(
+    plan: Plan,
+    *,
+    as_json: bool,
+    every: float | None,
+    on_forgiven: Callable[[RetriedHosts], None] | None = None,
 ) -> int:
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
@@ -76,19 +80,21 @@ def run(
     from fieldmouse import crawler  # imports most of the package, so not before the plan is known to be valid
 
     console.show_warnings()
-    console.say(progress.beginning(plan.settings, str(plan.directory), plan.order))
-    with Signals(console.urge) as signals:
+    console.message(progress.first_line(plan.settings, str(plan.directory), plan.refresh_order))
+    with StopSignals(console.urgent_message) as signals:
 
-        def opened(life: crawler.Life) -> None:
+        def opened(life: crawler.CrawlRun) -> None:
             _tune_garbage_collector()
-            signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
+            signals.attach_loop(
+                asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once
+            )
 
         private = plan.settings.network.allow_private
-        mercy = crawler.Mercy(on_forgiven, private=private) if on_forgiven else None
-        budget = plan.settings.refresh.budget if plan.order is not None else None
-        polls, network = plan.order is not None, bool(plan.boards)
-        shown = progress.shown(every=every, polls=polls, budget=budget, network=network)
-        with shown as line, console.talk_only():
+        mercy = crawler.RetryFailed(on_forgiven, private=private) if on_forgiven else None
+        budget = plan.settings.refresh.budget if plan.refresh_order is not None else None
+        polls, network = plan.refresh_order is not None, bool(plan.coordinators)
+        shown = progress.show_progress(every=every, polls=polls, budget=budget, network=network)
+        with shown as line, console.stdout_to_stderr():
             try:
                 summary = api.run(
                     plan,
@@ -98,21 +104,21 @@ def run(
                     mercy=mercy,
                 )
             finally:
-                signals.ended()
+                signals.detach_loop()
         why, hint = _why_nothing(plan.directory) if summary.exit == 1 else ("", "")
         if as_json:
-            console.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
+            console.print_json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
-            progress.tell(summary, plan.settings, str(plan.directory), plan.order)
+            progress.print_summary(summary, plan.settings, str(plan.directory), plan.refresh_order)
             if why:
                 console.error(why, hint)
     return summary.exit
 
 
 def _why_nothing(directory: Path) -> tuple[str, str]:
-    from fieldmouse.reader.crawl_reader import ReadingRoom  # a crawl needs it only here
+    from fieldmouse.reader.crawl_reader import CrawlReader  # a crawl needs it only here
 
-    return ReadingRoom(directory).why_nothing()
+    return CrawlReader(directory).explain_no_pages()
 
 
 def _tune_garbage_collector() -> None:
@@ -125,7 +131,7 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def listed_in(file: str) -> list[str]:
+def read_seeds_file(file: str) -> list[str]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as trouble:
@@ -137,10 +143,10 @@ def listed_in(file: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def advise(plan: Plan) -> None:
+def print_notes(plan: Plan) -> None:
     """Print notes about settings that often surprise."""
-    sites = {url.site_of(url.name_of(url.host_of(seed))) for seed in plan.seeds}
+    sites = {url.site_of(url.hostname_of(url.host_of(seed))) for seed in plan.seeds}
     if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:
-        console.say("note: servers get no contact address; give one with `--contact you@example.org`")
+        console.message("note: servers get no contact address; give one with `--contact you@example.org`")
     if url.LOOPBACK in sites and not plan.settings.network.allow_private:
-        console.say("note: loopback and private addresses are refused; allow them with `--allow-private`")
+        console.message("note: loopback and private addresses are refused; allow them with `--allow-private`")

@@ -20,13 +20,13 @@ from typing import Any
 import click
 
 from fieldmouse.cli import console, options
-from fieldmouse.errors import FieldmouseError, UsageError, typed
+from fieldmouse.errors import FieldmouseError, UsageError, shell_quoted
 
-OURS = {"atlas", "pages.jsonl", "truth.jsonl"}
+DEMO_FILES = {"atlas", "pages.jsonl", "truth.jsonl"}
 """Files that a demo leaves behind; a directory with other files in it is not emptied."""
 
 MEADOW = {"hosts": 200, "pages": 2500, "gamma": 0.6, "port": 0, "latency": 0.005}
-MANNERS = ("--allow-private", "--delay", "50ms")
+CRAWL_OPTIONS = ("--allow-private", "--delay", "50ms")
 
 
 @click.command(
@@ -38,7 +38,7 @@ Examples:
 The synthetic web is on loopback: nothing leaves this machine."""
 )
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
-@options.as_json
+@options.json_option
 def command(directory: Path | None, as_json: bool) -> int:
     """Crawl a synthetic web of 200 hosts on this machine, then search, explain and export it.
 
@@ -54,7 +54,7 @@ def command(directory: Path | None, as_json: bool) -> int:
 
 def _clear(directory: Path) -> None:
     if directory.exists():
-        if not directory.is_dir() or {path.name for path in directory.iterdir()} - OURS:
+        if not directory.is_dir() or {path.name for path in directory.iterdir()} - DEMO_FILES:
             raise UsageError(f"`{directory}` is not from an earlier demo", "name another directory")
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
@@ -65,7 +65,7 @@ def _session(directory: Path, as_json: bool, *, keep: bool) -> int:
     show = _Show(as_json)
     with _meadow(directory / "truth.jsonl") as seed:
         show.act(f"crawl a synthetic web of 200 hosts, politely, from {seed}")
-        crawled = show.run("crawl", str(atlas), "--seed", seed, *MANNERS, "--progress", "2s")
+        crawled = show.run("crawl", str(atlas), "--seed", seed, *CRAWL_OPTIONS, "--progress", "2s")
         show.act("export the pages")
         show.run("export", str(atlas), "--to", str(pages))
         rows = [json.loads(line) for line in pages.read_text().splitlines()]
@@ -78,13 +78,13 @@ def _session(directory: Path, as_json: bool, *, keep: bool) -> int:
         show.run("doctor", str(atlas))
     missing, outside = _compare(rows, directory / "truth.jsonl")
     show.act(
-        f"{console.number(len(rows))} pages are stored; compared with the truth, {missing} are missing"
+        f"{console.format_number(len(rows))} pages are stored; compared with the truth, {missing} are missing"
         f" and {outside} should not be stored"
     )
     if as_json:
-        console.json({"crawl": crawled, "search": hits, "missing": missing, "outside": outside})
+        console.print_json({"crawl": crawled, "search": hits, "missing": missing, "outside": outside})
     elif keep:
-        show.act(f"the crawl is in {atlas}; try: fieldmouse search {typed(atlas)} WORDS")
+        show.act(f"the crawl is in {atlas}; try: fieldmouse search {shell_quoted(atlas)} WORDS")
     return 0 if rows and hits is not None and not missing and not outside else 1
 
 
@@ -101,8 +101,8 @@ class _Show:
     def _print(self, line: str) -> None:
         """Print and flush a line of the session; commands write to the same stream, and the order matters."""
         if not self._as_json:
-            console.data(line)
-            console.finish()
+            console.print_data(line)
+            console.flush()
 
     def run(self, *words: str) -> Any:
         """Run one command; with `--json` return its JSON output, else True."""

@@ -26,7 +26,7 @@ Exit code 0 means healthy, 1 that something needs repair."""
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Also read every WARC file in full and verify its checksums.")
 @click.option("--repair", is_flag=True, help="First rebuild damaged parts from the rest of the crawl.")
-@options.as_json
+@options.json_option
 def command(directory: Path, deep: bool, repair: bool, as_json: bool) -> int:
     """Check the crawl in DIRECTORY: settings, disk, journal, frontier, WARC files, index.
 
@@ -34,11 +34,11 @@ def command(directory: Path, deep: bool, repair: bool, as_json: bool) -> int:
     must be settled or waiting. Only --repair changes files: it rebuilds a damaged
     journal, CDXJ, digest store or index.
     """
-    from fieldmouse.doctor.check.finding import open_for_examination
+    from fieldmouse.doctor.check.finding import open_for_check
 
     try:
         repairs = _repair(directory) if repair else []
-        return _check(open_for_examination(directory), deep, as_json, repairs)
+        return _check(open_for_check(directory), deep, as_json, repairs)
     except OSError as trouble:
         where = trouble.filename or directory
         raise CrawlDirError(
@@ -47,31 +47,32 @@ def command(directory: Path, deep: bool, repair: bool, as_json: bool) -> int:
 
 
 def _repair(directory: Path) -> list[str]:
-    from fieldmouse.doctor.repair.repair import mend
+    from fieldmouse.doctor.repair.repair import repair_directory
 
     repairs = []
-    for sentence in mend(directory):
+    for sentence in repair_directory(directory):
         repairs.append(sentence)
-        console.say(f"repaired: {sentence}")
+        console.message(f"repaired: {sentence}")
     return repairs
 
 
 def _check(home: CrawlDir, deep: bool, as_json: bool, repairs: list[str]) -> int:
-    from fieldmouse.doctor.check.examine import examine
+    from fieldmouse.doctor.check.examine import check_crawl
 
-    findings = list(examine(home, deep=deep))
+    findings = list(check_crawl(home, deep=deep))
     healthy = all(finding.healthy for finding in findings)
     if as_json:
-        console.json({"healthy": healthy, "findings": findings, "mended": repairs})
+        console.print_json({"healthy": healthy, "findings": findings, "mended": repairs})
         return 0 if healthy else 1
     born = home.identity
-    console.data(
-        f"crawl `{home.path}`, format {born.format}, made by {born.made_by} on {console.when(born.created_at)}"
+    console.print_data(
+        f"crawl `{home.path}`, format {born.format}, made by {born.made_by} on "
+        f"{console.format_time(born.created_at)}"
     )
     for finding in findings:
         mark = "ok " if finding.healthy else "BAD"
-        console.data(f"  {mark}  {finding.what:<9} {finding.says}")
+        console.print_data(f"  {mark}  {finding.what:<9} {finding.says}")
         if finding.advice:
-            console.data(f"       {'':<9} -> {finding.advice}")
-    console.data("healthy" if healthy else "something needs repair")
+            console.print_data(f"       {'':<9} -> {finding.advice}")
+    console.print_data("healthy" if healthy else "something needs repair")
     return 0 if healthy else 1

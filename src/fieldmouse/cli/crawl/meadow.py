@@ -15,7 +15,7 @@ from fieldmouse.config import values
 from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.options import MeadowOptions
 
-KNOBS = {
+OPTION_HELP = {
     "hosts": "Number of hosts, each on a separate address.",
     "pages": "Pages with status 200 that may be crawled, in all.",
     "gamma": "Host i gets a share of the pages proportional to i^-gamma.",
@@ -71,10 +71,10 @@ KNOBS = {
 }
 """Help text of every option of the meadow."""
 
-NOT_A_FLAG = {"follow_parent", "began", "stands_at"}
+HIDDEN_OPTIONS = {"follow_parent", "began", "stands_at"}
 """Fields without an option, for programs that start a meadow."""
 
-DURATIONS = {"change_every", "staying", "crawl_delay", "latency", "near", "far", "slow_seconds"}
+DURATION_OPTIONS = {"change_every", "staying", "crawl_delay", "latency", "near", "far", "slow_seconds"}
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
@@ -84,17 +84,17 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
         raise click.BadParameter(f'"{value}" is no duration; write it as 20ms, 10s or 2h') from None
 
 
-def knobs(command: Callable[..., int]) -> Callable[..., int]:
+def meadow_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add an option for every field of `MeadowOptions`, with its default."""
     for field in reversed(msgspec.structs.fields(MeadowOptions)):
-        if field.name in NOT_A_FLAG:
+        if field.name in HIDDEN_OPTIONS:
             continue
-        flag, text = field.name.replace("_", "-"), KNOBS[field.name]
+        flag, text = field.name.replace("_", "-"), OPTION_HELP[field.name]
         if field.type is bool:
             option = click.option(
                 f"--{flag}/--no-{flag}", default=field.default, show_default=True, help=text
             )
-        elif field.name in DURATIONS:
+        elif field.name in DURATION_OPTIONS:
             usual = values.write_seconds(field.default)
             option = click.option(
                 f"--{flag}", callback=_seconds, default=usual, show_default=True, help=text, metavar="T"
@@ -132,8 +132,8 @@ Examples:
   fieldmouse meadow serve --truth truth.jsonl --arrivals arrivals.jsonl --latency 20ms
   fieldmouse meadow serve --changing 1 --change-every 1h --change-sigma 2 --changes changes.jsonl"""
 )
-@knobs
-@options.as_json
+@meadow_options
+@options.json_option
 def serve(as_json: bool, **given: Any) -> int:
     """Serve a synthetic web until SIGTERM or Ctrl-C.
 

@@ -29,8 +29,8 @@ Examples:
 @click.option("--once", is_flag=True, help="End when every known page was polled once.")
 @click.option("--for", "time", metavar="T", help="End after this time, such as 1d.")
 @click.option("--continue", "rest", is_flag=True, help="Also fetch the URLs that still wait to be crawled.")
-@options.polite
-@options.as_json
+@options.request_options
+@options.json_option
 def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any) -> int:
     """Keep the pages of the crawl in DIRECTORY fresh.
 
@@ -47,13 +47,13 @@ def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any
     it is stopped. URLs that still wait from the crawl are fetched only with --continue.
     """
     every = options.progress_every(given)
-    words, changes = options.asked(given)
+    words, changes = options.split_settings(given)
     polling = {f"refresh.{key}": given[key] for key in ("budget", "policy") if given[key] is not None}
-    with console.talk_only():
+    with console.stdout_to_stderr():
         plan = api.plan_to_refresh(directory, words, polling | changes, once=once, rest=rest)
     try:
-        return crawl.run(plan, as_json=as_json, every=every)
+        return crawl.run_plan(plan, as_json=as_json, every=every)
     except FieldmouseError as trouble:
         # Not the usual hint `resume`: it would also fetch the URLs that wait to be crawled.
-        trouble.continued_by("refresh")
+        trouble.replace_resume_command("refresh")
         raise

@@ -12,10 +12,10 @@ from fieldmouse.api.planning import Plan
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.config import settings_file
-from fieldmouse.formatting import counted
+from fieldmouse.formatting import format_count
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.retry_failed import Forgiven
+    from fieldmouse.crawler.retry_failed import RetriedHosts
 
 
 @click.command(
@@ -28,9 +28,9 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--seed", "seeds", metavar="URL", multiple=True, help="Add this seed to the crawl; repeatable.")
-@options.retry_failed
-@options.limits
-@options.as_json
+@options.retry_failed_option
+@options.crawl_options
+@options.json_option
 def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json: bool, **given: Any) -> int:
     """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
 
@@ -42,29 +42,33 @@ def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json
     refused for a private address.
     """
     every = options.progress_every(given)
-    with console.talk_only():
-        plan = api.plan_to_resume(directory, *options.asked(given), seeds)
+    with console.stdout_to_stderr():
+        plan = api.plan_to_resume(directory, *options.split_settings(given), seeds)
     _tell_lifted(plan)
-    if plan.added:
+    if plan.new_seeds:
         _tell_added(plan)
-    return crawl.run(plan, as_json=as_json, every=every, on_forgiven=tell_forgiven if retry_failed else None)
+    return crawl.run_plan(
+        plan, as_json=as_json, every=every, on_forgiven=report_retried if retry_failed else None
+    )
 
 
-def tell_forgiven(forgiven: Forgiven) -> None:
-    hosts, urls = counted(forgiven.hosts, "host"), counted(forgiven.urls, "URL")
-    console.say(f"retrying {hosts} and {urls}" if forgiven.hosts else "no failed host to retry")
+def report_retried(forgiven: RetriedHosts) -> None:
+    hosts, urls = format_count(forgiven.hosts, "host"), format_count(forgiven.urls, "URL")
+    console.message(f"retrying {hosts} and {urls}" if forgiven.hosts else "no failed host to retry")
 
 
 def _tell_lifted(plan: Plan) -> None:
-    if not plan.lifted:
+    if not plan.lifted_limits:
         return
     kept = settings_file.load(plan.directory / "fieldmouse.toml").crawl
-    if "pages" in plan.lifted:
-        console.say(f"the limit of {counted(kept.pages, 'page')} was reached; continuing without it")
-    if "time" in plan.lifted:
-        console.say(f"the limit of {console.duration(kept.time)} was reached; continuing without it")
+    if "pages" in plan.lifted_limits:
+        console.message(f"the limit of {format_count(kept.pages, 'page')} was reached; continuing without it")
+    if "time" in plan.lifted_limits:
+        console.message(
+            f"the limit of {console.format_duration(kept.time)} was reached; continuing without it"
+        )
 
 
 def _tell_added(plan: Plan) -> None:
     """Report the added seeds; the crawl itself notes that a changed scope applies to new links only."""
-    console.say(f"{counted(len(plan.added), 'seed')} added")
+    console.message(f"{format_count(len(plan.new_seeds), 'seed')} added")

@@ -11,7 +11,7 @@ import msgspec
 from fieldmouse.cli import console, options
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.explain import Explanation, Explanations
+    from fieldmouse.reader.explain import CombinedExplanation, Explanation
 
 
 @click.command(
@@ -22,32 +22,32 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("url")
-@options.also
-@options.as_json
+@options.with_option
+@options.json_option
 def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) -> int:
     """Show when and where URL was found, its outcomes, and the state of its host.
 
     The answer is as of the last checkpoint; the command may run while the crawl runs.
     With --with every crawl is asked, and the answer names the one with the newest copy.
     """
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
 
-    typed_url = console.as_typed(url)
+    typed_url = console.decode_argument(url)
     if others:
         combined = ReadingRooms([directory, *others]).explain(typed_url)
         if as_json:
-            console.json(_plain_combined(combined))
+            console.print_json(_plain_combined(combined))
         for line in [] if as_json else combined.lines:
-            console.data(line)
+            console.print_data(line)
         return 0
-    explanation = ReadingRoom(directory).explain(typed_url)
+    explanation = CrawlReader(directory).explain(typed_url)
     if as_json:
-        console.json(_plain(explanation))
+        console.print_json(_plain(explanation))
         return 0
-    console.data(explanation.url)
+    console.print_data(explanation.url)
     for sentence in explanation.says:
-        console.data(f"  {sentence}")
+        console.print_data(f"  {sentence}")
     return 0
 
 
@@ -61,7 +61,7 @@ def _plain(explanation: Explanation) -> dict[str, Any]:
     return msgspec.structs.asdict(explanation) | parts
 
 
-def _plain_combined(combined: Explanations) -> dict[str, Any]:
+def _plain_combined(combined: CombinedExplanation) -> dict[str, Any]:
     outcomes = [msgspec.structs.asdict(row) | {"directory": path} for path, row in combined.outcomes]
     return {
         "url": combined.url,

@@ -24,12 +24,12 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.outcome import OutcomeRow
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
 
 
 Row = dict[str, Any]
-Kind = type[int] | type[float] | type[bool] | type[str]
+ColumnType = type[int] | type[float] | type[bool] | type[str]
 
 _LARGEST = 1 << 63
 _encode = msgspec.json.Encoder().encode
@@ -41,17 +41,17 @@ class Table:
     def __init__(
         self,
         rows: Callable[[], Iterator[Row]],
-        kinds: Mapping[str, Kind] | None = None,
+        kinds: Mapping[str, ColumnType] | None = None,
         fields: tuple[str, ...] | None = None,
     ):
         self.rows, self._given, self._fields = rows, kinds or {}, fields
 
     @cached_property
-    def kinds(self) -> dict[str, Kind]:
+    def column_types(self) -> dict[str, ColumnType]:
         """The kind of each column, in the order of columns."""
         if self._fields is not None:
             return {field: self._given.get(field, str) for field in self._fields}
-        kinds_of: dict[str, set[Kind]] = {}
+        kinds_of: dict[str, set[ColumnType]] = {}
         for row in self.rows():
             for field, value in row.items():
                 kinds_of.setdefault(field, set())
@@ -61,23 +61,23 @@ class Table:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return tuple(self.kinds)
+        return tuple(self.column_types)
 
-    def cells(self) -> Iterator[Row]:
+    def typed_rows(self) -> Iterator[Row]:
         """Rows with each value converted to the type of its column."""
-        kinds = self.kinds
+        kinds = self.column_types
         for row in self.rows():
             yield {field: _cell(row.get(field), kind) for field, kind in kinds.items()}
 
 
-def _kind_of(value: object) -> Kind:
+def _kind_of(value: object) -> ColumnType:
     if isinstance(value, int) and not isinstance(value, bool) and not -_LARGEST <= value < _LARGEST:
         return str
     kind = type(value)
     return kind if kind in (int, float, bool, str) else str
 
 
-def _joined(kinds: set[Kind]) -> Kind:
+def _joined(kinds: set[ColumnType]) -> ColumnType:
     """Type that can hold values of all these types.
 
     >>> _joined({int, float}), _joined({int, str}), _joined({bool})
@@ -88,7 +88,7 @@ def _joined(kinds: set[Kind]) -> Kind:
     return float if kinds == {int, float} else str
 
 
-def _cell(value: object, kind: Kind) -> object:
+def _cell(value: object, kind: ColumnType) -> object:
     if value is None or type(value) is kind:
         return value
     if kind is str and isinstance(value, str):
@@ -105,11 +105,11 @@ _PAGE_FIELDS = """
     near_duplicate_of simhash indexed warc offset seen_at found_as tries
 """
 PAGE_FIELDS = tuple(_PAGE_FIELDS.split())
-PAGE_KINDS: dict[str, Kind] = dict.fromkeys("status depth size words links offset tries".split(), int)
+PAGE_KINDS: dict[str, ColumnType] = dict.fromkeys("status depth size words links offset tries".split(), int)
 PAGE_KINDS["indexed"] = bool
-FATE_FIELDS = ("kind", "reason", "detail", "target")
+OUTCOME_FIELDS = ("kind", "reason", "detail", "target")
 """Columns only with `--all`; a stored page has none of them."""
-PLACE_FIELD = "directory"
+DIRECTORY_FIELD = "directory"
 """Column only with `--with`."""
 
 
@@ -132,8 +132,8 @@ Examples:
 )
 @click.option("--all", "everything", is_flag=True, help="Also export moved, failed and refused URLs.")
 @click.option("--items", is_flag=True, help="Export the rows that `plugins.extract` made from the pages.")
-@options.also
-@options.as_json
+@options.with_option
+@options.json_option
 def command(
     directory: Path, target: str, everything: bool, items: bool, others: tuple[Path, ...], as_json: bool
 ) -> int:
@@ -155,7 +155,7 @@ def command(
             "leave out `--json`: the rows are JSON lines already",
         )
 
-    room = options.opened(directory, others).still()  # one snapshot: a table may be read twice
+    room = options.open_reader(directory, others).pinned()  # one snapshot: a table may be read twice
     what = "item" if items else "outcome" if everything else "page"
     table = _items(room, everything=everything) if items else _rows(room, everything=everything)
     if target == "-":
@@ -163,48 +163,48 @@ def command(
             writer(table, stdout)
         return 0
     count = _write(Path(target), table, writer)
-    console.say(f"wrote {console.counted(count, what)} to `{target}`")
+    console.message(f"wrote {console.format_count(count, what)} to `{target}`")
     if as_json:
-        console.json({"to": target, f"{what}s": count})
+        console.print_json({"to": target, f"{what}s": count})
     return 0
 
 
-def _items(room: ReadingRoom | ReadingRooms, *, everything: bool) -> Table:
+def _items(room: CrawlReader | ReadingRooms, *, everything: bool) -> Table:
     return Table(lambda: room.items(all=everything))
 
 
-def _rows(room: ReadingRoom | ReadingRooms, *, everything: bool) -> Table:
+def _rows(room: CrawlReader | ReadingRooms, *, everything: bool) -> Table:
     from fieldmouse.reader.several_crawls import ReadingRooms
 
-    fields = (*PAGE_FIELDS, *FATE_FIELDS) if everything else PAGE_FIELDS
+    fields = (*PAGE_FIELDS, *OUTCOME_FIELDS) if everything else PAGE_FIELDS
     if isinstance(room, ReadingRooms):
-        return Table(lambda: _placed(room, fields, everything), PAGE_KINDS, (*fields, PLACE_FIELD))
+        return Table(lambda: _placed(room, fields, everything), PAGE_KINDS, (*fields, DIRECTORY_FIELD))
     return Table(lambda: _plain_rows(room, fields, everything), PAGE_KINDS, fields)
 
 
-def _plain_rows(room: ReadingRoom, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
+def _plain_rows(room: CrawlReader, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
     for row in room.rows() if everything else (page.row for page in room.pages()):
         yield _plain(row, fields)
 
 
 def _placed(rooms: ReadingRooms, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
     pages = ((page.directory, page.row) for page in rooms.pages())
-    for directory, row in rooms.placed_rows() if everything else pages:
-        yield _plain(row, fields) | {PLACE_FIELD: str(directory)}
+    for directory, row in rooms.rows_with_directory() if everything else pages:
+        yield _plain(row, fields) | {DIRECTORY_FIELD: str(directory)}
 
 
 Writer = Callable[[Table, BinaryIO], int]
 
 
 def _write(path: Path, table: Table, writer: Writer) -> int:
-    with output_file.written(path) as file:
+    with output_file.open_output(path) as file:
         return writer(table, file)
 
 
 def _plain(row: OutcomeRow, fields: Iterable[str]) -> Row:
     plain = {field: getattr(row, field, None) for field in fields}
-    plain["fetched_at"] = console.when(row.at)
-    plain["seen_at"] = console.when(row.seen_at) if row.seen_at else ""
+    plain["fetched_at"] = console.format_time(row.at)
+    plain["seen_at"] = console.format_time(row.seen_at) if row.seen_at else ""
     plain["simhash"] = f"{row.simhash:016x}" if row.simhash else ""
     return plain
 
@@ -227,7 +227,7 @@ def _jsonl(table: Table, file: BinaryIO) -> int:
     return count
 
 
-def tame(cell: Any) -> Any:
+def escape_formula(cell: Any) -> Any:
     """Cell that no spreadsheet takes for a formula: a text that looks like one gets a leading apostrophe.
 
     >>> tame("=1+1"), tame("mice"), tame("'=1+1"), tame(-5)
@@ -242,11 +242,13 @@ _formula = re.compile(r"'*(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])").matc
 
 def _csv(table: Table, file: BinaryIO) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    written = csv.DictWriter(text, [tame(field) for field in table.fields])
+    written = csv.DictWriter(text, [escape_formula(field) for field in table.fields])
     written.writeheader()
-    count, rows = 0, table.cells()
+    count, rows = 0, table.typed_rows()
     while chunk := list(islice(rows, CHUNK)):
-        written.writerows({tame(field): tame(value) for field, value in row.items()} for row in chunk)
+        written.writerows(
+            {escape_formula(field): escape_formula(value) for field, value in row.items()} for row in chunk
+        )
         count += len(chunk)
     text.detach()
     return count
@@ -262,8 +264,8 @@ def _parquet(table: Table, file: BinaryIO) -> int:
             "`pip install 'fieldmouse[export]'`, or use .jsonl",
         ) from None
     kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
-    schema = pa.schema([(field, kinds[kind]) for field, kind in table.kinds.items()])
-    count, rows = 0, table.cells()
+    schema = pa.schema([(field, kinds[kind]) for field, kind in table.column_types.items()])
+    count, rows = 0, table.typed_rows()
     with pq.ParquetWriter(file, schema, compression="zstd") as written:
         while chunk := list(islice(rows, CHUNK)):
             written.write_table(pa.Table.from_pylist(chunk, schema=schema))

@@ -12,10 +12,10 @@ import click
 from fieldmouse.cli import console, options
 
 if TYPE_CHECKING:
-    from fieldmouse.search.search import Hit, Piece
+    from fieldmouse.search.search import Hit, SnippetPiece
 
 
-WIDTH = 96  # columns of a snippet
+SNIPPET_WIDTH = 96  # columns of a snippet
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
@@ -54,8 +54,8 @@ Examples:
     "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Show at most N results."
 )
 @click.option("--versions", is_flag=True, help="Also search old versions of pages, and pages that are gone.")
-@options.also
-@options.as_json
+@options.with_option
+@options.json_option
 def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool, **given: Any) -> int:
     """Search the pages of the crawl in DIRECTORY for WORDS, best match first.
 
@@ -82,41 +82,41 @@ def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool,
     which takes about 2 ms each.
     """
     others = given["others"]
-    query = console.as_typed(" ".join(words))
-    room = options.opened(directory, others)
+    query = console.decode_argument(" ".join(words))
+    room = options.open_reader(directory, others)
     hits: Sequence[Hit] = room.search(query, limit) if not versions else ()
     more: Sequence[dict[str, object]] = [{}] * len(hits)
     if versions:
         hits = version_hits = room.search_versions(query, limit)
         more = [{"at": hit.at, "version": hit.version, "newest": hit.newest} for hit in version_hits]
     if given["as_json"]:
-        console.json(
+        console.print_json(
             [_plain(hit, placed=bool(others)) | extra for hit, extra in zip(hits, more, strict=True)]
         )
         return 0
     if not hits:
         where = " or ".join(f"`{path}`" for path in (directory, *others))
-        console.say(f"no page in {where} matches: {query}")
+        console.message(f"no page in {where} matches: {query}")
         return 0
     for place, (hit, version) in enumerate(zip(hits, more, strict=True), 1):
-        console.data(f"{place:>2}. {hit.title or hit.url}")
-        console.data(f"    {hit.url}" + (f"  in `{hit.directory}`" if others else ""))
+        console.print_data(f"{place:>2}. {hit.title or hit.url}")
+        console.print_data(f"    {hit.url}" + (f"  in `{hit.directory}`" if others else ""))
         if versions:
-            console.data(f"    version {version['version']}, {_when(version)}")
-        for line in snippet_lines(hit.pieces, bold=console.coloured()):
-            console.shown(f"    {line}")
+            console.print_data(f"    version {version['version']}, {_when(version)}")
+        for line in snippet_lines(hit.pieces, bold=console.use_colours()):
+            console.print_sanitized(f"    {line}")
     return 0
 
 
-def snippet_lines(pieces: Sequence[Piece], *, bold: bool) -> Iterator[str]:
+def snippet_lines(pieces: Sequence[SnippetPiece], *, bold: bool) -> Iterator[str]:
     """Wrap a snippet into lines; with `bold`, matching words are bold. The page's text is sanitized."""
     text, marks = "", list[tuple[int, int]]()
     for piece, matches in pieces:
-        start, text = len(text), text + console.visible(piece)
+        start, text = len(text), text + console.sanitize(piece)
         if matches:
             marks.append((start, len(text)))
     end = 0
-    for line in textwrap.wrap(text, WIDTH):
+    for line in textwrap.wrap(text, SNIPPET_WIDTH):
         start = text.index(line, end)
         end = start + len(line)
         yield _emphasised(text, start, end, marks) if bold else line
@@ -139,5 +139,5 @@ def _plain(hit: Hit, *, placed: bool) -> dict[str, object]:
 
 
 def _when(version: dict[str, object]) -> str:
-    seen = console.when(round(float(str(version["at"]))))
+    seen = console.format_time(round(float(str(version["at"]))))
     return f"current since {seen}" if version["newest"] else f"of {seen}, no longer current"

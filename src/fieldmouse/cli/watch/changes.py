@@ -20,18 +20,18 @@ import msgspec
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse.formatting import percentage, when
-from fieldmouse.sanitize import visible
+from fieldmouse.formatting import format_percentage, format_time
+from fieldmouse.sanitize import sanitize
 
 if TYPE_CHECKING:
     from fieldmouse.diff.compare import Hunk
     from fieldmouse.reader.versions import VersionDifference
 
 
-AROUND = 6  # words shown on either side of a changed word
-TABLE = 250_000  # largest alignment table, in cells: two blocks of 500 words
-LONGEST = 2000  # characters shown of one block
-CONTEXT = 100  # characters shown of an unchanged block
+CONTEXT_WORDS = 6  # words shown on either side of a changed word
+MAX_TABLE_CELLS = 250_000  # largest alignment table, in cells: two blocks of 500 words
+MAX_BLOCK_CHARS = 2000  # characters shown of one block
+MAX_CONTEXT_CHARS = 100  # characters shown of an unchanged block
 
 _RED, _GREEN, _DIM, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
@@ -46,13 +46,13 @@ class _Ink:
         return f"{colour}{text}{_PLAIN}" if self._coloured and text else text
 
 
-def lines_of(difference: VersionDifference, *, coloured: bool) -> Iterator[str]:
+def difference_lines(difference: VersionDifference, *, coloured: bool) -> Iterator[str]:
     """Lines of the whole difference, with the text of the page sanitized."""
     ink = _Ink(coloured)
     old, new = difference.numbers
-    yield visible(difference.url)
-    yield ink(_RED, f"--- version {old}, {when(round(difference.old.row.at))}")
-    yield ink(_GREEN, f"+++ version {new}, {when(round(difference.new.row.at))}")
+    yield sanitize(difference.url)
+    yield ink(_RED, f"--- version {old}, {format_time(round(difference.old.row.at))}")
+    yield ink(_GREEN, f"+++ version {new}, {format_time(round(difference.new.row.at))}")
     if difference.hunks is None:
         yield "not text: same bytes" if difference.same else "not text: different bytes"
         return
@@ -62,10 +62,10 @@ def lines_of(difference: VersionDifference, *, coloured: bool) -> Iterator[str]:
     last = None
     for hunk in difference.hunks:
         if hunk.before and hunk.before != last:
-            yield ink(_DIM, f"  {_cut(visible(hunk.before), CONTEXT)}")
+            yield ink(_DIM, f"  {_cut(sanitize(hunk.before), MAX_CONTEXT_CHARS)}")
         yield from _lines(hunk, ink)
         if hunk.after:
-            yield ink(_DIM, f"  {_cut(visible(hunk.after), CONTEXT)}")
+            yield ink(_DIM, f"  {_cut(sanitize(hunk.after), MAX_CONTEXT_CHARS)}")
         last = hunk.after
 
 
@@ -75,45 +75,45 @@ def _lines(hunk: Hunk, ink: _Ink) -> Iterator[str]:
             yield from _rewritten(old, new, ink)
         return
     for block in hunk.old:
-        yield ink(_RED, f"- {_cut(visible(block), LONGEST)}")
+        yield ink(_RED, f"- {_cut(sanitize(block), MAX_BLOCK_CHARS)}")
     for block in hunk.new:
-        yield ink(_GREEN, f"+ {_cut(visible(block), LONGEST)}")
+        yield ink(_GREEN, f"+ {_cut(sanitize(block), MAX_BLOCK_CHARS)}")
 
 
 def _rewritten(old: str, new: str, ink: _Ink) -> Iterator[str]:
     """One block that became another: shown word by word if most words stayed."""
-    from fieldmouse.diff.compare import steps
+    from fieldmouse.diff.compare import diff_segments
 
     before, now = old.split(), new.split()
-    changes = list(steps(before, now, table=TABLE))
-    shared = sum(len(step.old) for step in changes if step.same)
+    changes = list(diff_segments(before, now, table=MAX_TABLE_CELLS))
+    shared = sum(len(step.old) for step in changes if step.equal)
     if 2 * shared < max(len(before), len(now)):
-        yield ink(_RED, f"- {_cut(visible(old), LONGEST)}")
-        yield ink(_GREEN, f"+ {_cut(visible(new), LONGEST)}")
+        yield ink(_RED, f"- {_cut(sanitize(old), MAX_BLOCK_CHARS)}")
+        yield ink(_GREEN, f"+ {_cut(sanitize(new), MAX_BLOCK_CHARS)}")
         return
     parts: list[str] = []
     for place, step in enumerate(changes):
-        if step.same:
+        if step.equal:
             parts.append(_between(step.old, first=place == 0, last=place == len(changes) - 1))
             continue
         if step.old:
-            parts.append(ink(_RED, f"[-{_cut(visible(' '.join(step.old)), LONGEST)}-]"))
+            parts.append(ink(_RED, f"[-{_cut(sanitize(' '.join(step.old)), MAX_BLOCK_CHARS)}-]"))
         if step.new:
-            parts.append(ink(_GREEN, f"{{+{_cut(visible(' '.join(step.new)), LONGEST)}+}}"))
+            parts.append(ink(_GREEN, f"{{+{_cut(sanitize(' '.join(step.new)), MAX_BLOCK_CHARS)}+}}"))
     yield "~ " + " ".join(parts)
 
 
 def _between(words: list[str], *, first: bool, last: bool) -> str:
     """Unchanged words, shortened to those next to a changed word."""
     if first:
-        kept = words[-AROUND:]
-        return visible(" ".join(kept if len(kept) == len(words) else ["…", *kept]))
+        kept = words[-CONTEXT_WORDS:]
+        return sanitize(" ".join(kept if len(kept) == len(words) else ["…", *kept]))
     if last:
-        kept = words[:AROUND]
-        return visible(" ".join(kept if len(kept) == len(words) else [*kept, "…"]))
-    if len(words) <= 2 * AROUND:
-        return visible(" ".join(words))
-    return visible(" ".join([*words[:AROUND], "…", *words[-AROUND:]]))
+        kept = words[:CONTEXT_WORDS]
+        return sanitize(" ".join(kept if len(kept) == len(words) else [*kept, "…"]))
+    if len(words) <= 2 * CONTEXT_WORDS:
+        return sanitize(" ".join(words))
+    return sanitize(" ".join([*words[:CONTEXT_WORDS], "…", *words[-CONTEXT_WORDS:]]))
 
 
 def _cut(text: str, most: int) -> str:
@@ -121,11 +121,11 @@ def _cut(text: str, most: int) -> str:
 
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.several_crawls import ReadingRooms
     from fieldmouse.storage.changes import Change
 
-    Crawls = ReadingRoom | ReadingRooms
+    Crawls = CrawlReader | ReadingRooms
 
 KINDS = ("new", "changed", "gone", "moved")
 
@@ -157,8 +157,8 @@ Examples:
 @click.option(
     "--propose-rules", "proposing", is_flag=True, help="Suggest noise rules for parts that always differ."
 )
-@options.also
-@options.as_json
+@options.with_option
+@options.json_option
 def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: Any) -> int:
     """List what changed on the sites of the crawl in DIRECTORY, oldest first.
 
@@ -170,44 +170,44 @@ def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: A
     With --with several crawls are read as one: a change that two of them saw is listed
     once, a page is new only if no crawl had it, and its versions are those of all.
     """
-    room = options.opened(directory, others)
+    room = options.open_reader(directory, others)
     diffed, versioned, proposing = given["diffed"], given["versioned"], given["proposing"]
     if sum(map(bool, (diffed, versioned, proposing))) > 1:
         raise UsageError("--diff, --versions and --propose-rules exclude each other", "give one of them")
     if (given["old"] is not None or given["new"] is not None) and not diffed:
         raise UsageError("--from and --to need --diff", "add --diff URL")
     if diffed:
-        return _show_difference(room, console.as_typed(diffed), given["old"], given["new"], as_json)
+        return _show_difference(room, console.decode_argument(diffed), given["old"], given["new"], as_json)
     if versioned:
-        return _list_versions(room, console.as_typed(versioned), as_json)
+        return _list_versions(room, console.decode_argument(versioned), as_json)
     if proposing:
         return _propose(directory, others, given["host"], as_json)
     return _list(room, given, as_json)
 
 
 def _list(room: Crawls, given: Mapping[str, Any], as_json: bool) -> int:
-    from fieldmouse.reader.user_input import read_moment
+    from fieldmouse.reader.user_input import parse_time
 
     kinds, limit = given["kinds"], given["limit"]
-    moment = None if given["since"] is None else read_moment(given["since"], time.time())
+    moment = None if given["since"] is None else parse_time(given["since"], time.time())
     placed = (pair for pair in _placed(room, moment, given["host"]) if not kinds or pair[1].kind in kinds)
     # Within one checkpoint the log is ordered by worker, not by time.
     changes = sorted(placed if limit is None else deque(placed, limit), key=lambda pair: pair[1].at)
     if as_json:
-        console.json([_plain(where, change) for where, change in changes])
+        console.print_json([_plain(where, change) for where, change in changes])
         return 0
-    after = f" since {console.when(round(moment))}" if moment is not None else ""
+    after = f" since {console.format_time(round(moment))}" if moment is not None else ""
     if not changes:
         rooms = _rooms(room)
-        console.say(f"no change is recorded in {_named(room)}{after}")
+        console.message(f"no change is recorded in {_named(room)}{after}")
         if not any(each.status().polls for each in rooms):
-            console.hint(f"no page was polled yet; poll them with `{rooms[0].way_to_poll}`")
+            console.hint(f"no page was polled yet; poll them with `{rooms[0].poll_command}`")
         return 0
-    for line in console.columns([_cells(where, change) for where, change in changes], right={2}):
-        console.data(line[: console.width()])
+    for line in console.align_columns([_cells(where, change) for where, change in changes], right={2}):
+        console.print_data(line[: console.terminal_width()])
     counted = Counter(change.kind.value for _, change in changes)
-    console.say(
-        ", ".join(f"{console.number(counted[kind])} {kind}" for kind in KINDS if counted[kind]) + after
+    console.message(
+        ", ".join(f"{console.format_number(counted[kind])} {kind}" for kind in KINDS if counted[kind]) + after
     )
     return 0
 
@@ -217,11 +217,11 @@ def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tup
     from fieldmouse.reader.several_crawls import ReadingRooms
 
     if isinstance(room, ReadingRooms):
-        return room.placed_changes(since, host)
+        return room.changes_with_directory(since, host)
     return ((None, change) for change in room.changes(since, host))
 
 
-def _rooms(room: Crawls) -> tuple[ReadingRoom, ...]:
+def _rooms(room: Crawls) -> tuple[CrawlReader, ...]:
     from fieldmouse.reader.several_crawls import ReadingRooms
 
     return room.rooms if isinstance(room, ReadingRooms) else (room,)
@@ -237,34 +237,40 @@ def _plain(where: Path | None, change: Change) -> dict[str, object]:
 
 
 def _cells(where: Path | None, change: Change) -> tuple[str, ...]:
-    share = percentage(change.difference) if change.kind == "changed" else ""
+    share = format_percentage(change.difference) if change.kind == "changed" else ""
     url = f"{change.url} -> {change.target}" if change.target else change.url
-    cells = console.when(round(change.at)), change.kind.value, share, url, " ".join(change.title.split())
+    cells = (
+        console.format_time(round(change.at)),
+        change.kind.value,
+        share,
+        url,
+        " ".join(change.title.split()),
+    )
     return cells if where is None else (*cells[:3], str(where), *cells[3:])
 
 
 def _list_versions(room: Crawls, url: str, as_json: bool) -> int:
-    from fieldmouse.reader.versions import news_of
+    from fieldmouse.reader.versions import judgements_of
 
     versions = room.versions(url)
     rows = []
-    for number, (version, news) in enumerate(zip(versions, news_of(versions), strict=True), 1):
+    for number, (version, news) in enumerate(zip(versions, judgements_of(versions), strict=True), 1):
         row: dict[str, object] = {"number": number, "at": version.row.at, "url": version.url}
         row |= {"title": version.title, "size": version.size, "news": news.value or "first"}
         row |= {name: getattr(version.row, name) for name in ("difference", "warc", "offset")}
         rows.append(row | ({"directory": str(version.directory)} if len(_rooms(room)) > 1 else {}))
     if as_json:
-        console.json(rows)
+        console.print_json(rows)
         return 0
     if not rows:
-        console.say(f"no version of {url} is stored in {_named(room)}")
+        console.message(f"no version of {url} is stored in {_named(room)}")
         return 0
     cells = []
     for row, version in zip(rows, versions, strict=True):
-        at, size = console.when(round(version.row.at)), console.size(version.size)
+        at, size = console.format_time(round(version.row.at)), console.format_size(version.size)
         cells.append((str(row["number"]), at, str(row["news"]), size, version.title))
-    for line in console.columns(cells, right={0, 3}):
-        console.data(line[: console.width()])
+    for line in console.align_columns(cells, right={0, 3}):
+        console.print_data(line[: console.terminal_width()])
     return 0
 
 
@@ -278,32 +284,34 @@ def _show_difference(room: Crawls, url: str, old: str | None, new: str | None, a
             "text": difference.hunks is not None,
         }
         hunks = [{"old": hunk.old, "new": hunk.new} for hunk in difference.hunks or ()]
-        console.json({"url": difference.url, **versions, **result, "hunks": hunks})
+        console.print_json({"url": difference.url, **versions, **result, "hunks": hunks})
         return 0
-    for line in lines_of(difference, coloured=console.coloured()):
-        console.shown(line)
+    for line in difference_lines(difference, coloured=console.use_colours()):
+        console.print_sanitized(line)
     return 0
 
 
 def _propose(directory: Path, others: tuple[Path, ...], host: str | None, as_json: bool) -> int:
-    from fieldmouse.reader.crawl_reader import ReadingRoom
+    from fieldmouse.reader.crawl_reader import CrawlReader
 
     if others:
         raise UsageError("rules are proposed for one crawl at a time", "leave out --with")
-    room = ReadingRoom(directory)
-    proposals = room.proposed_rules(host)
+    room = CrawlReader(directory)
+    proposals = room.propose_noise_rules(host)
     if as_json:
-        console.json(proposals)
+        console.print_json(proposals)
         return 0
     if not proposals:
-        console.say("no part of a page differs at every poll, among pages polled at least four times")
+        console.message("no part of a page differs at every poll, among pages polled at least four times")
         return 0
-    console.data("[noise]")
-    console.data("ignore = [")
+    console.print_data("[noise]")
+    console.print_data("ignore = [")
     for proposal in islice(proposals, 100):
         sample = " ".join(proposal.sample.split())[:80]
-        console.data(f"  # {proposal.pages} of {proposal.looked} pages: {sample}")
-        console.data(f"  {json.dumps(proposal.rule, ensure_ascii=False)},")
-    console.data("]")
-    console.say(f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too")
+        console.print_data(f"  # {proposal.pages} of {proposal.looked} pages: {sample}")
+        console.print_data(f"  {json.dumps(proposal.rule, ensure_ascii=False)},")
+    console.print_data("]")
+    console.message(
+        f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too"
+    )
     return 0

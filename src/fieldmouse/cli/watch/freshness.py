@@ -31,8 +31,8 @@ Examples:
     "--budget", "budgets", metavar="RATE", multiple=True, help="Estimate this budget (500/h); repeatable."
 )
 @click.option("--window", metavar="T", default="7d", show_default=True, help="Measure at most this far back.")
-@options.also
-@options.as_json
+@options.with_option
+@options.json_option
 def command(
     directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool
 ) -> int:
@@ -43,20 +43,20 @@ def command(
     a change is placed within the time since the previous poll. The command may run
     while the crawl runs.
     """
-    report = options.opened(directory, others).freshness(
+    report = options.open_reader(directory, others).freshness(
         budgets=[3600 / _interval(text) for text in budgets], window=_seconds(window)
     )
     if as_json:
-        console.json(report)
+        console.print_json(report)
         return 0
     for line in _sentences(directory, report):
-        console.data(line)
+        console.print_data(line)
     if report.curve:
-        console.data()
+        console.print_data()
         for line in _curve(report):
-            console.data(line)
+            console.print_data(line)
     for line in _most_polled(report):
-        console.data(line)
+        console.print_data(line)
     return 0
 
 
@@ -81,18 +81,18 @@ def _seconds(text: str) -> float:
 
 
 def _sentences(directory: Path, report: FreshnessReport) -> list[str]:
-    pages = console.counted(report.pages, "page")
+    pages = console.format_count(report.pages, "page")
     if not report.polls:
         return [f"{pages}, none of them polled yet: their changes are unknown"]
     useful = f"{report.useful_ratio or 0.0:.0%} of them found a change"
-    polls = f"{pages}, {console.counted(report.polls, 'poll')} so far; {useful}"
+    polls = f"{pages}, {console.format_count(report.polls, 'poll')} so far; {useful}"
     if report.expected is None:
         return [polls, "too few polls to estimate the freshness"]
     sentences = [polls, f"expected: {report.expected:.1%} of the copies are current now"]
     if report.measured is None or report.window is None:
         sentences.append("measured: too few pages were polled twice")
     else:
-        span = console.duration(report.window[1] - report.window[0])
+        span = console.format_duration(report.window[1] - report.window[0])
         sentences.append(
             f"measured: copies were current {report.measured:.1%} of the time in the last {span}"
         )
@@ -108,8 +108,12 @@ def _rate(an_hour: float) -> str:
     ('500/h', '12/d', '20/s')
     """
     if an_hour < 1:
-        return f"{console.number(an_hour * 24)}/d"
-    return f"{console.number(an_hour)}/h" if an_hour < 36_000 else f"{console.number(an_hour / 3600)}/s"
+        return f"{console.format_number(an_hour * 24)}/d"
+    return (
+        f"{console.format_number(an_hour)}/h"
+        if an_hour < 36_000
+        else f"{console.format_number(an_hour / 3600)}/s"
+    )
 
 
 def _curve(report: FreshnessReport) -> list[str]:
@@ -119,7 +123,7 @@ def _curve(report: FreshnessReport) -> list[str]:
         bar = "#" * round(_BAR * point.fresh)
         here = present is not None and abs(point.budget - present) < 1e-6 * present
         rows.append((_rate(point.budget), f"{point.fresh:.1%}", f"{bar} <- now" if here else bar))
-    return list(console.columns(rows, right=(0, 1)))
+    return list(console.align_columns(rows, right=(0, 1)))
 
 
 def _most_polled(report: FreshnessReport) -> list[str]:
@@ -127,13 +131,19 @@ def _most_polled(report: FreshnessReport) -> list[str]:
     if report.top_hosts:
         rows = [("polls", "changes", "pages", "most polled hosts")]
         for host in report.top_hosts:
-            counts = (console.number(host.polls), console.number(host.changes), console.number(host.pages))
+            counts = (
+                console.format_number(host.polls),
+                console.format_number(host.changes),
+                console.format_number(host.pages),
+            )
             rows.append((*counts, host.host))
-        lines += ["", *console.columns(rows, right=(0, 1, 2))]
+        lines += ["", *console.align_columns(rows, right=(0, 1, 2))]
     if report.top_pages:
         rows = [("polls", "changes", "every", "most polled pages")]
         for page in report.top_pages:
-            every = console.duration(page.every) if page.every else "-"
-            rows.append((console.number(page.polls), console.number(page.changes), every, page.url))
-        lines += ["", *console.columns(rows, right=(0, 1, 2))]
+            every = console.format_duration(page.every) if page.every else "-"
+            rows.append(
+                (console.format_number(page.polls), console.format_number(page.changes), every, page.url)
+            )
+        lines += ["", *console.align_columns(rows, right=(0, 1, 2))]
     return lines

@@ -11,7 +11,7 @@ import click
 from fieldmouse.cli import console, options
 from fieldmouse.config.notify_section import CHANNELS
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.formatting import counted
+from fieldmouse.formatting import format_count
 
 if TYPE_CHECKING:
     from fieldmouse.notify.status import ChannelReport, SampleReport
@@ -41,7 +41,7 @@ Exit code 1 means that a test failed."""
 @click.option(
     "--skip", metavar="CHANNEL", help="Drop the changes that wait for this channel; not while the crawl runs."
 )
-@options.as_json
+@options.json_option
 def command(directory: Path, test: str | None, skip: str | None, as_json: bool) -> int:
     """Show the notification channels of the crawl in DIRECTORY, and the changes that wait.
 
@@ -52,13 +52,15 @@ def command(directory: Path, test: str | None, skip: str | None, as_json: bool) 
     from fieldmouse.notify import status
 
     if skip is not None:
-        count = status.skip(directory, _known(skip))
-        console.json({"skipped": count}) if as_json else console.data(f"{counted(count, 'change')} skipped")
+        count = status.skip_pending(directory, _known(skip))
+        console.print_json({"skipped": count}) if as_json else console.print_data(
+            f"{format_count(count, 'change')} skipped"
+        )
         return 0
     if test is None:
-        return _show_channels(directory, status.report(directory), as_json)
+        return _show_channels(directory, status.channel_reports(directory), as_json)
     only = None if test == ALL else _known(test)
-    return _show_samples(asyncio.run(status.trials(directory, only)), as_json)
+    return _show_samples(asyncio.run(status.send_samples(directory, only)), as_json)
 
 
 def _known(channel: str) -> str:
@@ -69,7 +71,7 @@ def _known(channel: str) -> str:
 
 def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
     if as_json:
-        console.json(reports)
+        console.print_json(reports)
         return 0
     if not reports:
         raise FieldmouseError(
@@ -77,19 +79,23 @@ def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool)
             f"set one in `[notify]` of `{directory / 'fieldmouse.toml'}`; see docs/guides/notify.md",
         )
     for report in reports:
-        sent = f"last sent {console.when(round(report.told_at))}" if report.told_at else "nothing sent yet"
-        wait = f"{counted(report.waiting, 'change')} {'waits' if report.waiting == 1 else 'wait'}"
-        console.data(f"{report.channel:<8} {report.receiver}: {sent}, {wait}")
+        sent = (
+            f"last sent {console.format_time(round(report.told_at))}"
+            if report.told_at
+            else "nothing sent yet"
+        )
+        wait = f"{format_count(report.waiting, 'change')} {'waits' if report.waiting == 1 else 'wait'}"
+        console.print_data(f"{report.channel:<8} {report.receiver}: {sent}, {wait}")
     return 0
 
 
 def _show_samples(trials: list[SampleReport], as_json: bool) -> int:
     if as_json:
-        console.json(trials)
+        console.print_json(trials)
     for trial in trials:
         verdict = "ok " if trial.delivered else "BAD"
         if not as_json:
-            console.data(
+            console.print_data(
                 f"{verdict}  {trial.channel:<8} {trial.receiver}{': ' if trial.why else ''}{trial.why}"
             )
     return 0 if all(trial.delivered for trial in trials) else 1

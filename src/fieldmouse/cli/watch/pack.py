@@ -36,8 +36,8 @@ Examples:
     help="Polls/h of a node.",
 )
 @click.option("--anew", is_flag=True, help="Pack from scratch; by default sites stay on their nodes.")
-@options.also
-@options.as_json
+@options.with_option
+@options.json_option
 def command(directory: Path, capacity: float, anew: bool, others: tuple[Path, ...], as_json: bool) -> int:
     """Assign the sites of the crawl in DIRECTORY to as few nodes as possible.
 
@@ -50,29 +50,31 @@ def command(directory: Path, capacity: float, anew: bool, others: tuple[Path, ..
     """
     import msgspec
 
-    from fieldmouse.reader.polling_plan import PLAN
+    from fieldmouse.reader.polling_plan import PLAN_FILE
 
-    plan = options.opened(directory, others).packing(capacity, anew=anew)
-    output_file.write(directory / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+    plan = options.open_reader(directory, others).packing(capacity, anew=anew)
+    output_file.write_output(directory / PLAN_FILE, msgspec.json.format(msgspec.json.encode(plan), indent=1))
     if as_json:
-        console.json(plan)
+        console.print_json(plan)
         return 0
     for line in _sentences(plan):
-        console.say(line)
+        console.message(line)
     for line in _table(plan):
-        console.data(line)
+        console.print_data(line)
     return 0
 
 
 def _sentences(plan: PackingPlan) -> list[str]:
     needed = len(plan.nodes)
-    enough = f"{console.counted(needed, 'node')} of {console.number(plan.capacity)}"
+    enough = f"{console.format_count(needed, 'node')} of {console.format_number(plan.capacity)}"
     bound = "the minimum" if needed == plan.at_least else f"at least {plan.at_least}"
-    polls = f"{console.counted(plan.sites, 'site')} with {console.number(plan.polls)} polls an hour"
+    polls = (
+        f"{console.format_count(plan.sites, 'site')} with {console.format_number(plan.polls)} polls an hour"
+    )
     sentences = [f"{polls} need {enough} ({bound})"]
     sentences += [_large(plan, site) for site in plan.large]
     if plan.moved:
-        sentences.append(f"{console.counted(len(plan.moved), 'site')} moved since the previous plan:")
+        sentences.append(f"{console.format_count(len(plan.moved), 'site')} moved since the previous plan:")
         sentences += [f"  {_move(move)}" for move in plan.moved[:_MOVES]]
         if len(plan.moved) > _MOVES:
             sentences.append(f"  and {len(plan.moved) - _MOVES} more; `--json` lists all")
@@ -81,11 +83,13 @@ def _sentences(plan: PackingPlan) -> list[str]:
 
 def _large(plan: PackingPlan, site: str) -> str:
     shares = [share for node in plan.nodes for share in node.sites if share.site == site]
-    needs = f"{site} needs {console.number(sum(share.polls for share in shares))}, more than one node has"
+    needs = (
+        f"{site} needs {console.format_number(sum(share.polls for share in shares))}, more than one node has"
+    )
     hosts = {share.host for share in shares}
     cut = {share.host for share in shares if share.parts > 1}
     if not cut:
-        return f"{needs}: its {console.counted(len(hosts), 'host')} are packed separately"
+        return f"{needs}: its {console.format_count(len(hosts), 'host')} are packed separately"
     parts = sum(1 for share in shares if share.host in cut)
     what = "it" if len(hosts) == 1 else f"{len(cut)} of its {len(hosts)} hosts"
     return f"{needs}: {what} {'is' if len(cut) == 1 else 'are'} cut into {parts} parts"
@@ -101,9 +105,9 @@ def _table(plan: PackingPlan) -> list[str]:
     for node in plan.nodes:
         full = f"{node.polls / plan.capacity:.0%}"
         rows.append(
-            (str(node.node), console.number(node.polls), full, str(len(node.sites)), _site_names(node))
+            (str(node.node), console.format_number(node.polls), full, str(len(node.sites)), _site_names(node))
         )
-    return console.columns(rows, right={0, 1, 2, 3})
+    return console.align_columns(rows, right={0, 1, 2, 3})
 
 
 def _site_names(node: PackedNode) -> str:

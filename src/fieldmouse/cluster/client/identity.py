@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.errors import typed
+from fieldmouse.errors import shell_quoted
 from fieldmouse.storage.directory import AGENT_FILE
-from fieldmouse.storage.fsync import write_whole
+from fieldmouse.storage.fsync import write_atomically
 
 if TYPE_CHECKING:
-    from fieldmouse.cluster.coordinator import Name
+    from fieldmouse.cluster.coordinator import AgentId
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):
@@ -37,22 +37,22 @@ DEFAULT_CRAWL = "fieldmouse"
 _NO_IDENTITY = AgentIdentity("", 0, "")
 _NAME = re.compile(r"[A-Za-z0-9-]{0,64}")
 _MOST_INCARNATION = 1 << 52  # microseconds; the coordinator's scripts can still add to it
-NAMELESS = msgspec.json.encode(_NO_IDENTITY)
+UNJOINED_IDENTITY = msgspec.json.encode(_NO_IDENTITY)
 """Identity of an agent that has not joined yet, or was killed between its creation and its joining."""
 
 
-def is_agent(directory: Path) -> bool:
+def is_agent_directory(directory: Path) -> bool:
     """Whether the crawl in this directory is part of a cluster."""
     return (directory / AGENT_FILE).is_file()
 
 
 def read_identity(directory: Path) -> AgentIdentity | None:
     """Identity of the agent in this directory; None if there is none, or if the directory is a copy."""
-    identity = read_origin(directory)
+    identity = read_original_identity(directory)
     return identity if identity is not None and identity.lies_at == _location_of(directory) else None
 
 
-def read_origin(directory: Path) -> AgentIdentity | None:
+def read_original_identity(directory: Path) -> AgentIdentity | None:
     """Identity of the agent that this directory belongs to or was copied from; None if there is none.
 
     A damaged file costs only the name: an agent that joins without one gets a new name.
@@ -68,39 +68,39 @@ def read_origin(directory: Path) -> AgentIdentity | None:
     return identity if valid else _NO_IDENTITY
 
 
-def command_of(directory: Path) -> str:
+def resume_command(directory: Path) -> str:
     """Command that continues the agent in this directory, for people."""
-    identity = read_origin(directory) or _NO_IDENTITY
-    crawl = f" --crawl {typed(identity.crawl)}" if identity.crawl not in ("", DEFAULT_CRAWL) else ""
-    return f"fieldmouse agent {typed(directory)} --coordinator URL{crawl}"
+    identity = read_original_identity(directory) or _NO_IDENTITY
+    crawl = f" --crawl {shell_quoted(identity.crawl)}" if identity.crawl not in ("", DEFAULT_CRAWL) else ""
+    return f"fieldmouse agent {shell_quoted(directory)} --coordinator URL{crawl}"
 
 
-def last_start(directory: Path) -> Name:
+def last_start(directory: Path) -> AgentId:
     """Last start of this agent; empty if it never started, or if the directory is a copy."""
-    from fieldmouse.cluster.coordinator import Name
+    from fieldmouse.cluster.coordinator import AgentId
 
     identity = read_identity(directory) or _NO_IDENTITY
-    return Name(identity.agent, identity.incarnation)
+    return AgentId(identity.agent, identity.incarnation)
 
 
-def next_start(directory: Path, crawl: str) -> Name:
+def begin_start(directory: Path, crawl: str) -> AgentId:
     """Begin a new start of this agent, written to disk before the coordinator sees it."""
-    from fieldmouse.cluster.coordinator import Name
+    from fieldmouse.cluster.coordinator import AgentId
 
     identity = read_identity(directory)
     machine = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:32] or "agent"
     agent = identity.agent if identity is not None else f"{machine}-{secrets.token_hex(3)}"
     # Starts never share a number, not even those of copies.
     started = max(time.time_ns() // 1000, identity.incarnation + 1 if identity is not None else 1)
-    name = Name(agent, started)
+    name = AgentId(agent, started)
     fresh = AgentIdentity(
-        name.agent, name.incarnation, _location_of(directory), crawl, own_from=own_from(directory)
+        name.agent, name.incarnation, _location_of(directory), crawl, own_from=first_own_outcome(directory)
     )
-    write_whole(directory / AGENT_FILE, msgspec.json.format(msgspec.json.encode(fresh)))
+    write_atomically(directory / AGENT_FILE, msgspec.json.format(msgspec.json.encode(fresh)))
     return name
 
 
-def own_from(directory: Path) -> int:
+def first_own_outcome(directory: Path) -> int:
     """Offset of this agent's first outcome in its log: earlier ones are of the agent it was copied from."""
     identity = read_identity(directory)
     return identity.own_from if identity is not None else _length_of(directory / "outcomes.log")

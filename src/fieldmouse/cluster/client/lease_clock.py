@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host
 
-MARGIN = 0.2
+LEASE_MARGIN = 0.2
 """Share of a lease that is not used: requests under way have that time to end."""
 
 
@@ -30,45 +30,47 @@ class LeaseClock:
     def now(self) -> float:
         return self._now()
 
-    def renewed(self, sent_at: float) -> None:
+    def renew(self, sent_at: float) -> None:
         """Extend the lease: the coordinator answered a heartbeat sent at that time."""
-        self._until = max(self._until, sent_at + self.seconds * (1.0 - MARGIN))
+        self._until = max(self._until, sent_at + self.seconds * (1.0 - LEASE_MARGIN))
 
-    def over(self) -> None:
+    def expire(self) -> None:
         """End the lease: the agent was fenced, or must find out which leases it has."""
         self._until = 0.0
 
     @property
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         return self._now() < self._until
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left, 0 if it is over."""
         return max(0.0, self._until - self._now())
 
 
-class Tenant(Protocol):
+class LeasingFrontier(Protocol):
     """Implemented by `frontier.leased`."""
 
     @property
-    def wanted(self) -> int: ...
+    def hosts_wanted(self) -> int: ...
 
     @property
-    def holds(self) -> int: ...
+    def lease_count(self) -> int: ...
 
     def epoch_of(self, host: Host) -> int: ...
 
-    def owed(self) -> dict[tuple[Host, int], set[int]]: ...
+    def owed_keys(self) -> dict[tuple[Host, int], set[int]]: ...
 
-    def standing(self) -> dict[tuple[Host, int], HostState]: ...
+    def host_states(self) -> dict[tuple[Host, int], HostState]: ...
 
-    def grant(self, host: Host, epoch: int, links: Sequence[Link], state: HostState, left: int) -> None: ...
+    def grant(
+        self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int
+    ) -> None: ...
 
-    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]: ...
+    def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]: ...
 
     def revoke(self, host: Host, epoch: int) -> None: ...
 
     def revoke_all(self) -> None: ...
 
-    def let_all_go(self) -> None: ...
+    def release_all(self) -> None: ...

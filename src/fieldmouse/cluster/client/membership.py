@@ -16,36 +16,42 @@ import logging
 from collections.abc import Sequence
 from math import ceil, isfinite
 
-from fieldmouse.cluster.client.outbox import TellingsState
-from fieldmouse.cluster.coordinator import TOLD, AgentNote, Board, Name, Pulse
-from fieldmouse.cluster.coordinator import Advert as Advert
-from fieldmouse.cluster.decoding import DamagedValue, advert_in
-from fieldmouse.cluster.errors import outdated
+from fieldmouse.cluster.client.outbox import OutboxState
+from fieldmouse.cluster.coordinator import (
+    MOST_LISTED_AGENTS,
+    AgentId,
+    Coordinator,
+    HeartbeatReply,
+    ListedAgent,
+)
+from fieldmouse.cluster.coordinator import AgentStatus as AgentStatus
+from fieldmouse.cluster.decoding import DamagedValue, decode_agent_status
+from fieldmouse.cluster.errors import stale_directory_error
 from fieldmouse.policy.balance.balancer import AgentTable
-from fieldmouse.policy.balance.priced import MOST
+from fieldmouse.policy.balance.priced import MAX_PRICE
 
 log = logging.getLogger(__name__)
 
 
-def advert_of(note: AgentNote) -> Advert:
-    """Read the status of an agent; an unreadable one gives the defaults (see `UnreadableAdverts`)."""
+def status_of(note: ListedAgent) -> AgentStatus:
+    """Read the status of an agent; an unreadable one gives the defaults (see `StatusWarnings`)."""
     try:
-        return advert_in(note.advert)
+        return decode_agent_status(note.status)
     except DamagedValue:
-        return Advert()
+        return AgentStatus()
 
 
-class UnreadableAdverts:
+class StatusWarnings:
     """Warning about unreadable status figures: once for each agent, until they can be read again."""
 
     def __init__(self) -> None:
         self._agents: set[str] = set()
 
-    def meet(self, notes: Sequence[AgentNote]) -> None:
+    def check(self, notes: Sequence[ListedAgent]) -> None:
         for note in notes:
             try:
-                if note.advert:
-                    advert_in(note.advert)
+                if note.status:
+                    decode_agent_status(note.status)
                 self._agents.discard(note.agent)
             except DamagedValue as trouble:
                 if note.agent not in self._agents:
@@ -58,40 +64,40 @@ def _within(value: float, least: float, most: float, usual: float) -> float:
     return min(max(value, least), most) if isfinite(value) else usual
 
 
-def table_of(notes: Sequence[AgentNote]) -> AgentTable:
+def agent_table(notes: Sequence[ListedAgent]) -> AgentTable:
     """Table of the living agents by name; draining and resting ones are marked to get no hosts."""
     living = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
-    adverts = [advert_of(note) for note in living]
+    adverts = [status_of(note) for note in living]
     return AgentTable(
         [note.agent for note in living],
         [_within(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
         [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
-        [_within(advert.price, -MOST, MOST, 0.0) for advert in adverts],
+        [_within(advert.price, -MAX_PRICE, MAX_PRICE, 0.0) for advert in adverts],
         [not (note.draining or advert.resting) for note, advert in zip(living, adverts, strict=True)],
-        [float(max(0, note.hosts)) for note in living],
+        [float(max(0, note.host_count)) for note in living],
         [_within(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
     )
 
 
-def anybody_refreshes(notes: Sequence[AgentNote]) -> bool:
+def any_agent_refreshes(notes: Sequence[ListedAgent]) -> bool:
     """Whether an agent wants hosts for more than the URLs that wait at the coordinator."""
-    return any(note.alive and advert_of(note).refreshes for note in notes)
+    return any(note.alive and status_of(note).refreshes for note in notes)
 
 
-def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
+def page_share(notes: Sequence[ListedAgent], agent: str, alive: int) -> float:
     """Share of this agent in a total of the cluster, in proportion to its pages.
 
     Agents that are `alive` but not listed count as having as many pages as the listed ones on average.
 
     >>> import msgspec
-    >>> def note(name: str, pages: int) -> AgentNote:
-    ...     return AgentNote(name, 1, True, False, msgspec.msgpack.encode(Advert(pages=pages)), 0.0)
+    >>> def note(name: str, pages: int) -> ListedAgent:
+    ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(Advert(pages=pages)), 0.0)
     >>> share_of([note("ada", 30), note("bob", 10)], "bob", 2), share_of([], "ada", 1)
     (0.25, 1.0)
     >>> share_of([note("ada", 30), note("bob", 10)], "bob", 4)
     0.1
     """
-    pages = {note.agent: max(1, advert_of(note).pages) for note in notes if note.alive}
+    pages = {note.agent: max(1, status_of(note).pages) for note in notes if note.alive}
     if agent not in pages:
         return 1.0
     own, listed = pages.pop(agent), len(pages)
@@ -99,22 +105,22 @@ def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
     return own / (own + max(0.0, others))
 
 
-class Neighbours:
+class KnownAgents:
     """Agents known to one agent, itself included."""
 
     def __init__(self) -> None:
         self._turn = 0
         self._listed: dict[
-            str, tuple[int, AgentNote]
+            str, tuple[int, ListedAgent]
         ] = {}  # last turn in which it was listed, and its status
 
-    def hear(self, pulse: Pulse) -> Sequence[AgentNote]:
+    def update(self, pulse: HeartbeatReply) -> Sequence[ListedAgent]:
         """Take in a heartbeat reply and return all agents believed to be alive."""
         self._turn += 1
-        if pulse.whole:
+        if pulse.lists_all_agents:
             self._listed.clear()
         self._listed.update((note.agent, (self._turn, note)) for note in pulse.agents)
-        last = self._turn - 2 * ceil(pulse.members / TOLD)
+        last = self._turn - 2 * ceil(pulse.members / MOST_LISTED_AGENTS)
         self._listed = {
             agent: (turn, note) for agent, (turn, note) in self._listed.items() if note.alive and turn > last
         }
@@ -124,14 +130,14 @@ class Neighbours:
 _ALL_TOLD = 1 << 50  # a rebuilt coordinator reports more than this for batches sent to the lost one
 
 
-async def check_newest(board: Board, sealed: TellingsState, last: Name) -> None:
+async def check_directory_is_newest(board: Coordinator, sealed: OutboxState, last: AgentId) -> None:
     """Raise if the coordinator has later data; `last` is the agent's last start, empty if this is a copy."""
     if not last.agent or sealed.agent != last.agent:
         return
-    notes = [*await board.agents(), *await board.departed()]
+    notes = [*await board.list_agents(), *await board.list_departed_agents()]
     starts = [note.incarnation for note in notes if note.agent == last.agent]
     if max(starts, default=0) > last.incarnation:
-        raise outdated(last.agent)
+        raise stale_directory_error(last.agent)
     for start in {sealed.incarnation, last.incarnation}:
-        if sealed.done < await board.last_told(Name(last.agent, start)) < _ALL_TOLD:
-            raise outdated(last.agent)
+        if sealed.done < await board.last_acked_batch(AgentId(last.agent, start)) < _ALL_TOLD:
+            raise stale_directory_error(last.agent)

@@ -15,25 +15,25 @@ import math
 from collections.abc import Callable
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.outbox import Tellings
-from fieldmouse.cluster.coordinator import Board, Name, PageAsk
+from fieldmouse.cluster.client.outbox import Outbox
+from fieldmouse.cluster.coordinator import AgentId, Coordinator, PageReservation
 
-SPARE = 32
+MOST_SPARE_PAGES = 32
 """Most pages to spare: more than are fetched while the coordinator is asked."""
-HOST = 8
+SPARE_PAGES_PER_HOST = 8
 """Pages to spare for each host that we hold."""
 _FIRST_PAUSE = 0.05  # seconds until the coordinator is asked again after it had too few, at first
 _LONGEST_PAUSE = 1.0  # ... and at most
 
 
-class PageAllowance:
+class ClusterPageQuota:
     """Quota of one agent; no limit if `limit` is 0."""
 
     def __init__(
         self,
         limit: int,
         *,
-        tellings: Tellings,
+        tellings: Outbox,
         clock: Clock,
         hosts: Callable[[], int],
         on_hunger: Callable[[], None],
@@ -52,16 +52,16 @@ class PageAllowance:
 
     # -- the dispatcher's side
 
-    def follow(self, in_air: Callable[[], int]) -> None:
+    def set_in_flight_counter(self, in_air: Callable[[], int]) -> None:
         """Set the function that counts pages in flight, or known and not settled."""
         self._in_flight = in_air
 
-    def admits(self) -> bool:
+    def has_room(self) -> bool:
         """Whether one more page may be requested."""
         if not self._limit:
             return True
         left = self._granted - self._used
-        if left <= self._spare // 2 and not self.due_in():
+        if left <= self._spare // 2 and not self.seconds_until_due():
             self._on_hunger()
         return left > 0
 
@@ -69,36 +69,36 @@ class PageAllowance:
 
     @property
     def _used(self) -> int:
-        return self._in_flight() + self._tellings.untold_pages
+        return self._in_flight() + self._tellings.unsent_pages
 
     @property
     def _spare(self) -> int:
-        return min(SPARE, HOST * self._hosts() + self._extra)
+        return min(MOST_SPARE_PAGES, SPARE_PAGES_PER_HOST * self._hosts() + self._extra)
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Pages that may still be requested or acknowledged; inf without a limit."""
         return max(0, self._granted - self._used) if self._limit else math.inf
 
-    def lack(self, pages: int) -> None:
+    def request_extra(self, pages: int) -> None:
         """Ask for more: these pages could be acknowledged at once, but exceed the quota and wait again."""
         self._extra += pages
 
-    def told(self, pages: int) -> None:
+    def subtract_acked(self, pages: int) -> None:
         """Take acknowledged pages off the quota."""
         self._granted = max(0, self._granted - pages)
 
-    def lapse(self) -> None:
+    def reset(self) -> None:
         """Drop the quota: the agent was fenced."""
         self._granted, self._lapses = 0, self._lapses + 1
-        self.say_again()
+        self.renew_now()
 
-    def say_again(self, pages: int = 0) -> None:
+    def renew_now(self, pages: int = 0) -> None:
         """Ask a restarted server at once; `pages` that were sent before are sent, and taken off, again."""
         self._granted += pages
         self._asked_at, self._pause = -math.inf, 0.0
 
-    def due_in(self) -> float:
+    def seconds_until_due(self) -> float:
         """Seconds until the coordinator should be asked; inf if never."""
         if not self._limit:
             return math.inf
@@ -107,9 +107,9 @@ class PageAllowance:
         wait = self._pause if hungry else _LONGEST_PAUSE if left > spare else self._every
         return max(0.0, self._asked_at + wait - self._clock.now())
 
-    async def renew(self, board: Board, name: Name) -> bool:
+    async def renew(self, board: Coordinator, name: AgentId) -> bool:
         """Ask the coordinator if that is due; returns whether we may fetch more than before."""
-        if self.due_in():
+        if self.seconds_until_due():
             return False
         used, spare, lapses = self._used, self._spare, self._lapses
         before = max(0, self._granted - used)
@@ -117,7 +117,7 @@ class PageAllowance:
         kept = math.ceil(left / 2) if self._scarce else left
         self._granted = min(self._granted, used + kept)
         want = used + spare
-        granted = await board.reserve_pages(name, PageAsk(self._limit, keep=self._granted, want=want))
+        granted = await board.reserve_pages(name, PageReservation(self._limit, keep=self._granted, want=want))
         if lapses != self._lapses:
             return False  # it was reserved for our last start
         self._scarce = granted < want

@@ -17,33 +17,33 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.lease_clock import LeaseClock
-from fieldmouse.cluster.client.outbox import DoneUrl, FoundLinks, Tellings
-from fieldmouse.cluster.client.placement import Chooser
+from fieldmouse.cluster.client.outbox import AckedUrl, LinksMessage, Outbox
+from fieldmouse.cluster.client.placement import HostPlacement
 from fieldmouse.cluster.client.shared_scope import SharedScope
 from fieldmouse.cluster.coordinator import (
-    PAGE,
-    AddressAnswer,
-    AddressAsk,
-    Board,
-    BoardBooks,
-    GivenBack,
-    Held,
-    Luggage,
-    Name,
+    PAGE_KIND,
+    AddressReply,
+    AddressRequest,
+    AgentId,
+    Coordinator,
+    CrawlTotals,
+    HostPayload,
+    LeaseId,
+    ReleasedHost,
     Row,
 )
-from fieldmouse.cluster.rows import to_row
-from fieldmouse.errors import BoardUnreachable, Fenced
-from fieldmouse.policy.outage import shunned
+from fieldmouse.cluster.rows import encode_row
+from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
+from fieldmouse.policy.outage import blocked_agents
 from fieldmouse.policy.site_limits import DropRule
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
 
 T = TypeVar("T")
 
 
-class Tray(Generic[T]):
+class CallQueue(Generic[T]):
     def __init__(self) -> None:
         self._things: list[T] = []
 
@@ -66,7 +66,7 @@ class Tray(Generic[T]):
         self._things[:0] = things
 
 
-class SettledPage(Protocol):
+class SettledOutcome(Protocol):
     """A URL with an outcome, as the frontier reports it."""
 
     @property
@@ -89,17 +89,17 @@ _MOST_RETRIES = 1000  # URLs in one retry message
 _RECENT_KEYS = 1 << 18  # keys offered recently: a power of two
 
 
-class Mailbox:
-    """Implementation of `frontier.landlord.Landlord`."""
+class PendingCalls:
+    """Implementation of `frontier.landlord.LeaseSource`."""
 
     def __init__(
         self,
         *,
-        tellings: Tellings,
+        tellings: Outbox,
         lease: LeaseClock,
-        chooser: Chooser,
+        chooser: HostPlacement,
         clock: Clock,
-        pack: Callable[[Host, HostState], Luggage],
+        pack: Callable[[Host, HostState], HostPayload],
         delay: Callable[[HostState], float],
         key_of: Callable[[str], int],
         kinds_of: Callable[[Sequence[int]], Sequence[str]],
@@ -108,13 +108,15 @@ class Mailbox:
 
         `kinds_of` returns the kinds of the outcomes that these keys have here.
         """
-        self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
-        self.back = Tray[GivenBack]()
-        self.strays = Tray[tuple[Held, Row]]()  # URLs to return whose hosts left before
-        self.more = Tray[Held]()
-        self.wishes = Tray[Host]()
-        self.rests: dict[str, float] = {}  # addresses that are free, and when each may be visited again
-        self.books = BoardBooks()
+        self.address_requests = CallQueue[tuple[AddressRequest, asyncio.Future[AddressReply]]]()
+        self.released_hosts = CallQueue[ReleasedHost]()
+        self.returned_urls = CallQueue[tuple[LeaseId, Row]]()  # URLs to return whose hosts left before
+        self.url_requests = CallQueue[LeaseId]()
+        self.host_requests = CallQueue[Host]()
+        self.freed_addresses: dict[
+            str, float
+        ] = {}  # addresses that are free, and when each may be visited again
+        self.totals = CrawlTotals()
         self.scope = SharedScope()
         self._has_totals = False  # totals were received from the coordinator
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
@@ -127,10 +129,10 @@ class Mailbox:
     # -- the frontier's side
 
     @property
-    def open(self) -> bool:
-        return self._lease.valid
+    def is_valid(self) -> bool:
+        return self._lease.is_valid
 
-    def found(self, links: Sequence[Link], keys: Sequence[int]) -> None:
+    def report_links(self, links: Sequence[Request], keys: Sequence[int]) -> None:
         """Offer links. Those offered recently are known to the coordinator and left out."""
         if not keys:
             return
@@ -146,93 +148,95 @@ class Mailbox:
         for place in fresh.tolist():
             link = links[place]
             host = host_of(link.url)
-            is_seed = is_seed or link.kind is Kind.SEED
-            by_host.setdefault(host, []).append((keys[place], to_row(link, host, now)))
+            is_seed = is_seed or link.kind is RequestKind.SEED
+            by_host.setdefault(host, []).append((keys[place], encode_row(link, host, now)))
         for host, rows in by_host.items():
-            self._tellings.found(FoundLinks(host, tuple(rows), is_seed))
-        self.post()
+            self._tellings.add_links(LinksMessage(host, tuple(rows), is_seed))
+        self.notify()
 
-    def stays(self, host: Host, state: HostState, visits: int) -> bool:
-        return self._chooser.stays(host, visits, shunned(state.unreached, self._clock.now()))
+    def should_keep(self, host: Host, state: HostState, visits: int) -> bool:
+        return self._chooser.should_keep(host, visits, blocked_agents(state.unreached, self._clock.now()))
 
-    def want_more(self, host: Host, epoch: int) -> None:
-        self.more.put(Held(host, epoch))
-        self.post()
+    def request_more(self, host: Host, epoch: int) -> None:
+        self.url_requests.put(LeaseId(host, epoch))
+        self.notify()
 
-    def wish(self, hosts: Sequence[Host]) -> None:
+    def request_hosts(self, hosts: Sequence[Host]) -> None:
         for host in hosts:
-            self.wishes.put(host)
-        self.post()
+            self.host_requests.put(host)
+        self.notify()
 
-    def vacated(
-        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+    def return_host(
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Request], *, idle: bool = False
     ) -> None:
         now = self._clock.now()
-        rows = [(self.key_of(link.url), to_row(link, host, now)) for link in unused]
-        shuns = shunned(state.unreached, now)
-        place = self._chooser.place_of(host, shuns, idle=idle)
-        self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place, shuns))
-        self._chooser.forget(host)
-        self.post()
+        rows = [(self.key_of(link.url), encode_row(link, host, now)) for link in unused]
+        shuns = blocked_agents(state.unreached, now)
+        place = self._chooser.next_agent(host, shuns, idle=idle)
+        self.released_hosts.put(
+            ReleasedHost(LeaseId(host, epoch), self._pack(host, state), rows, place, shuns)
+        )
+        self._chooser.remove_host(host)
+        self.notify()
 
-    def evicted(self, host: Host) -> None:
-        self._chooser.forget(host)
+    def lease_lost(self, host: Host) -> None:
+        self._chooser.remove_host(host)
 
-    def put_back(self, host: Host, epoch: int, link: Link) -> None:
-        row = to_row(link, host, self._clock.now())
-        self.strays.put((Held(host, epoch), (self.key_of(link.url), row)))
-        self.post()
+    def return_url(self, host: Host, epoch: int, link: Request) -> None:
+        row = encode_row(link, host, self._clock.now())
+        self.returned_urls.put((LeaseId(host, epoch), (self.key_of(link.url), row)))
+        self.notify()
 
-    def settled(self, urls: Sequence[SettledPage]) -> None:
+    def report_settled(self, urls: Sequence[SettledOutcome]) -> None:
         """Acknowledge these URLs as soon as the checkpoint holds them."""
-        leases: dict[tuple[Host, int], list[DoneUrl]] = {}
+        leases: dict[tuple[Host, int], list[AckedUrl]] = {}
         for url in urls:
-            leases.setdefault((url.host, url.epoch), []).append(DoneUrl(url.key, url.url, url.kind))
-        self._tellings.done(leases)
+            leases.setdefault((url.host, url.epoch), []).append(AckedUrl(url.key, url.url, url.kind))
+        self._tellings.add_outcomes(leases)
 
-    def take_back(self, links: Sequence[tuple[Link, str]]) -> None:
+    def retry_failed(self, links: Sequence[tuple[Request, str]]) -> None:
         """Retry outcomes, given with their kinds: these URLs wait again."""
         now = self._clock.now()
-        by_host: dict[Host, list[tuple[Link, str]]] = {}
+        by_host: dict[Host, list[tuple[Request, str]]] = {}
         for link, kind in links:
             by_host.setdefault(host_of(link.url), []).append((link, kind))
         for host, pairs in by_host.items():
             for start in range(0, len(pairs), _MOST_RETRIES):
                 part = pairs[start : start + _MOST_RETRIES]
-                rows = [(self.key_of(link.url), to_row(link, host, now)) for link, _ in part]
-                self._tellings.forgiven(host, rows, [kind for _, kind in part])
+                rows = [(self.key_of(link.url), encode_row(link, host, now)) for link, _ in part]
+                self._tellings.add_retries(host, rows, [kind for _, kind in part])
 
-    def wait_again(self, urls: int) -> None:
+    def note_requeued(self, urls: int) -> None:
         """Add URLs that wait again to the last totals, in which they were settled."""
-        self.books = replace(self.books, waiting=self.books.waiting + urls)
+        self.totals = replace(self.totals, waiting=self.totals.waiting + urls)
 
-    def book_known(self, host: Host, epoch: int, links: Sequence[Link], pages: float) -> int:
+    def ack_known(self, host: Host, epoch: int, links: Sequence[Request], pages: float) -> int:
         """Acknowledge URLs that already have outcomes here, each with its own kind.
 
         At most `pages` pages are acknowledged; the others wait again. Returns the number of those.
         """
         keys = [self.key_of(link.url) for link in links]
-        settled, over = list[DoneUrl](), 0
+        settled, over = list[AckedUrl](), 0
         for key, link, kind in zip(keys, links, self._kinds_of(keys), strict=True):
-            if kind == PAGE and pages < 1:
-                self.put_back(host, epoch, link)
+            if kind == PAGE_KIND and pages < 1:
+                self.return_url(host, epoch, link)
                 over += 1
             else:
-                pages -= kind == PAGE
-                settled.append(DoneUrl(key, link.url, kind))
+                pages -= kind == PAGE_KIND
+                settled.append(AckedUrl(key, link.url, kind))
         if settled:
-            self._tellings.known((host, epoch), settled)
-        self.post()
+            self._tellings.add_known_outcomes((host, epoch), settled)
+        self.notify()
         return over
 
     @property
-    def waiting(self) -> int:
-        books = self.books
-        idle = self._has_totals and books.begun and not books.waiting and not len(self._tellings)
+    def waiting_urls(self) -> int:
+        books = self.totals
+        idle = self._has_totals and books.started and not books.waiting and not len(self._tellings)
         return 0 if idle else max(1, books.waiting)
 
     @property
-    def dropped(self) -> dict[str, int]:
+    def dropped_links(self) -> dict[str, int]:
         return dict(self._dropped)
 
     def note_dropped(self, hosts: int, urls: int) -> None:
@@ -243,65 +247,65 @@ class Mailbox:
 
     # -- the fetch workers' side
 
-    async def ask_address(self, address: str, host: Host, epoch: int, state: HostState) -> AddressAnswer:
+    async def lease_address(self, address: str, host: Host, epoch: int, state: HostState) -> AddressReply:
         """Lease an address for one host visit; waits for the coordinator's answer."""
-        answer: asyncio.Future[AddressAnswer] = asyncio.get_running_loop().create_future()
-        self.asks.put((AddressAsk(address, Held(host, epoch), self._delay(state)), answer))
+        answer: asyncio.Future[AddressReply] = asyncio.get_running_loop().create_future()
+        self.address_requests.put((AddressRequest(address, LeaseId(host, epoch), self._delay(state)), answer))
         self._addresses_ready.set()
         return await answer
 
-    def free_address(self, address: str, free_at: float) -> None:
+    def release_address(self, address: str, free_at: float) -> None:
         """End the visit; the address may be visited again at `free_at`."""
-        self.rests[address] = max(free_at, self.rests.get(address, 0.0))
+        self.freed_addresses[address] = max(free_at, self.freed_addresses.get(address, 0.0))
         self._addresses_ready.set()
 
-    def take_rests(self) -> dict[str, float]:
+    def take_freed_addresses(self) -> dict[str, float]:
         """Take all addresses that are free, with the seconds that each still rests."""
-        rests, self.rests = self.rests, {}
+        rests, self.freed_addresses = self.freed_addresses, {}
         now = self._clock.now()
         return {address: max(0.0, at - now) for address, at in rests.items()}
 
-    def put_rests_back(self, rests: dict[str, float]) -> None:
+    def put_back_freed_addresses(self, rests: dict[str, float]) -> None:
         """Return addresses that could not be freed; the rest of their time is sent later."""
         now = self._clock.now()
         for address, seconds in rests.items():
-            self.rests[address] = max(now + seconds, self.rests.get(address, 0.0))
+            self.freed_addresses[address] = max(now + seconds, self.freed_addresses.get(address, 0.0))
 
     # -- the session's side
 
-    def notes(self, standing: Mapping[tuple[Host, int], HostState]) -> dict[Held, Luggage]:
+    def host_payloads(self, standing: Mapping[tuple[Host, int], HostState]) -> dict[LeaseId, HostPayload]:
         """State of hosts that we still hold, for the coordinator."""
-        return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
+        return {LeaseId(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
 
-    def unsaid_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
+    def undelivered_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
         """Keys of hosts given back and of returned URLs not yet received by the coordinator, by lease."""
-        for given in self.back:
-            yield (given.held.host, given.held.epoch), [key for key, _ in given.unused]
-        for held, (key, _) in self.strays:
+        for given in self.released_hosts:
+            yield (given.lease.host, given.lease.epoch), [key for key, _ in given.unvisited]
+        for held, (key, _) in self.returned_urls:
             yield (held.host, held.epoch), [key]
 
-    def hear(self, books: BoardBooks) -> None:
+    def update_totals(self, books: CrawlTotals) -> None:
         """Take in the totals of the whole crawl."""
-        self.books, self._has_totals = books, True
+        self.totals, self._has_totals = books, True
 
-    def post(self) -> None:
+    def notify(self) -> None:
         self._calls_ready.set()
 
-    async def posted(self, seconds: float) -> None:
+    async def wait_for_calls(self, seconds: float) -> None:
         """Wait until a call is pending, at most these seconds."""
         await _wait(self._calls_ready, seconds)
 
-    async def at_the_door(self, seconds: float) -> None:
+    async def wait_for_address_calls(self, seconds: float) -> None:
         """Wait until an address is asked for or freed, at most these seconds."""
         await _wait(self._addresses_ready, seconds)
 
-    def forget_lately(self) -> None:
+    def forget_recent_links(self) -> None:
         """Forget which links were offered: the coordinator may have lost them."""
         self._recent_keys[:] = 0
 
 
-def by_lease(strays: Sequence[tuple[Held, Row]]) -> dict[Held, list[Row]]:
-    rows: dict[Held, list[Row]] = {}
+def group_by_lease(strays: Sequence[tuple[LeaseId, Row]]) -> dict[LeaseId, list[Row]]:
+    rows: dict[LeaseId, list[Row]] = {}
     for held, row in strays:
         rows.setdefault(held, []).append(row)
     return rows
@@ -319,61 +323,65 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 _PAUSE = 0.3  # seconds
 
 
-class AddressDoor:
+class AddressLeases:
     """Batches the pending requests for addresses: while one call is under way, the next batch gathers."""
 
     def __init__(
-        self, board: Board, mailbox: Mailbox, name: Callable[[], Name], on_refused: Callable[[str], None]
+        self,
+        board: Coordinator,
+        mailbox: PendingCalls,
+        name: Callable[[], AgentId],
+        on_refused: Callable[[str], None],
     ):
         """`on_refused` receives an address that is no longer ours."""
         self._board, self._mailbox, self._name = board, mailbox, name
         self._on_refused = on_refused
-        self._held: dict[str, AddressAsk] = {}  # granted, and not known to be free again
+        self._held: dict[str, AddressRequest] = {}  # granted, and not known to be free again
 
-    async def serve(self) -> None:
+    async def run(self) -> None:
         while True:
-            await self._mailbox.at_the_door(60.0)
-            while self._mailbox.asks or self._mailbox.rests:
+            await self._mailbox.wait_for_address_calls(60.0)
+            while self._mailbox.address_requests or self._mailbox.freed_addresses:
                 await self._deliver_batch()
 
     async def _deliver_batch(self) -> None:
-        rests = self._mailbox.take_rests()
+        rests = self._mailbox.take_freed_addresses()
         for address in rests:
             self._held.pop(address, None)
-        asks = self._mailbox.asks.take()
-        if not self._mailbox.open:
-            self._mailbox.put_rests_back(rests)
+        asks = self._mailbox.address_requests.take()
+        if not self._mailbox.is_valid:
+            self._mailbox.put_back_freed_addresses(rests)
             self._refuse(asks)
-            await self._mailbox.at_the_door(_PAUSE)
+            await self._mailbox.wait_for_address_calls(_PAUSE)
             return
         try:
             if rests:
-                await self._board.free_addresses(self._name(), rests)
+                await self._board.release_addresses(self._name(), rests)
                 rests = {}
             if asks:
-                answers = await self._board.ask_addresses(self._name(), [ask for ask, _ in asks])
+                answers = await self._board.lease_addresses(self._name(), [ask for ask, _ in asks])
                 for (ask, future), answer in zip(asks, answers, strict=True):
                     if answer.granted:
                         self._held[ask.address] = ask
                     if not future.done():
                         future.set_result(answer)
-        except (BoardUnreachable, Fenced):
-            self._mailbox.put_rests_back(rests)
+        except (CoordinatorUnreachable, AgentFenced):
+            self._mailbox.put_back_freed_addresses(rests)
             self._refuse(asks)
-            await self._mailbox.at_the_door(_PAUSE)
+            await self._mailbox.wait_for_address_calls(_PAUSE)
 
-    async def ask_again(self) -> None:
+    async def renew_held(self) -> None:
         """Ask for all held addresses again: a restarted server may have forgotten them."""
         asks = list(self._held.values())
         if not asks:
             return
-        for ask, answer in zip(asks, await self._board.ask_addresses(self._name(), asks), strict=True):
+        for ask, answer in zip(asks, await self._board.lease_addresses(self._name(), asks), strict=True):
             if not answer.granted and self._held.get(ask.address) is ask:
                 del self._held[ask.address]
                 self._on_refused(ask.address)
 
     @staticmethod
-    def _refuse(asks: Sequence[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]) -> None:
+    def _refuse(asks: Sequence[tuple[AddressRequest, asyncio.Future[AddressReply]]]) -> None:
         for _, future in asks:
             if not future.done():
-                future.set_result(AddressAnswer(granted=False, rest=1.0))
+                future.set_result(AddressReply(granted=False, retry_seconds=1.0))

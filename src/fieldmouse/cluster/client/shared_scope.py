@@ -17,36 +17,36 @@ class SharedScope:
     """URLs to publish, and URLs received from other agents."""
 
     def __init__(self) -> None:
-        self.unsent: list[Url] = []
+        self.unpublished: list[Url] = []
         self._known: dict[Url, None] = {}  # published or received, in order
         self._received: list[Url] = []
 
     def __len__(self) -> int:
         """Number of pages that the coordinator has, as far as this agent can tell."""
-        return len(self._known) - len(self.unsent)
+        return len(self._known) - len(self.unpublished)
 
     def publish(self, urls: Iterable[Url]) -> None:
         """Send these to the other agents, each once."""
         fresh = [url for url in dict.fromkeys(urls) if url not in self._known]
-        self.unsent += fresh
+        self.unpublished += fresh
         self._known.update(dict.fromkeys(fresh))
 
-    def sent(self, urls: Iterable[Url]) -> None:
+    def mark_published(self, urls: Iterable[Url]) -> None:
         """Mark these as published."""
         gone = set(urls)
-        self.unsent = [url for url in self.unsent if url not in gone]
+        self.unpublished = [url for url in self.unpublished if url not in gone]
 
     def publish_again(self) -> None:
         """Publish all again: a restarted server may have lost the last ones."""
-        self.unsent = list(self._known)
+        self.unpublished = list(self._known)
 
-    def hear(self, urls: Iterable[Url]) -> None:
+    def receive(self, urls: Iterable[Url]) -> None:
         for url in urls:
             if url not in self._known:
                 self._known[url] = None
                 self._received.append(url)
 
-    def take_heard(self) -> list[Url]:
+    def take_received(self) -> list[Url]:
         """URLs received since the last call."""
         heard, self._received = self._received, []
         return heard

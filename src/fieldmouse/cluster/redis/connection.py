@@ -23,17 +23,30 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import InvalidResponse, NoScriptError, RedisError, ResponseError
 
-from fieldmouse.cluster.coordinator import Name
-from fieldmouse.cluster.errors import REMEDY, fenced, hidden, occupied, older, superseded, vanished
-from fieldmouse.cluster.redis.errors import ScriptRefusal, is_silence, meaning, unreadable
-from fieldmouse.errors import BoardError, BoardLost, UsageError
-from fieldmouse.http.tls import check_alternative_names_only
+from fieldmouse.cluster.coordinator import AgentId
+from fieldmouse.cluster.errors import (
+    RESTORE_HINT,
+    crawl_lost_error,
+    crawl_not_empty_error,
+    fenced_error,
+    rebuild_running_error,
+    stale_data_error,
+    superseded_error,
+)
+from fieldmouse.cluster.redis.errors import (
+    ScriptRefusal,
+    is_unreachable,
+    translate_error,
+    unreadable_data_error,
+)
+from fieldmouse.errors import CoordinatorDataLost, CoordinatorError, UsageError
+from fieldmouse.http.tls import ignore_common_names
 
 _USES = "-- uses: "
 
 
 @dataclass(frozen=True, slots=True)
-class BoardScript:
+class LuaScript:
     """A script as sent to the server, and the digest by which it is called afterwards."""
 
     name: str
@@ -42,13 +55,13 @@ class BoardScript:
 
 
 @cache
-def script(name: str) -> BoardScript:
+def load_script(name: str) -> LuaScript:
     """Script of that name, after the pieces that it uses."""
     body = _piece(name)
     first = body.partition("\n")[0]
     pieces = first.removeprefix(_USES).split() if first.startswith(_USES) else []
     text = "\n".join([*map(_piece, pieces), body])
-    return BoardScript(name, text, hashlib.sha1(text.encode()).hexdigest())
+    return LuaScript(name, text, hashlib.sha1(text.encode()).hexdigest())
 
 
 @cache
@@ -56,9 +69,9 @@ def _piece(name: str) -> str:
     return (files(__package__) / "lua" / f"{name}.lua").read_text()
 
 
-SCHEMES = ("redis", "rediss", "unix")
+URL_SCHEMES = ("redis", "rediss", "unix")
 _BOOLEAN = "true|false|yes|no|1|0|on|off|t|f|y|n"
-OPTIONS = {
+URL_OPTIONS = {
     "db": r"\d{1,9}",
     "ssl_ca_certs": r".+",
     "ssl_certfile": r".+",
@@ -73,13 +86,13 @@ _VALUE_HINTS = {
     "ssl_check_hostname": "true or false",
 }
 
-MOST_REPLY = 64 << 20
+MOST_REPLY_BYTES = 64 << 20
 """Bytes of one reply. The scripts send less; `decoding` has the limits of its parts."""
 
-Argument = str | bytes | int
+ScriptArgument = str | bytes | int
 
 
-def label_of(url: str) -> str:
+def url_label(url: str) -> str:
     """Coordinator URL for people: without password, with the database.
 
     >>> label_of("redis://:secret@board.example:6380/2")
@@ -92,7 +105,7 @@ def label_of(url: str) -> str:
     >>> label_of("redis://:se@cr/et?@board.example:6380/2")
     'redis://board.example:6380/2'
     """
-    match = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
+    match = re.search(rf"\?({'|'.join(sorted(URL_OPTIONS))})=.*", url)
     plain, options = (url[: match.start()], match[0][1:]) if match else (url, "")
     if not plain.startswith("unix:///"):
         plain = re.sub(r"(?<=://).*@", "", plain)
@@ -101,9 +114,9 @@ def label_of(url: str) -> str:
     return f"{address}?db={database}" if database else address
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """Return the URL of a server if it is valid. Raises a UsageError that shows the format."""
-    label = label_of(url)
+    label = url_label(url)
     try:
         parts = urlsplit(url)
         named = parts.path if parts.scheme == "unix" else parts.hostname
@@ -111,7 +124,7 @@ def checked_url(url: str) -> str:
     except ValueError:
         parts, named = urlsplit(""), None
     numbered = parts.scheme == "unix" or re.fullmatch(r"/?\d{0,9}", parts.path)
-    if parts.scheme not in SCHEMES or not named or not numbered or parts.fragment or "@" in parts.query:
+    if parts.scheme not in URL_SCHEMES or not named or not numbered or parts.fragment or "@" in parts.query:
         escaped = "; in a password, write @ / ? # % as %40 %2F %3F %23 %25" if "@" in url else ""
         raise UsageError(
             f"`{label}` is no coordinator",
@@ -119,16 +132,16 @@ def checked_url(url: str) -> str:
             f" unix:///path/of.sock{escaped}",
         )
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in OPTIONS:
+        if name not in URL_OPTIONS:
             raise UsageError(
                 f"`{name}` is no option of the coordinator `{label}`",
-                f"the options after the question mark are {', '.join(sorted(OPTIONS))}",
+                f"the options after the question mark are {', '.join(sorted(URL_OPTIONS))}",
             )
         if name != "db" and parts.scheme != "rediss":
             raise UsageError(
                 f"`{name}` of the coordinator `{label}` is for TLS", "name it as rediss://host:port/0"
             )
-        if not re.fullmatch(OPTIONS[name], value, re.IGNORECASE):
+        if not re.fullmatch(URL_OPTIONS[name], value, re.IGNORECASE):
             raise UsageError(
                 f"`{name}` of the coordinator `{label}` cannot be `{value}`",
                 f"it is {_VALUE_HINTS.get(name, 'a file')}",
@@ -141,7 +154,7 @@ class _TlsConnection(aioredis.SSLConnection):
 
     def _connection_arguments(self) -> Any:
         arguments = super()._connection_arguments()
-        check_alternative_names_only(arguments["ssl"])
+        ignore_common_names(arguments["ssl"])
         return arguments
 
 
@@ -155,8 +168,8 @@ class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has 
         return await super().read_response(*words, **more)
 
     async def read_from_socket(self) -> bool:
-        if self._fed > MOST_REPLY:
-            raise InvalidResponse(f"a reply of more than {MOST_REPLY >> 20} MiB")
+        if self._fed > MOST_REPLY_BYTES:
+            raise InvalidResponse(f"a reply of more than {MOST_REPLY_BYTES >> 20} MiB")
         chunk = await self._stream.read(self._read_size)
         if not chunk:
             raise NotConnected("the server closed the connection")
@@ -165,11 +178,11 @@ class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has 
         return True
 
 
-class BoardServer:
+class RedisClient:
     """Connections to one server."""
 
     def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
-        self.label, self._query = label_of(url), urlsplit(checked_url(url)).query
+        self.label, self._query = url_label(url), urlsplit(check_url(url)).query
         self._runs: dict[int, str] = {}
         self._evicted: int | None = None  # evicted keys at the last check
         self._pool: Any = aioredis.BlockingConnectionPool.from_url(
@@ -196,10 +209,12 @@ class BoardServer:
             raise InvalidResponse("the server does not report its run id")
         self._runs[id(connection)] = match[1].decode()
 
-    async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+    async def run_script(
+        self, script: LuaScript, keys: Sequence[str], arguments: Sequence[ScriptArgument]
+    ) -> Any:
         """Run a script.
 
-        Raises `BoardUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
+        Raises `CoordinatorUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
         """
         try:
             connection = await self._pool.get_connection()
@@ -215,7 +230,7 @@ class BoardServer:
         except (RedisError, OSError) as trouble:
             raise await self._translate(trouble) from trouble
 
-    async def command(self, *words: Argument) -> Any:
+    async def run_command(self, *words: ScriptArgument) -> Any:
         """Run a command that may be repeated."""
         try:
             connection = await self._pool.get_connection()
@@ -226,19 +241,19 @@ class BoardServer:
         except (RedisError, OSError) as trouble:
             raise await self._translate(trouble) from trouble
 
-    async def identity(self) -> str:
+    async def server_id(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
         info = await self._info("server")
         run, database = re.search(rb"run_id:(\w{1,64})", info), self._pool.connection_kwargs.get("db") or 0
         return f"{run[1].decode()}/{database}" if run else self.label
 
     async def _info(self, section: str) -> bytes:
-        reply = await self.command("INFO", section)
+        reply = await self.run_command("INFO", section)
         if not isinstance(reply, bytes):
-            raise unreadable(self.label, "INFO is no text")
+            raise unreadable_data_error(self.label, "INFO is no text")
         return reply
 
-    async def check_that_it_keeps(self) -> None:
+    async def check_no_eviction(self) -> None:
         """Check that the server does not evict keys when its memory is full: URLs would be lost silently."""
         memory = await self._info("memory")
         limit = re.search(rb"maxmemory:(\d{1,19})", memory)
@@ -246,17 +261,17 @@ class BoardServer:
         gone = re.search(rb"evicted_keys:(\d{1,19})", await self._info("stats"))
         before, self._evicted = self._evicted, int(gone[1]) if gone else 0
         if before is not None and self._evicted > before:
-            raise BoardLost(
+            raise CoordinatorDataLost(
                 f"the coordinator at {self.label} has evicted data because its memory was full",
-                f"set `maxmemory-policy noeviction` there, and give it more memory; then {REMEDY}",
+                f"set `maxmemory-policy noeviction` there, and give it more memory; then {RESTORE_HINT}",
             )
         if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
-            raise BoardError(
+            raise CoordinatorError(
                 f"the coordinator at {self.label} evicts data when its memory is full ({policy[1].decode()})",
                 "set `maxmemory-policy noeviction` there",
             )
 
-    async def _send(self, connection: Any, *words: Argument) -> Any:
+    async def _send(self, connection: Any, *words: ScriptArgument) -> Any:
         try:
             # The client packs commands in Python, which took most of the time here.
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
@@ -273,10 +288,10 @@ class BoardServer:
             raise
 
     async def _translate(self, trouble: Exception) -> Exception:
-        if is_silence(trouble):
+        if is_unreachable(trouble):
             # The other connections of the pool lead to the same server.
             await self._pool.disconnect(inuse_connections=False)
-        return meaning(trouble, self.label, self._query)
+        return translate_error(trouble, self.label, self._query)
 
     async def close(self) -> None:
         await self._pool.disconnect()
@@ -285,11 +300,11 @@ class BoardServer:
 T = TypeVar("T")
 
 
-class ScriptedCrawl:
+class RedisCrawl:
     """Data of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
-        self._server = BoardServer(url, timeout)
+        self._server = RedisClient(url, timeout)
         self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
         self._keys = self._named_keys()
 
@@ -297,29 +312,29 @@ class ScriptedCrawl:
         """Keys passed to every script."""
         return (self._prefix,)
 
-    async def _call(self, act: str, *arguments: Argument, name: Name | None = None) -> Any:
-        caller: tuple[Argument, ...] = (name.agent, name.incarnation) if name else ()
+    async def _call(self, act: str, *arguments: ScriptArgument, name: AgentId | None = None) -> Any:
+        caller: tuple[ScriptArgument, ...] = (name.agent, name.incarnation) if name else ()
         try:
-            return await self._server.call(script(act), self._keys, (*caller, *arguments))
+            return await self._server.run_script(load_script(act), self._keys, (*caller, *arguments))
         except ScriptRefusal as refused:
-            match refused.word:
+            match refused.code:
                 case "LOST":
-                    raise vanished(self._crawl) from None
+                    raise crawl_lost_error(self._crawl) from None
                 case "HIDDEN":
-                    raise hidden(self._crawl) from None
+                    raise rebuild_running_error(self._crawl) from None
                 case "HELD":
-                    raise occupied(self._crawl) from None
+                    raise crawl_not_empty_error(self._crawl) from None
                 case "OLDER":
-                    raise older(refused.about, self._server.label) from None
+                    raise stale_data_error(refused.detail, self._server.label) from None
                 case "FENCED" if name:
-                    raise fenced(name) from None
+                    raise fenced_error(name) from None
                 case "NEWER" if name:
-                    raise superseded(name) from None
+                    raise superseded_error(name) from None
             raise
 
     def _read(self, read: Callable[[Any], T], reply: Any) -> T:
-        """Decode an answer; a BoardError if our scripts cannot have sent it."""
+        """Decode an answer; a CoordinatorError if our scripts cannot have sent it."""
         try:
             return read(reply)
         except ValueError as trouble:  # `DamagedValue`
-            raise unreadable(self._server.label, trouble) from trouble
+            raise unreadable_data_error(self._server.label, trouble) from trouble

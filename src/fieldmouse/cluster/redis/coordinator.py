@@ -19,68 +19,68 @@ import msgspec
 
 from fieldmouse.cluster import rows as blocks
 from fieldmouse.cluster.coordinator import (
-    EXAMPLES,
-    TOLD,
-    AddressAnswer,
-    AddressAsk,
-    AgentNote,
-    BoardBooks,
-    Charter,
+    MOST_EXAMPLES,
+    MOST_LISTED_AGENTS,
+    AckBatch,
+    AddressReply,
+    AddressRequest,
+    AgentId,
+    CrawlSpec,
+    CrawlTotals,
     DamagedField,
-    GivenBack,
-    Grant,
-    Heard,
     Heartbeat,
-    Held,
-    Luggage,
-    Name,
-    Offer,
-    Offered,
-    PageAsk,
+    HeartbeatMark,
+    HeartbeatReply,
+    HostGrant,
+    HostPayload,
+    LeaseId,
+    LinkOffer,
+    ListedAgent,
+    OfferResult,
     PageCount,
-    Pulse,
+    PageReservation,
+    ReleasedHost,
+    RetryBatch,
     Row,
     SiteBounds,
-    Stranded,
-    TakenBack,
-    Told,
+    StrandedHosts,
 )
-from fieldmouse.cluster.decoding import DamagedValue, charter_in, flag, whole
-from fieldmouse.cluster.redis.connection import Argument, BoardServer, ScriptedCrawl
-from fieldmouse.cluster.redis.errors import unreadable
+from fieldmouse.cluster.decoding import DamagedValue, decode_bool, decode_crawl_spec, decode_int
+from fieldmouse.cluster.redis.connection import RedisClient, RedisCrawl, ScriptArgument
+from fieldmouse.cluster.redis.errors import unreadable_data_error
 from fieldmouse.cluster.redis.messages import (
-    Unsettled,
-    booked_words,
-    damaged_words,
-    given_words,
-    heard_words,
-    in_parts,
-    luggage_words,
+    RequeuedUrls,
+    ack_args,
+    heartbeat_mark_args,
     milliseconds,
-    row_words,
-    unsettled_words,
-    without,
+    payload_args,
+    quarantine_args,
+    release_args,
+    requeue_args,
+    row_args,
+    split_offers,
+    without_keys,
 )
 from fieldmouse.cluster.redis.replies import (
-    agents_of,
-    answers_of,
-    booked_of,
-    books_of,
-    count_of,
-    grants_of,
-    holdings_of,
-    kept_of,
-    keys_of,
-    more_of,
-    names_of,
-    notes_of,
-    offered_of,
-    pulse_of,
-    stranded_of,
-    tails_of,
-    taken_of,
+    parse_ack_results,
+    parse_address_replies,
+    parse_agents,
+    parse_agents_of_totals,
+    parse_grants,
+    parse_heartbeat_reply,
+    parse_kept_batch,
+    parse_keys,
+    parse_leases,
+    parse_more_urls,
+    parse_offer_result,
+    parse_page_count,
+    parse_queue_ends,
+    parse_retry_counts,
+    parse_scan_names,
+    parse_stranded,
+    parse_totals,
 )
-from fieldmouse.cluster.rows import BookedAgain
+from fieldmouse.cluster.rows import UrlsToRefetch
 from fieldmouse.url import Host, Url
 
 _CHECK_EVERY = 12  # heartbeats between two checks that the server does not evict keys
@@ -90,19 +90,19 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def read_flag(reply: object) -> bool:
-    return flag(reply, "answer")
+def parse_bool_reply(reply: object) -> bool:
+    return decode_bool(reply, "answer")
 
 
-def read_number(reply: object) -> int:
-    return whole(reply, "answer")
+def parse_int_reply(reply: object) -> int:
+    return decode_int(reply, "answer")
 
 
 def _swept(reply: object) -> int:
-    return whole(reply, "swept", 0, 1)
+    return decode_int(reply, "swept", 0, 1)
 
 
-class RedisBoard(ScriptedCrawl):
+class RedisCoordinator(RedisCrawl):
     """Coordinator of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
@@ -111,26 +111,26 @@ class RedisBoard(ScriptedCrawl):
 
     # -- the crawl
 
-    async def identity(self) -> str:
-        return await self._server.identity()
+    async def server_id(self) -> str:
+        return await self._server.server_id()
 
-    async def charter(self) -> Charter | None:
-        reply = await self._server.command("HGET", f"{self._prefix}meta", "charter")
+    async def crawl_spec(self) -> CrawlSpec | None:
+        reply = await self._server.run_command("HGET", f"{self._prefix}meta", "charter")
         return self._read(self._charter, reply) if reply is not None else None
 
-    def _charter(self, reply: bytes) -> Charter:
-        return charter_in(reply, self._server.label)
+    def _charter(self, reply: bytes) -> CrawlSpec:
+        return decode_crawl_spec(reply, self._server.label)
 
-    async def found(self, charter: Charter) -> Charter:
+    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         return self._read(self._charter, await self._call("found", msgspec.json.encode(charter)))
 
-    async def end(self, why: str) -> None:
+    async def stop_crawl(self, why: str) -> None:
         await self._call("end", why)
 
     # -- agents
 
-    async def join(self, name: Name, lease: float) -> None:
-        await self._server.check_that_it_keeps()
+    async def join(self, name: AgentId, lease: float) -> None:
+        await self._server.check_no_eviction()
         await self._release_fenced(await self._call("join", milliseconds(lease), name=name))
 
     async def _release_fenced(self, done: int) -> None:
@@ -138,110 +138,124 @@ class RedisBoard(ScriptedCrawl):
         while not self._read(_swept, done):
             done = await self._call("sweep")
 
-    async def outlives(self, name: Name) -> bool:
-        return self._read(read_flag, await self._call("outlives", name.agent, name.incarnation))
+    async def is_active(self, name: AgentId) -> bool:
+        return self._read(parse_bool_reply, await self._call("outlives", name.agent, name.incarnation))
 
-    async def recalls(self, since: Heard) -> None:
-        await self._call("recalls", *heard_words(since))
+    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+        await self._call("recalls", *heartbeat_mark_args(since))
 
-    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
         self._beats += 1
         if self._beats % _CHECK_EVERY == 0:
-            await self._server.check_that_it_keeps()
-        since, lease = heard_words(beat.since), milliseconds(beat.lease)
-        words = (beat.advert, lease, beat.after, TOLD, beat.number, *since, beat.joined)
+            await self._server.check_no_eviction()
+        since, lease = heartbeat_mark_args(beat.since), milliseconds(beat.lease_seconds)
+        words = (
+            beat.status,
+            lease,
+            beat.list_after,
+            MOST_LISTED_AGENTS,
+            beat.number,
+            *since,
+            beat.known_scope_pages,
+        )
         reply = await self._call("beat", *words, name=name)
-        pulse, swept = self._read(pulse_of, reply)
+        pulse, swept = self._read(parse_heartbeat_reply, reply)
         await self._release_fenced(swept)
         return pulse
 
-    async def widen(self, urls: Sequence[Url]) -> None:
+    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
         await self._call("widen", len(urls), *urls)
 
-    async def leave(self, name: Name) -> None:
+    async def leave(self, name: AgentId) -> None:
         await self._release_fenced(await self._call("leave", name.agent, name.incarnation, 1))
 
-    async def books(self) -> BoardBooks:
-        return self._read(books_of, await self._call("look"))
+    async def totals(self) -> CrawlTotals:
+        return self._read(parse_totals, await self._call("look"))
 
-    async def stranded(self) -> Stranded:
+    async def stranded_hosts(self) -> StrandedHosts:
         total, names, cursor = 0, dict[Host, None](), ""
         while True:
-            cursor, count, hosts, repaired = self._read(stranded_of, await self._call("stranded", cursor))
+            cursor, count, hosts, repaired = self._read(parse_stranded, await self._call("stranded", cursor))
             fresh = [host for host in hosts if host not in names]
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
             names.update(dict.fromkeys(fresh))
             if not cursor:
-                return Stranded(total, tuple(names)[:EXAMPLES], repaired)
+                return StrandedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
 
-    async def agents(self) -> list[AgentNote]:
-        return self._read(agents_of, await self._call("look"))
+    async def list_agents(self) -> list[ListedAgent]:
+        return self._read(parse_agents_of_totals, await self._call("look"))
 
-    async def departed(self) -> list[AgentNote]:
-        return self._read(notes_of, await self._call("departed"))
+    async def list_departed_agents(self) -> list[ListedAgent]:
+        return self._read(parse_agents, await self._call("departed"))
 
-    async def ask_to_drain(self, agent: str) -> bool:
-        return self._read(read_flag, await self._call("drain", agent))
+    async def request_drain(self, agent: str) -> bool:
+        return self._read(parse_bool_reply, await self._call("drain", agent))
 
-    async def forget(self, agent: str, *, again: bool) -> int:
+    async def forget_agent(self, agent: str, *, again: bool) -> int:
         await self._release_fenced(await self._call("leave", agent, "", 0))
-        charter, urls_again = await self.charter(), 0
+        charter, urls_again = await self.crawl_spec(), 0
         if not again or charter is None:
             return 0
-        reply = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
-        taken_back = Counter(self._read(taken_of, reply))
+        reply = await self._server.run_command("HGETALL", f"{self._prefix}back:{agent}")
+        taken_back = Counter(self._read(parse_retry_counts, reply))
         while kept := await self._call("kept", agent):
-            digest, urls, counted, kinds = self._read(kept_of, kept)
+            digest, urls, counted, kinds = self._read(parse_kept_batch, kept)
             try:
-                batch = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
+                batch = UrlsToRefetch(urls, counted, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning(
                     "a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble
                 )
                 await self._call("again", agent, digest, 0, 0)
                 continue
-            left = (len(batch.left), *map(blocks.decimal, batch.left))
+            left = (len(batch.retried_keys), *map(blocks.signed_key, batch.retried_keys))
             hosts = [(host, rows, kinds) for host, (rows, kinds) in batch.hosts.items()]
             urls_again += await self._unsettle("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
 
     async def _unsettle(
-        self, act: str, words: tuple[Argument, ...], hosts: Sequence[Unsettled], name: Name | None = None
+        self,
+        act: str,
+        words: tuple[ScriptArgument, ...],
+        hosts: Sequence[RequeuedUrls],
+        name: AgentId | None = None,
     ) -> int:
         """Let URLs wait again; repeats the call without those that the server reports as waiting already."""
         waiting: set[int] = set()
         while True:
-            parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)
+            parts = chain.from_iterable(requeue_args(*without_keys(part, waiting)) for part in hosts)
             reply = await self._call(act, *words, *parts, name=name)
             if not isinstance(reply, list):
-                return self._read(read_number, reply)
-            waiting |= self._read(keys_of, reply)
+                return self._read(parse_int_reply, reply)
+            waiting |= self._read(parse_keys, reply)
 
     # -- links
 
-    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+    async def offer_links(
+        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
+    ) -> OfferResult:
         new = dropped_hosts = dropped_urls = 0
-        for part in in_parts(offers) if offers else [[]]:
-            words: list[Argument] = [bounds.hosts, bounds.urls, int(seeds), len(part)]
+        for part in split_offers(offers) if offers else [[]]:
+            words: list[ScriptArgument] = [bounds.hosts, bounds.urls, int(seeds), len(part)]
             for offer in part:
-                keys, entries = blocks.entries(offer.links)
-                words += (offer.host, offer.site, offer.place, len(keys), *keys, len(keys), *entries)
-            result, raw = self._read(offered_of, await self._call("offer", *words))
+                keys, entries = blocks.block_entries(offer.links)
+                words += (offer.host, offer.site, offer.agent, len(keys), *keys, len(keys), *entries)
+            result, raw = self._read(parse_offer_result, await self._call("offer", *words))
             new, dropped_hosts = new + result.new, dropped_hosts + result.dropped_hosts
             dropped_urls += result.dropped_urls
             if raw:
                 await self._compress_queues(raw)
-        return Offered(new, dropped_hosts, dropped_urls)
+        return OfferResult(new, dropped_hosts, dropped_urls)
 
     async def _compress_queues(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
         reply = await self._call("tails", len(hosts), *hosts)
-        queues: list[tuple[Argument, ...]] = []
+        queues: list[tuple[ScriptArgument, ...]] = []
         for host, (tail, digest) in zip(
-            hosts, self._read(partial(tails_of, hosts=len(hosts)), reply), strict=True
+            hosts, self._read(partial(parse_queue_ends, hosts=len(hosts)), reply), strict=True
         ):
             try:
-                smaller = blocks.packed(tail)
+                smaller = blocks.repack_blocks(tail)
             except DamagedValue:
                 continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
@@ -250,98 +264,102 @@ class RedisBoard(ScriptedCrawl):
 
     # -- hosts
 
-    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         answer = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
-        reply = self._read(grants_of, answer)
-        await self._release_fenced(reply.swept)
+        reply = self._read(parse_grants, answer)
+        await self._release_fenced(reply.all_released)
         for host, epoch in reply.surplus:
             await self._call("surrender", 1, host, epoch, 0, 0, name=name)
-        for host, epoch, why in reply.strange:
+        for host, epoch, why in reply.invalid:
             log.warning("a host of the coordinator cannot be read, and is set aside: %s", why)
             await self._call("quarantine", 1, host, epoch, "host", why[:500], 0, b"", name=name)
         return reply.grants
 
-    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
         for start in range(0, len(hosts), _MOST_WISHES):
             part = hosts[start : start + _MOST_WISHES]
             await self._call("wish", len(part), *part, name=name)
 
-    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
-        grants: list[Grant] = []
+    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
+        grants: list[HostGrant] = []
         for start in range(0, len(held), _MOST_HOSTS):
             part = held[start : start + _MOST_HOSTS]
-            words: list[Argument] = [urls, len(part)]
+            words: list[ScriptArgument] = [urls, len(part)]
             for each in part:
                 words += (each.host, each.epoch)
             reply = await self._call("more", *words, name=name)
-            grants += self._read(partial(more_of, held=part), reply)
+            grants += self._read(partial(parse_more_urls, held=part), reply)
         return grants
 
-    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
-        words: list[Argument] = [len(luggage)]
+    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
+        words: list[ScriptArgument] = [len(luggage)]
         for held, payload in luggage.items():
-            words += (held.host, held.epoch, *luggage_words(payload))
+            words += (held.host, held.epoch, *payload_args(payload))
         await self._call("note", *words, name=name)
 
-    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
-        words: list[Argument] = [len(hosts)]
+    async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
+        words: list[ScriptArgument] = [len(hosts)]
         for given in hosts:
-            words += given_words(given)
+            words += release_args(given)
         await self._call("giveback", *words, name=name)
 
-    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
-        words: list[Argument] = [len(rows)]
+    async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
+        words: list[ScriptArgument] = [len(rows)]
         for held, host_rows in rows.items():
-            words += (held.host, held.epoch, *row_words(host_rows))
+            words += (held.host, held.epoch, *row_args(host_rows))
         await self._call("putback", *words, name=name)
 
-    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
-        holds, owes = self._read(holdings_of, await self._call("holdings", name=name))
+    async def reconcile_leases(
+        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
+    ) -> list[LeaseId]:
+        holds, owes = self._read(parse_leases, await self._call("holdings", name=name))
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
-            words: list[Argument] = [1, held.host, held.epoch, int(held in known)]
-            words += (len(keys), *map(blocks.decimal, keys))
+            words: list[ScriptArgument] = [1, held.host, held.epoch, int(held in known)]
+            words += (len(keys), *map(blocks.signed_key, keys))
             await self._call("surrender", *words, name=name)
         return [held for held in known if held not in holds and held not in owes]
 
     # -- addresses
 
-    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        words: list[Argument] = [len(asks)]
+    async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
+        words: list[ScriptArgument] = [len(asks)]
         for ask in asks:
-            words += (ask.address, ask.held.host, ask.held.epoch, milliseconds(ask.delay))
+            words += (ask.address, ask.lease.host, ask.lease.epoch, milliseconds(ask.delay))
         reply = await self._call("ask", *words, name=name)
-        return self._read(partial(answers_of, asks=len(asks)), reply)
+        return self._read(partial(parse_address_replies, asks=len(asks)), reply)
 
-    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        words: list[Argument] = [len(rests)]
+    async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
+        words: list[ScriptArgument] = [len(rests)]
         for address, rest in rests.items():
             words += (address, milliseconds(rest))
         await self._call("rest", *words, name=name)
 
     # -- outcomes
 
-    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        answers = await self._call("book", *booked_words(told), name=name)
-        counted = self._read(partial(booked_of, bookings=len(told.bookings)), answers)
-        return [() if counts else booked.keys for counts, booked in zip(counted, told.bookings, strict=True)]
+    async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
+        answers = await self._call("book", *ack_args(told), name=name)
+        counted = self._read(partial(parse_ack_results, bookings=len(told.acks)), answers)
+        return [() if counts else booked.keys for counts, booked in zip(counted, told.acks, strict=True)]
 
-    async def take_back(self, name: Name, taken: TakenBack) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]
         return await self._unsettle("takeback", (taken.number,), rows, name)
 
-    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        words = (ask.limit, ask.keep, ask.want, ask.elsewhere, int(ask.still))
-        return self._read(read_number, await self._call("reserve", *words, name=name))
+    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
+        words = (ask.limit, ask.keep, ask.want, ask.acked_elsewhere, int(ask.frozen))
+        return self._read(parse_int_reply, await self._call("reserve", *words, name=name))
 
     async def count_pages(self) -> PageCount:
-        return self._read(count_of, await self._call("pages"))
+        return self._read(parse_page_count, await self._call("pages"))
 
-    async def last_told(self, name: Name) -> int:
-        return self._read(read_number, await self._call("lasttold", name.agent, name.incarnation))
+    async def last_acked_batch(self, name: AgentId) -> int:
+        return self._read(parse_int_reply, await self._call("lasttold", name.agent, name.incarnation))
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
-        return self._read(read_number, await self._call("quarantine", *damaged_words(damaged), name=name))
+    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+        return self._read(
+            parse_int_reply, await self._call("quarantine", *quarantine_args(damaged), name=name)
+        )
 
     async def close(self) -> None:
         await self._server.close()
@@ -352,16 +370,16 @@ _ROUNDS = 300  # most steps, because a server may hold many millions of keys
 _META = re.compile(rb"fm:\{([A-Za-z0-9._-]{1,64})\}:meta")
 
 
-async def crawls_on(url: str) -> set[str]:
+async def list_crawls(url: str) -> set[str]:
     """Names of the crawls; perhaps not all on a server with more than three million keys."""
-    server, crawls, cursor = BoardServer(url), set[str](), b"0"
+    server, crawls, cursor = RedisClient(url), set[str](), b"0"
     try:
         for _ in range(_ROUNDS):
-            reply: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
+            reply: Any = await server.run_command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
             try:
-                cursor, names = names_of(reply, _META)
+                cursor, names = parse_scan_names(reply, _META)
             except DamagedValue as nonsense:
-                raise unreadable(server.label, nonsense) from nonsense
+                raise unreadable_data_error(server.label, nonsense) from nonsense
             crawls |= names
             if cursor == b"0":
                 break

@@ -1,8 +1,8 @@
 """Translation of server errors into errors that name the server and a remedy. It covers all of them.
 
-An error that an operator can fix while agents wait becomes `BoardUnreachable`: memory, disk, a failover, a
-slow script. An error that waiting would not fix becomes a `BoardError`, which ends the agent; a restarted
-agent continues. A `ScriptRefusal` is a refusal by our own scripts.
+An error that an operator can fix while agents wait becomes `CoordinatorUnreachable`: memory, disk, a
+failover, a slow script. An error that waiting would not fix becomes a `CoordinatorError`, which ends the
+agent; a restarted agent continues. A `ScriptRefusal` is a refusal by our own scripts.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import TimeoutError as TooLate
 
-from fieldmouse.errors import BoardError, BoardUnreachable
-from fieldmouse.http.tls import tls_complaint
+from fieldmouse.errors import CoordinatorError, CoordinatorUnreachable
+from fieldmouse.http.tls import tls_error_text
 
-REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
+REFUSAL_CODES = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
 """Words with which our scripts refuse."""
 _REACH_HINT = "check that a Redis server runs there and that it can be reached from here"
 _TEMPORARY = {
@@ -71,55 +71,55 @@ class ScriptRefusal(Exception):
 
     def __init__(self, word: str, about: str = "") -> None:
         super().__init__(word)
-        self.word, self.about = word, about
+        self.code, self.detail = word, about
 
 
-def is_silence(trouble: BaseException) -> bool:
+def is_unreachable(trouble: BaseException) -> bool:
     """Whether the server did not answer at all: other connections to it are useless, too."""
     return isinstance(_unwrap(trouble), (TooLate, NotConnected, OSError)) and not _temporary(trouble)
 
 
-def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
+def translate_error(trouble: Exception, label: str, query: str = "") -> Exception:
     """Translate an error of the server with that label and the URL query `query`."""
     if refused := _tls_error(trouble, label, query):
         return refused
     cause = _unwrap(trouble)
     text = str(cause)
     word, _, about = text.partition(" ")
-    if isinstance(cause, ResponseError) and word in REFUSALS:
+    if isinstance(cause, ResponseError) and word in REFUSAL_CODES:
         return ScriptRefusal(word, about)
     if waited := _temporary(cause):
-        return BoardUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _REACH_HINT)
+        return CoordinatorUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _REACH_HINT)
     match cause:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
-            return BoardError(
+            return CoordinatorError(
                 f"the coordinator at {label} requires the right password: {text}",
                 "put it into the URL, as in redis://:PASSWORD@host:port/0",
             )
         case TooLate() | NotConnected() | OSError():
-            return BoardUnreachable(f"the coordinator at {label} does not answer", _REACH_HINT)
+            return CoordinatorUnreachable(f"the coordinator at {label} does not answer", _REACH_HINT)
         case AskError() | ClusterCrossSlotError():
-            return BoardError(
+            return CoordinatorError(
                 f"the coordinator at {label} is a node of a cluster, and the crawl is on another: {text}",
                 "name a standalone server, or the node that has the whole crawl",
             )
         case ResponseError() if "DB index" in text:
-            return BoardError(
+            return CoordinatorError(
                 f"the server does not have the database number of {label}",
                 "there are 16 unless its `databases` says otherwise: 0 to 15",
             )
         case ResponseError() if "WRONGTYPE" in text:
-            return unreadable(label, text)
-    return BoardError(
+            return unreadable_data_error(label, text)
+    return CoordinatorError(
         f"the coordinator at {label} refuses: {' '.join(text.split())[:300] or type(cause).__name__}",
         "it must be a Redis-protocol server of version 6.2 or newer that may run scripts;"
         " after that the same command continues the crawl",
     )
 
 
-def unreadable(label: str, why: object) -> BoardError:
+def unreadable_data_error(label: str, why: object) -> CoordinatorError:
     """Error for data on the server that this version did not write."""
-    return BoardError(
+    return CoordinatorError(
         f"the data of the coordinator at {label} cannot be read: {' '.join(str(why).split())[:300]}",
         "another program, or another version of fieldmouse, has written there: use that version, or"
         " another database of the server (redis://host:port/1)",
@@ -150,26 +150,26 @@ def _causes(trouble: BaseException | None) -> Iterator[BaseException]:
         trouble = trouble.__cause__ or trouble.__context__
 
 
-def _tls_error(trouble: BaseException, label: str, query: str) -> BoardError | None:
+def _tls_error(trouble: BaseException, label: str, query: str) -> CoordinatorError | None:
     """Errors of TLS, or of files named in the URL: waiting would not help."""
     for around in _causes(trouble):
         if isinstance(around, ssl.SSLCertVerificationError):
-            return BoardError(
-                f"the certificate of the coordinator at {label} is not trusted: {tls_complaint(around)}",
+            return CoordinatorError(
+                f"the certificate of the coordinator at {label} is not trusted: {tls_error_text(around)}",
                 "name the file of its authority: rediss://host:port/0?ssl_ca_certs=FILE",
             )
         if isinstance(around, FileNotFoundError) and "ssl" in query:
-            return BoardError(
+            return CoordinatorError(
                 f"a file named in the URL of the coordinator at {label} does not exist",
                 "check the part after the question mark",
             )
         if isinstance(around, ssl.SSLError) and around.reason in _BAD_CERTIFICATE:
-            return BoardError(
+            return CoordinatorError(
                 f"a file named in the URL of the coordinator at {label} has no certificate, or not its key",
                 "check the part after the question mark",
             )
         if isinstance(around, ssl.SSLError) and around.reason in _NO_TLS:
-            return BoardError(
+            return CoordinatorError(
                 f"the coordinator at {label} does not speak TLS",
                 "name it with redis://, or the port where it does",
             )

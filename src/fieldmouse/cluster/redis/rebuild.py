@@ -6,51 +6,53 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.cluster.coordinator import Charter, Heard, Luggage, Name
-from fieldmouse.cluster.errors import awake_there
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostPayload
+from fieldmouse.cluster.errors import agents_active_error
 from fieldmouse.cluster.rebuild import RestoredHost
-from fieldmouse.cluster.redis.connection import Argument, script
-from fieldmouse.cluster.redis.coordinator import RedisBoard, read_flag, read_number
+from fieldmouse.cluster.redis.connection import ScriptArgument, load_script
+from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
 from fieldmouse.cluster.redis.errors import ScriptRefusal
 from fieldmouse.cluster.redis.messages import (
-    heard_words,
-    luggage_words,
+    heartbeat_mark_args,
     milliseconds,
-    restored_words,
+    payload_args,
+    restore_args,
 )
-from fieldmouse.cluster.redis.replies import agents_in, keys_found
+from fieldmouse.cluster.redis.replies import parse_agent_names, parse_scan
 from fieldmouse.url import Host
 
 _KEYS = 1000  # keys in one step
 
 
-class RedisBuilder(RedisBoard):
-    """Implementation of `rebuilding.BoardBuilder`, mostly with the scripts of the coordinator."""
+class RedisRebuilder(RedisCoordinator):
+    """Implementation of `rebuilding.CrawlRebuilder`, mostly with the scripts of the coordinator."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
 
-    async def hide(self, charter: Charter) -> Charter:
-        await self._server.check_that_it_keeps()
+    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
+        await self._server.check_no_eviction()
         reply = await self._call("hide", msgspec.json.encode(charter))
         return self._read(self._charter, reply)
 
-    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        visible = await self.charter()  # of the visible crawl
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
+        visible = await self.crawl_spec()  # of the visible crawl
         if visible is not None and visible.key_seed != key_seed:
             return False  # a different crawl: `hide` refuses
-        words: list[Argument] = [len(since)]
+        words: list[ScriptArgument] = [len(since)]
         for heard in since:
-            words += heard_words(heard)
+            words += heartbeat_mark_args(heard)
         hidden = f"{self._prefix}hidden"
         try:
             # With the keys of a visible crawl.
-            older = await self._server.call(script("clear"), (self._prefix,), words)
+            older = await self._server.run_script(load_script("clear"), (self._prefix,), words)
         except ScriptRefusal:
             older = 0  # there is no crawl
         if isinstance(older, list):
-            raise awake_there(self._crawl, self._read(agents_in, older))
-        if not self._read(read_flag, older) and not await self._server.command("HEXISTS", hidden, "clearing"):
+            raise agents_active_error(self._crawl, self._read(parse_agent_names, older))
+        if not self._read(parse_bool_reply, older) and not await self._server.run_command(
+            "HEXISTS", hidden, "clearing"
+        ):
             return False
         await self._unlink()
         return True
@@ -60,32 +62,34 @@ class RedisBuilder(RedisBoard):
         deletion."""
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
-            reply = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
-            cursor, keys = self._read(keys_found, reply)
+            reply = await self._server.run_command(
+                "SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS
+            )
+            cursor, keys = self._read(parse_scan, reply)
             if gone := [key for key in keys if key != hidden.encode()]:
-                await self._server.command("UNLINK", *gone)
+                await self._server.run_command("UNLINK", *gone)
             if cursor == b"0":
                 break
-        await self._server.command("DEL", hidden)
+        await self._server.run_command("DEL", hidden)
 
-    async def remove(self) -> None:
-        await self._server.command("HSET", f"{self._prefix}hidden", "clearing", "1")
-        await self._server.command("DEL", f"{self._prefix}meta")
+    async def remove_crawl(self) -> None:
+        await self._server.run_command("HSET", f"{self._prefix}hidden", "clearing", "1")
+        await self._server.run_command("DEL", f"{self._prefix}meta")
         await self._unlink()
 
-    async def restore(
-        self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+    async def restore_outcomes(
+        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        reply = await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls))
-        return self._read(read_number, reply)
+        reply = await self._call("restore", name.agent, int(bounded), *restore_args(hosts, urls))
+        return self._read(parse_int_reply, reply)
 
-    async def note_restored(self, name: Name, told: int) -> None:
+    async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         await self._call("noterestored", name.agent, name.incarnation, told)
 
-    async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
-        words: list[Argument] = [len(luggage)]
+    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
+        words: list[ScriptArgument] = [len(luggage)]
         for host, payload in luggage.items():
-            words += (host, *luggage_words(payload))
+            words += (host, *payload_args(payload))
         await self._call("settlehosts", *words)
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:

@@ -13,40 +13,40 @@ from dataclasses import dataclass
 from typing import Any
 
 from fieldmouse.cluster.coordinator import (
-    AddressAnswer,
-    AgentNote,
-    BoardBooks,
+    AddressReply,
+    CrawlTotals,
     DamagedField,
-    Grant,
-    Held,
-    Luggage,
-    Offered,
+    HeartbeatReply,
+    HostGrant,
+    HostPayload,
+    LeaseId,
+    ListedAgent,
+    OfferResult,
     PageCount,
-    Pulse,
     Row,
 )
 from fieldmouse.cluster.decoding import (
-    MOST_ADVERT,
-    MOST_AGENTS_TOLD,
+    MOST_BATCH_URLS,
     MOST_BLOCK,
-    MOST_KEPT,
     MOST_NUMBER,
+    MOST_REPLY_AGENTS,
     MOST_REPLY_ROWS,
     MOST_ROW,
     MOST_STATE,
+    MOST_STATUS,
     DamagedValue,
-    agent_name,
-    flag,
-    host_name,
-    items,
-    keys_in,
-    octets,
-    pairs,
-    robots_txt_of,
-    rows_in,
-    seconds,
-    text,
-    whole,
+    block_keys,
+    block_rows,
+    check_bytes,
+    check_list,
+    decode_agent_name,
+    decode_bool,
+    decode_host,
+    decode_int,
+    decode_pairs,
+    decode_robots_txt,
+    decode_seconds,
+    decode_text,
 )
 from fieldmouse.url import Host, Url, parse
 
@@ -57,262 +57,285 @@ _WRAP = 1 << 64
 class GrantsReply:
     """Answer to a request for hosts."""
 
-    grants: list[Grant]
-    swept: int  # 1 if all leases of fenced agents are released
+    grants: list[HostGrant]
+    all_released: int  # 1 if all leases of fenced agents are released
     surplus: list[tuple[bytes, int]]  # hosts and epochs beyond the byte limit: they go back
-    strange: list[tuple[bytes, int, str]]  # values that are no hosts, their epochs, and the reason
+    invalid: list[tuple[bytes, int, str]]  # values that are no hosts, their epochs, and the reason
 
 
-def grants_of(answer: Any) -> GrantsReply:
-    granted, swept = items(answer, "grants", 2, 2)
-    result = GrantsReply([], whole(swept, "swept", 0, 1), [], [])
+def parse_grants(answer: Any) -> GrantsReply:
+    granted, swept = check_list(answer, "grants", 2, 2)
+    result = GrantsReply([], decode_int(swept, "swept", 0, 1), [], [])
     room = MOST_REPLY_ROWS
-    for each in items(granted, "grants", 1 << 16):
-        host, epoch, *_ = items(each, "grant", 10, 10)
-        name, number = octets(host, "host", 1024), whole(epoch, "epoch", 1)
+    for each in check_list(granted, "grants", 1 << 16):
+        host, epoch, *_ = check_list(each, "grant", 10, 10)
+        name, number = check_bytes(host, "host", 1024), decode_int(epoch, "epoch", 1)
         if room <= 0:
             result.surplus.append((name, number))
             continue
         try:
-            grant = grant_of(each)
+            grant = parse_grant(each)
         except DamagedValue as trouble:
-            result.strange.append((name, number, str(trouble)))
+            result.invalid.append((name, number, str(trouble)))
             continue
-        room -= sum(len(row) + 64 for _, row in grant.rows) + len(grant.luggage.robots_txt)
+        room -= sum(len(row) + 64 for _, row in grant.rows) + len(grant.payload.robots_txt)
         result.grants.append(grant)
     return result
 
 
-def more_of(reply: Any, held: Sequence[Held]) -> list[Grant]:
+def parse_more_urls(reply: Any, held: Sequence[LeaseId]) -> list[HostGrant]:
     """More rows of held hosts; a host that is no longer held has none."""
     grants = []
-    for answer, each in zip(items(reply, "grants", len(held), len(held)), held, strict=True):
-        grant = grant_of(answer) if isinstance(answer, list) else Grant(each.host, each.epoch, ())
+    for answer, each in zip(check_list(reply, "grants", len(held), len(held)), held, strict=True):
+        grant = parse_grant(answer) if isinstance(answer, list) else HostGrant(each.host, each.epoch, ())
         if (grant.host, grant.epoch) != (each.host, each.epoch):
             raise DamagedValue("grants", f"{each.host} was asked for, and {grant.host} granted")
         grants.append(grant)
     return grants
 
 
-def grant_of(reply: Any) -> Grant:
+def parse_grant(reply: Any) -> HostGrant:
     """A grant; its damaged values are in `damaged`."""
-    host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = items(
+    host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = check_list(
         reply, "grant", 10, 10
     )
     damaged: list[DamagedField] = []
     rows: list[Row] = []
     text = b""
     try:
-        text = robots_txt_of(robots_txt)
+        text = decode_robots_txt(robots_txt)
     except DamagedValue as trouble:
         damaged.append(DamagedField("rt", str(trouble)))
-    luggage = Luggage(
-        state=octets(state, "state", MOST_STATE),
-        rest=seconds(rest, "rest"),
-        delay=seconds(delay, "delay"),
-        learned=octets(learned, "learned", MOST_STATE),
+    luggage = HostPayload(
+        state=check_bytes(state, "state", MOST_STATE),
+        rest=decode_seconds(rest, "rest"),
+        delay=decode_seconds(delay, "delay"),
+        policy_data=check_bytes(learned, "learned", MOST_STATE),
         robots_txt=text,
-        robots_txt_rest=seconds(robots_rest, "rest of robots.txt"),
+        robots_txt_seconds=decode_seconds(robots_rest, "rest of robots.txt"),
     )
-    for blob in items(blobs, "blocks of rows", 1 << 12):
+    for blob in check_list(blobs, "blocks of rows", 1 << 12):
         try:
-            rows += rows_in(blob)
+            rows += block_rows(blob)
         except DamagedValue as trouble:
             value = blob[: 1 << 16] if isinstance(blob, bytes) else b""
             damaged.append(DamagedField("rows", str(trouble), tuple(_keys_or_none(blob)), value))
-    return Grant(
-        host_name(host), whole(epoch, "epoch", 1), rows, luggage, whole(left, "rows left"), tuple(damaged)
+    return HostGrant(
+        decode_host(host),
+        decode_int(epoch, "epoch", 1),
+        rows,
+        luggage,
+        decode_int(left, "rows left"),
+        tuple(damaged),
     )
 
 
 def _keys_or_none(blob: Any) -> list[int]:
     try:
-        return keys_in(blob)
+        return block_keys(blob)
     except DamagedValue:
         return []
 
 
-def offered_of(reply: Any) -> tuple[Offered, list[bytes]]:
+def parse_offer_result(reply: Any) -> tuple[OfferResult, list[bytes]]:
     """Result of offers, and the hosts whose queues should be compressed."""
-    new, hosts, urls, raw = items(reply, "offered", 4, 4)
-    counts = Offered(whole(new, "new"), whole(hosts, "hosts"), whole(urls, "URLs"))
-    return counts, [octets(host, "host", 320) for host in items(raw, "hosts", 1 << 16)]
+    new, hosts, urls, raw = check_list(reply, "offered", 4, 4)
+    counts = OfferResult(decode_int(new, "new"), decode_int(hosts, "hosts"), decode_int(urls, "URLs"))
+    return counts, [check_bytes(host, "host", 320) for host in check_list(raw, "hosts", 1 << 16)]
 
 
-def stranded_of(reply: Any) -> tuple[str, int, list[Host], int]:
+def parse_stranded(reply: Any) -> tuple[str, int, list[Host], int]:
     """Next cursor, number of stranded hosts, some of their names, and number of repaired hosts.
 
     The names are only for people, so a damaged name does not hide the others.
     """
-    cursor, count, hosts, repaired = items(reply, "stranded", 4, 4)
-    names = [octets(host, "host", 1 << 16)[:320] for host in items(hosts, "hosts", 1 << 18)]
+    cursor, count, hosts, repaired = check_list(reply, "stranded", 4, 4)
+    names = [check_bytes(host, "host", 1 << 16)[:320] for host in check_list(hosts, "hosts", 1 << 18)]
     shown = [Host(name.decode(errors="replace")) for name in names]
-    return text(cursor, "cursor", 20), whole(count, "count"), shown, whole(repaired, "repaired")
+    return (
+        decode_text(cursor, "cursor", 20),
+        decode_int(count, "count"),
+        shown,
+        decode_int(repaired, "repaired"),
+    )
 
 
-def tails_of(reply: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
+def parse_queue_ends(reply: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
     """For each host the blocks at the end of its queue, and their digest."""
     tails = []
-    for tail in items(reply, "ends of queues", hosts, hosts):
-        blobs, digest = items(tail, "end of a queue", 2, 2)
-        kept = [octets(blob, "rows", MOST_BLOCK) for blob in items(blobs, "end of a queue", 64)]
-        tails.append((kept, octets(digest, "digest", 64)))
+    for tail in check_list(reply, "ends of queues", hosts, hosts):
+        blobs, digest = check_list(tail, "end of a queue", 2, 2)
+        kept = [check_bytes(blob, "rows", MOST_BLOCK) for blob in check_list(blobs, "end of a queue", 64)]
+        tails.append((kept, check_bytes(digest, "digest", 64)))
     return tails
 
 
-def holdings_of(reply: Any) -> tuple[set[Held], set[Held]]:
+def parse_leases(reply: Any) -> tuple[set[LeaseId], set[LeaseId]]:
     """Leases of the hosts that an agent holds, and leases under which it owes URLs.
 
     Foreign entries are ignored: they end when the agent leaves.
     """
-    hosts, debts = items(reply, "holdings", 2, 2)
-    holds, owes = set[Held](), set[Held]()
-    for host, epoch in pairs(hosts, "hosts held", 1 << 20):
+    hosts, debts = check_list(reply, "holdings", 2, 2)
+    holds, owes = set[LeaseId](), set[LeaseId]()
+    for host, epoch in decode_pairs(hosts, "hosts held", 1 << 20):
         holds |= _held(host, epoch)
-    for epoch, debt in pairs(debts, "URLs owed", 1 << 20):
+    for epoch, debt in decode_pairs(debts, "URLs owed", 1 << 20):
         words = debt.split(b" ", 2) if isinstance(debt, bytes) else []
         owes |= _held(words[2], epoch) if len(words) == 3 else set()
     return holds, owes
 
 
-def _held(host: Any, epoch: Any) -> set[Held]:
+def _held(host: Any, epoch: Any) -> set[LeaseId]:
     try:
-        return {Held(host_name(host), whole(epoch, "epoch", 1))}
+        return {LeaseId(decode_host(host), decode_int(epoch, "epoch", 1))}
     except DamagedValue:
         return set()
 
 
-def answers_of(reply: Any, asks: int) -> list[AddressAnswer]:
+def parse_address_replies(reply: Any, asks: int) -> list[AddressReply]:
     answers = []
-    for answer in items(reply, "addresses", asks, asks):
-        granted, rest, holder = items(answer, "address", 3, 3)
+    for answer in check_list(reply, "addresses", asks, asks):
+        granted, rest, holder = check_list(answer, "address", 3, 3)
         try:
-            who = agent_name(holder)
+            who = decode_agent_name(holder)
         except DamagedValue:
             who = ""  # free, or held by an agent that cannot be sent a host
-        answers.append(AddressAnswer(flag(granted, "granted"), seconds(rest, "rest"), who))
+        answers.append(AddressReply(decode_bool(granted, "granted"), decode_seconds(rest, "rest"), who))
     return answers
 
 
-def booked_of(reply: Any, bookings: int) -> list[bool]:
-    return [flag(counted, "booked") for counted in items(reply, "bookings", bookings, bookings)]
+def parse_ack_results(reply: Any, bookings: int) -> list[bool]:
+    return [decode_bool(counted, "booked") for counted in check_list(reply, "bookings", bookings, bookings)]
 
 
-def kept_of(reply: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
+def parse_kept_batch(reply: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
     """An acknowledged batch: its digest, its packed URLs, which of them counted, and their kinds."""
-    mask, names, digits, urls, digest = items(reply, "booked URLs", 5, 5)
-    kinds_named = [text(name, "kind", 64) for name in items(names, "kinds", 10)]
+    mask, names, digits, urls, digest = check_list(reply, "booked URLs", 5, 5)
+    kinds_named = [decode_text(name, "kind", 64) for name in check_list(names, "kinds", 10)]
     try:
-        kinds = [kinds_named[digit - 48] for digit in octets(digits, "kinds", MOST_KEPT) if digit >= 48]
+        kinds = [
+            kinds_named[digit - 48] for digit in check_bytes(digits, "kinds", MOST_BATCH_URLS) if digit >= 48
+        ]
     except IndexError:
         raise DamagedValue("kinds", "one is not named") from None
-    counted = [byte == 49 for byte in octets(mask, "mask", MOST_KEPT)]
-    return octets(digest, "digest", 64), octets(urls, "URLs", MOST_KEPT), counted, kinds
+    counted = [byte == 49 for byte in check_bytes(mask, "mask", MOST_BATCH_URLS)]
+    return check_bytes(digest, "digest", 64), check_bytes(urls, "URLs", MOST_BATCH_URLS), counted, kinds
 
 
-def keys_of(reply: Any, most: int = 1 << 20) -> set[int]:
+def parse_keys(reply: Any, most: int = 1 << 20) -> set[int]:
     """Keys, which a server stores with a sign."""
-    return {key_of_decimal(key) for key in items(reply, "keys", most)}
+    return {unsigned_key(key) for key in check_list(reply, "keys", most)}
 
 
-def key_of_decimal(value: Any) -> int:
-    return whole(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
+def unsigned_key(value: Any) -> int:
+    return decode_int(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
 
 
-def taken_of(reply: Any) -> dict[int, int]:
+def parse_retry_counts(reply: Any) -> dict[int, int]:
     """Keys that an agent retried, and how often."""
     return {
-        key_of_decimal(key): whole(count, "taken back", -MOST_NUMBER)
-        for key, count in pairs(reply, "taken back", 1 << 24)
+        unsigned_key(key): decode_int(count, "taken back", -MOST_NUMBER)
+        for key, count in decode_pairs(reply, "taken back", 1 << 24)
     }
 
 
-def books_of(answer: Any) -> BoardBooks:
-    sums, kinds, _ = items(answer, "books", 3, 3)
-    seen, settled, hosts, begun, age, *rest = items(sums, "books", 9, 9)
-    seen, settled = whole(seen, "seen"), whole(settled, "settled", -MOST_NUMBER)
+def parse_totals(answer: Any) -> CrawlTotals:
+    sums, kinds, _ = check_list(answer, "books", 3, 3)
+    seen, settled, hosts, begun, age, *rest = check_list(sums, "books", 9, 9)
+    seen, settled = decode_int(seen, "seen"), decode_int(settled, "settled", -MOST_NUMBER)
     counts = {}
-    for kind, count in pairs(kinds, "kinds", 1024):
+    for kind, count in decode_pairs(kinds, "kinds", 1024):
         try:
-            number = whole(count, "kinds", -MOST_NUMBER)
-            name = text(kind, "kinds", 64)
+            number = decode_int(count, "kinds", -MOST_NUMBER)
+            name = decode_text(kind, "kinds", 64)
         except DamagedValue:
             continue  # only people see it
         if number:
             counts[name] = number
-    return BoardBooks(
+    return CrawlTotals(
         seen=seen,
         settled=settled,
         waiting=max(0, seen - settled),
-        hosts=whole(hosts, "hosts"),
-        begun=flag(begun, "begun"),
-        age=seconds(age, "age"),
+        hosts=decode_int(hosts, "hosts"),
+        started=decode_bool(begun, "begun"),
+        age=decode_seconds(age, "age"),
         kinds=counts,
-        quarantined=whole(rest[-1], "quarantined"),
+        quarantined=decode_int(rest[-1], "quarantined"),
     )
 
 
-def count_of(reply: Any) -> PageCount:
-    booked, calm = items(reply, "pages", 2, 2)
-    return PageCount(whole(booked, "pages"), flag(calm, "calm"))
+def parse_page_count(reply: Any) -> PageCount:
+    booked, calm = check_list(reply, "pages", 2, 2)
+    return PageCount(decode_int(booked, "pages"), decode_bool(calm, "calm"))
 
 
-def agents_of(reply: Any) -> list[AgentNote]:
+def parse_agents_of_totals(reply: Any) -> list[ListedAgent]:
     """Agents in an answer that also has the totals."""
-    return notes_of(items(reply, "books", 3, 3)[2])
+    return parse_agents(check_list(reply, "books", 3, 3)[2])
 
 
-def notes_of(listed: Any) -> list[AgentNote]:
+def parse_agents(listed: Any) -> list[ListedAgent]:
     """Agents by name. An unreadable agent is left out: it is sent no host."""
     notes = []
-    for note in items(listed, "agents", MOST_AGENTS_TOLD):
+    for note in check_list(listed, "agents", MOST_REPLY_AGENTS):
         try:
-            agent, start, alive, draining, advert, ago, hosts = items(note, "agent", 7, 7)
-            state = agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains")
-            figures = octets(advert, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts")
-            notes.append(AgentNote(*state, *figures))
+            agent, start, alive, draining, advert, ago, hosts = check_list(note, "agent", 7, 7)
+            state = (
+                decode_agent_name(agent),
+                decode_int(start, "start"),
+                decode_bool(alive, "alive"),
+                decode_bool(draining, "drains"),
+            )
+            figures = (
+                check_bytes(advert, "advert", MOST_STATUS),
+                decode_seconds(ago, "heard"),
+                decode_int(hosts, "hosts"),
+            )
+            notes.append(ListedAgent(*state, *figures))
         except DamagedValue:
             continue
     return sorted(notes, key=lambda note: note.agent)
 
 
-def pulse_of(reply: Any) -> tuple[Pulse, int]:
+def parse_heartbeat_reply(reply: Any) -> tuple[HeartbeatReply, int]:
     """Reply to a heartbeat, and whether all leases of fenced agents are released."""
-    looked, draining, swept, alive, members, upto, joined = items(reply, "sign of life", 7, 7)
-    sums = items(items(looked, "books", 3, 3)[0], "books", 9, 9)
+    looked, draining, swept, alive, members, upto, joined = check_list(reply, "sign of life", 7, 7)
+    sums = check_list(check_list(looked, "books", 3, 3)[0], "books", 9, 9)
     over, calm, run = sums[5:8]
-    return Pulse(
-        books=books_of(looked),
-        agents=agents_of(looked),
-        alive=whole(alive, "alive"),
-        members=whole(members, "members"),
-        upto=text(upto, "upto", 128),
-        run=text(run, "run", 128),
-        calm=seconds(calm, "calm"),
-        draining=flag(draining, "draining"),
-        over=text(over, "over", 64),
-        joined=scope_of(joined),
-    ), whole(swept, "swept", 0, 1)
+    return HeartbeatReply(
+        totals=parse_totals(looked),
+        agents=parse_agents_of_totals(looked),
+        alive=decode_int(alive, "alive"),
+        members=decode_int(members, "members"),
+        last_listed=decode_text(upto, "upto", 128),
+        server_run=decode_text(run, "run", 128),
+        calm_seconds=decode_seconds(calm, "calm"),
+        draining=decode_bool(draining, "draining"),
+        stop_reason=decode_text(over, "over", 64),
+        scope_pages=parse_scope(joined),
+    ), decode_int(swept, "swept", 0, 1)
 
 
-def scope_of(reply: Any) -> list[Url]:
+def parse_scope(reply: Any) -> list[Url]:
     """URLs added to the scope; anything else is left out."""
-    words = [octets(word, "scope", MOST_ROW) for word in items(reply, "scope", 1 << 16)]
+    words = [check_bytes(word, "scope", MOST_ROW) for word in check_list(reply, "scope", 1 << 16)]
     urls = (parse(word.decode("ascii", errors="replace")) for word in words)
     return [url for url, word in zip(urls, words, strict=True) if url is not None and url.encode() == word]
 
 
-def keys_found(reply: Any) -> tuple[bytes, list[bytes]]:
+def parse_scan(reply: Any) -> tuple[bytes, list[bytes]]:
     """Answer to SCAN: the next cursor, and keys."""
-    cursor, keys = items(reply, "keys", 2, 2)
-    return octets(cursor, "cursor", 32), [octets(key, "key", 1 << 20) for key in items(keys, "keys", 1 << 20)]
+    cursor, keys = check_list(reply, "keys", 2, 2)
+    return check_bytes(cursor, "cursor", 32), [
+        check_bytes(key, "key", 1 << 20) for key in check_list(keys, "keys", 1 << 20)
+    ]
 
 
-def names_of(reply: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
+def parse_scan_names(reply: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
     """Answer to SCAN: the next cursor, and the matches of `pattern` in the keys."""
-    cursor, keys = keys_found(reply)
+    cursor, keys = parse_scan(reply)
     return cursor, {match[1].decode("ascii") for key in keys if (match := pattern.fullmatch(key))}
 
 
-def agents_in(reply: Any) -> list[str]:
-    return [agent_name(agent) for agent in items(reply, "agents", MOST_AGENTS_TOLD)]
+def parse_agent_names(reply: Any) -> list[str]:
+    return [decode_agent_name(agent) for agent in check_list(reply, "agents", MOST_REPLY_AGENTS)]

@@ -21,196 +21,208 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import TypeVar
 
 from fieldmouse.cluster.coordinator import (
-    EXAMPLES,
-    AddressAnswer,
-    AddressAsk,
-    AgentNote,
-    Board,
-    BoardBooks,
-    Charter,
+    MOST_EXAMPLES,
+    AckBatch,
+    AddressReply,
+    AddressRequest,
+    AgentId,
+    Coordinator,
+    CrawlSpec,
+    CrawlTotals,
     DamagedField,
-    GivenBack,
-    Grant,
-    Heard,
     Heartbeat,
-    Held,
-    Luggage,
-    Name,
-    Offer,
-    Offered,
-    PageAsk,
+    HeartbeatMark,
+    HeartbeatReply,
+    HostGrant,
+    HostPayload,
+    LeaseId,
+    LinkOffer,
+    ListedAgent,
+    OfferResult,
     PageCount,
-    Pulse,
+    PageReservation,
+    ReleasedHost,
+    RetryBatch,
     Row,
     SiteBounds,
-    Stranded,
-    TakenBack,
-    Told,
+    StrandedHosts,
 )
-from fieldmouse.cluster.errors import missing, vanished
-from fieldmouse.cluster.sharded.servers import check_apart, found_on, order_of, whole
+from fieldmouse.cluster.errors import crawl_lost_error, shard_missing_error
+from fieldmouse.cluster.sharded.servers import (
+    check_distinct_servers,
+    create_crawl_on,
+    shard_order,
+    without_servers,
+)
 from fieldmouse.cluster.sharded.sharding import (
-    answered,
-    ask_on,
-    count_on,
-    in_one,
-    met,
-    place_of_address,
-    place_of_host,
-    reserve_on,
-    shared_out,
-    summed,
-    together,
+    count_pages_on,
+    gather_all,
+    lease_addresses_on,
+    merge_agents,
+    merge_heartbeat_replies,
+    raise_worst_error,
+    reserve_pages_on,
+    shard_of_address,
+    shard_of_host,
+    split_batch,
+    sum_totals,
 )
-from fieldmouse.errors import BoardUnreachable, Fenced
+from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.url import Host, Url
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 
-class SpreadBoard:
+class ShardedCoordinator:
     """One crawl on several servers; `boards` maps the label of each server to its coordinator."""
 
-    def __init__(self, boards: Mapping[str, Board], crawl: str = "fieldmouse") -> None:
+    def __init__(self, boards: Mapping[str, Coordinator], crawl: str = "fieldmouse") -> None:
         self._named, self._crawl = dict(boards), crawl
-        self._shards: list[Board] = []  # in the order of the shards, once that is known
+        self._shards: list[Coordinator] = []  # in the order of the shards, once that is known
         self._unreachable: set[int] = set()  # shards that did not answer the last heartbeat
         self._turn = 0
 
     # -- the crawl
 
-    async def identity(self) -> str:
-        return " ".join(await together([board.identity() for board in self._named.values()]))
+    async def server_id(self) -> str:
+        return " ".join(await gather_all([board.server_id() for board in self._named.values()]))
 
-    async def _charters(self) -> dict[str, Charter | None]:
-        charters = await together([board.charter() for board in self._named.values()])
+    async def _charters(self) -> dict[str, CrawlSpec | None]:
+        charters = await gather_all([board.crawl_spec() for board in self._named.values()])
         return dict(zip(self._named, charters, strict=True))
 
-    async def charter(self) -> Charter | None:
+    async def crawl_spec(self) -> CrawlSpec | None:
         charters = await self._charters()
-        order = order_of(charters, self._crawl)
+        order = shard_order(charters, self._crawl)
         if order is not None:
             self._shards = [self._named[label] for label in order]
-            return whole(charters[order[0]])
-        await check_apart(self._named)
+            return without_servers(charters[order[0]])
+        await check_distinct_servers(self._named)
         there = [label for label, charter in charters.items() if charter is not None]
-        books = await together([self._named[label].books() for label in there])
-        if any(totals.begun or totals.seen for totals in books):
-            raise missing(self._crawl, [label for label in charters if label not in there])
+        books = await gather_all([self._named[label].totals() for label in there])
+        if any(totals.started or totals.seen for totals in books):
+            raise shard_missing_error(self._crawl, [label for label in charters if label not in there])
         return None  # its creator has not reached all servers yet
 
-    async def found(self, charter: Charter) -> Charter:
-        await check_apart(self._named)
-        await found_on(self._named, await self._charters(), charter, self._crawl)
-        settled = await self.charter()
+    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
+        await check_distinct_servers(self._named)
+        await create_crawl_on(self._named, await self._charters(), charter, self._crawl)
+        settled = await self.crawl_spec()
         if settled is None:
-            raise vanished(self._crawl)
+            raise crawl_lost_error(self._crawl)
         return settled
 
-    async def _all_shards(self) -> Sequence[Board]:
-        if not self._shards and await self.charter() is None:
-            raise vanished(self._crawl)
+    async def _all_shards(self) -> Sequence[Coordinator]:
+        if not self._shards and await self.crawl_spec() is None:
+            raise crawl_lost_error(self._crawl)
         return self._shards
 
-    async def end(self, why: str) -> None:
-        await self._on_each(lambda board: board.end(why))
+    async def stop_crawl(self, why: str) -> None:
+        await self._on_each(lambda board: board.stop_crawl(why))
 
-    async def _on_each(self, act: Callable[[Board], Awaitable[T]]) -> list[T]:
-        return await together([act(board) for board in await self._all_shards()])
+    async def _on_each(self, act: Callable[[Coordinator], Awaitable[T]]) -> list[T]:
+        return await gather_all([act(board) for board in await self._all_shards()])
 
     async def _by_host(
         self, things: Iterable[K], host_of: Callable[[K], Host]
-    ) -> list[tuple[Board, list[K]]]:
+    ) -> list[tuple[Coordinator, list[K]]]:
         """Servers that have any of the hosts, each with its share of `things`."""
         boards = await self._all_shards()
         parts: dict[int, list[K]] = {}
         for thing in things:
-            parts.setdefault(place_of_host(host_of(thing), len(boards)), []).append(thing)
+            parts.setdefault(shard_of_host(host_of(thing), len(boards)), []).append(thing)
         return [(boards[place], part) for place, part in parts.items()]
 
     # -- agents
 
-    async def join(self, name: Name, lease: float) -> None:
+    async def join(self, name: AgentId, lease: float) -> None:
         await self._on_each(lambda board: board.join(name, lease))
 
-    async def outlives(self, name: Name) -> bool:
-        return all(await self._on_each(lambda board: board.outlives(name)))
+    async def is_active(self, name: AgentId) -> bool:
+        return all(await self._on_each(lambda board: board.is_active(name)))
 
-    async def recalls(self, since: Heard) -> None:
-        await self._on_each(lambda board: board.recalls(since))
+    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+        await self._on_each(lambda board: board.check_heartbeat_known(since))
 
-    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
         boards = await self._all_shards()
-        pulses: dict[int, Pulse] = {}
+        pulses: dict[int, HeartbeatReply] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
             answers = await asyncio.gather(
-                *(boards[place].beat(name, beat) for place in asked), return_exceptions=True
+                *(boards[place].heartbeat(name, beat) for place in asked), return_exceptions=True
             )
             for place, answer in zip(asked, answers, strict=True):
-                if isinstance(answer, BoardUnreachable):
+                if isinstance(answer, CoordinatorUnreachable):
                     self._unreachable.add(place)
-                elif isinstance(answer, Pulse):
+                elif isinstance(answer, HeartbeatReply):
                     self._unreachable.discard(place)
                     pulses[place] = answer
-            answered(answers)
+            raise_worst_error(answers)
 
         if self._unreachable:
             await call(sorted(self._unreachable))
         await call([place for place in range(len(boards)) if place not in pulses])
         replies = [pulse for _, pulse in sorted(pulses.items())]
-        return in_one(replies, await self._consistent_totals([pulse.books for pulse in replies]))
+        return merge_heartbeat_replies(
+            replies, await self._consistent_totals([pulse.totals for pulse in replies])
+        )
 
-    async def widen(self, urls: Sequence[Url]) -> None:
-        await self._on_each(lambda board: board.widen(urls))
+    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
+        await self._on_each(lambda board: board.add_scope_pages(urls))
 
-    async def leave(self, name: Name) -> None:
+    async def leave(self, name: AgentId) -> None:
         await self._on_each(lambda board: board.leave(name))
 
-    async def books(self) -> BoardBooks:
-        return await self._consistent_totals(await self._on_each(lambda board: board.books()))
+    async def totals(self) -> CrawlTotals:
+        return await self._consistent_totals(await self._on_each(lambda board: board.totals()))
 
-    async def _consistent_totals(self, books: Sequence[BoardBooks]) -> BoardBooks:
+    async def _consistent_totals(self, books: Sequence[CrawlTotals]) -> CrawlTotals:
         """Sum of the totals. If it says that no URL waits, that was true at one moment between two reads."""
-        while (total := summed(books)).begun and not total.waiting:
-            again = await self._on_each(lambda board: board.books())
+        while (total := sum_totals(books)).started and not total.waiting:
+            again = await self._on_each(lambda board: board.totals())
             if [(each.seen, each.settled) for each in again] == [(each.seen, each.settled) for each in books]:
                 break
             books = again
         return total
 
-    async def stranded(self) -> Stranded:
-        parts = await self._on_each(lambda board: board.stranded())
-        return Stranded(
-            hosts=sum(part.hosts for part in parts),
-            examples=tuple(host for part in parts for host in part.examples)[:EXAMPLES],
+    async def stranded_hosts(self) -> StrandedHosts:
+        parts = await self._on_each(lambda board: board.stranded_hosts())
+        return StrandedHosts(
+            count=sum(part.count for part in parts),
+            examples=tuple(host for part in parts for host in part.examples)[:MOST_EXAMPLES],
             repaired=sum(part.repaired for part in parts),
         )
 
-    async def agents(self) -> list[AgentNote]:
-        return met(await self._on_each(lambda board: board.agents()))
+    async def list_agents(self) -> list[ListedAgent]:
+        return merge_agents(await self._on_each(lambda board: board.list_agents()))
 
-    async def departed(self) -> list[AgentNote]:
-        here, gone = await self.agents(), met(await self._on_each(lambda board: board.departed()))
+    async def list_departed_agents(self) -> list[ListedAgent]:
+        here, gone = (
+            await self.list_agents(),
+            merge_agents(await self._on_each(lambda board: board.list_departed_agents())),
+        )
         return [note for note in gone if note.agent not in {present.agent for present in here}]
 
-    async def ask_to_drain(self, agent: str) -> bool:
-        return any(await self._on_each(lambda board: board.ask_to_drain(agent)))
+    async def request_drain(self, agent: str) -> bool:
+        return any(await self._on_each(lambda board: board.request_drain(agent)))
 
-    async def forget(self, agent: str, *, again: bool) -> int:
-        return sum(await self._on_each(lambda board: board.forget(agent, again=again)))
+    async def forget_agent(self, agent: str, *, again: bool) -> int:
+        return sum(await self._on_each(lambda board: board.forget_agent(agent, again=again)))
 
     # -- links
 
-    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+    async def offer_links(
+        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
+    ) -> OfferResult:
         parts = await self._by_host(offers, lambda offer: offer.host)
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
             parts += [(board, []) for board in await self._all_shards() if board not in concerned]
-        results = await together([board.offer(part, bounds, seeds=seeds) for board, part in parts])
-        return Offered(
+        results = await gather_all([board.offer_links(part, bounds, seeds=seeds) for board, part in parts])
+        return OfferResult(
             new=sum(part.new for part in results),
             dropped_hosts=sum(part.dropped_hosts for part in results),
             dropped_urls=sum(part.dropped_urls for part in results),
@@ -218,103 +230,105 @@ class SpreadBoard:
 
     # -- hosts
 
-    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         """Lease from one server if it has enough, starting with another one each time."""
         boards = await self._all_shards()
         self._turn += 1
-        grants: list[Grant] = []
+        grants: list[HostGrant] = []
         for number in range(len(boards)):
             if len(grants) >= hosts:
                 break
             board = boards[(self._turn + number) % len(boards)]
             try:
-                grants += await board.lease(name, hosts - len(grants), urls, soon)
-            except BoardUnreachable:
+                grants += await board.lease_hosts(name, hosts - len(grants), urls, soon)
+            except CoordinatorUnreachable:
                 if not grants:
                     raise
                 break  # these grants are ours; the next heartbeat recovers the rest
         return grants
 
-    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
         parts = await self._by_host(hosts, lambda host: host)
-        await together([board.wish(name, part) for board, part in parts])
+        await gather_all([board.request_hosts(name, part) for board, part in parts])
 
-    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
         parts = await self._by_host(held, lambda each: each.host)
-        answers = await together([board.more(name, part, urls) for board, part in parts])
-        grants: dict[Held, Grant] = {}
+        answers = await gather_all([board.lease_more_urls(name, part, urls) for board, part in parts])
+        grants: dict[LeaseId, HostGrant] = {}
         for (_, part), part_grants in zip(parts, answers, strict=True):
             grants.update(zip(part, part_grants, strict=True))
         return [grants[each] for each in held]
 
-    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
         parts = await self._by_host(luggage.items(), lambda item: item[0].host)
-        await together([board.note(name, dict(part)) for board, part in parts])
+        await gather_all([board.save_host_payloads(name, dict(part)) for board, part in parts])
 
-    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
-        parts = await self._by_host(hosts, lambda given: given.held.host)
-        await together([board.give_back(name, part) for board, part in parts])
+    async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
+        parts = await self._by_host(hosts, lambda given: given.lease.host)
+        await gather_all([board.release_hosts(name, part) for board, part in parts])
 
-    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+    async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
         parts = await self._by_host(rows.items(), lambda item: item[0].host)
-        await together([board.put_back(name, dict(part)) for board, part in parts])
+        await gather_all([board.return_urls(name, dict(part)) for board, part in parts])
 
-    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+    async def reconcile_leases(
+        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
+    ) -> list[LeaseId]:
         parts = await self._by_host(known.items(), lambda item: item[0].host)
         concerned = [board for board, _ in parts]
         parts += [(board, []) for board in await self._all_shards() if board not in concerned]
-        lost = await together([board.recover(name, dict(part)) for board, part in parts])
+        lost = await gather_all([board.reconcile_leases(name, dict(part)) for board, part in parts])
         return [held for part in lost for held in part]
 
     # -- addresses
 
-    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        return await ask_on(await self._all_shards(), name, asks)
+    async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
+        return await lease_addresses_on(await self._all_shards(), name, asks)
 
-    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+    async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         boards = await self._all_shards()
         parts: dict[int, dict[str, float]] = {}
         for address, rest in rests.items():
-            parts.setdefault(place_of_address(address, len(boards)), {})[address] = rest
-        await together([boards[place].free_addresses(name, part) for place, part in parts.items()])
+            parts.setdefault(shard_of_address(address, len(boards)), {})[address] = rest
+        await gather_all([boards[place].release_addresses(name, part) for place, part in parts.items()])
 
     # -- outcomes
 
-    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+    async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
         """Acknowledge on each server.
 
-        Raises `Fenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
+        Raises `AgentFenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
         """
         boards = await self._all_shards()
-        parts = shared_out(told, len(boards))
+        parts = split_batch(told, len(boards))
         answers = await asyncio.gather(
-            *(boards[place].book(name, part) for place, (_, part) in parts.items()), return_exceptions=True
+            *(boards[place].ack(name, part) for place, (_, part) in parts.items()), return_exceptions=True
         )
-        answered([answer for answer in answers if not isinstance(answer, Fenced)] or answers)
-        strays: list[Sequence[int]] = [booked.keys for booked in told.bookings]
+        raise_worst_error([answer for answer in answers if not isinstance(answer, AgentFenced)] or answers)
+        strays: list[Sequence[int]] = [booked.keys for booked in told.acks]
         for (numbers, _), answer in zip(parts.values(), answers, strict=True):
             if not isinstance(answer, BaseException):
                 for number, keys in zip(numbers, answer, strict=True):
                     strays[number] = keys
         return strays
 
-    async def take_back(self, name: Name, taken: TakenBack) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         boards = await self._all_shards()
-        return await boards[place_of_host(taken.host, len(boards))].take_back(name, taken)
+        return await boards[shard_of_host(taken.host, len(boards))].retry_failed(name, taken)
 
-    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        return await reserve_on(await self._all_shards(), name, ask)
+    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
+        return await reserve_pages_on(await self._all_shards(), name, ask)
 
     async def count_pages(self) -> PageCount:
-        return await count_on(await self._all_shards())
+        return await count_pages_on(await self._all_shards())
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
+    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         parts = await self._by_host(damaged.items(), lambda item: item[0].host)
-        return sum(await together([board.quarantine(name, dict(part)) for board, part in parts]))
+        return sum(await gather_all([board.quarantine(name, dict(part)) for board, part in parts]))
 
-    async def last_told(self, name: Name) -> int:
+    async def last_acked_batch(self, name: AgentId) -> int:
         """A batch reaches all servers concerned before the next one is sent."""
-        return max(await self._on_each(lambda board: board.last_told(name)))
+        return max(await self._on_each(lambda board: board.last_acked_batch(name)))
 
     async def close(self) -> None:
-        await together([board.close() for board in self._named.values()])
+        await gather_all([board.close() for board in self._named.values()])

@@ -23,22 +23,22 @@ from typing import TypeVar
 import xxhash
 
 from fieldmouse.cluster.coordinator import (
-    AddressAnswer,
-    AddressAsk,
-    AgentNote,
-    Board,
-    BoardBooks,
-    Held,
-    Name,
-    PageAsk,
+    AckBatch,
+    AddressReply,
+    AddressRequest,
+    AgentId,
+    Coordinator,
+    CrawlTotals,
+    HeartbeatReply,
+    LeaseId,
+    ListedAgent,
     PageCount,
-    Pulse,
-    Told,
+    PageReservation,
 )
 from fieldmouse.cluster.rows import pack_urls, unpack_urls
-from fieldmouse.errors import BoardUnreachable, Fenced, Superseded
-from fieldmouse.policy.site_limits import limited_site
-from fieldmouse.url import Host, name_of
+from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable
+from fieldmouse.policy.site_limits import site_for_limits
+from fieldmouse.url import Host, hostname_of
 
 
 def _place(name: str, servers: int) -> int:
@@ -46,7 +46,7 @@ def _place(name: str, servers: int) -> int:
 
 
 @lru_cache(maxsize=1 << 15)
-def place_of_host(host: Host, servers: int) -> int:
+def shard_of_host(host: Host, servers: int) -> int:
     """Index of the server that has a host.
 
     >>> len({place_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
@@ -54,100 +54,100 @@ def place_of_host(host: Host, servers: int) -> int:
     >>> len({place_of_host(Host(f"http://127.0.0.{n}:8080"), 7) for n in range(99)})
     7
     """
-    return _place(limited_site(host) or name_of(host), servers)
+    return _place(site_for_limits(host) or hostname_of(host), servers)
 
 
-def place_of_address(address: str, servers: int) -> int:
+def shard_of_address(address: str, servers: int) -> int:
     return _place(address, servers)
 
 
-def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
+def split_batch(told: AckBatch, servers: int) -> dict[int, tuple[list[int], AckBatch]]:
     """Split a batch of outcomes by server: the positions of its leases, and that part of the batch."""
     numbers: dict[int, list[int]] = {}
-    for number, booked in enumerate(told.bookings):
-        numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
+    for number, booked in enumerate(told.acks):
+        numbers.setdefault(shard_of_host(booked.lease.host, servers), []).append(number)
     if len(numbers) == 1:
         return {place: (positions, told) for place, positions in numbers.items()}
     urls = unpack_urls(told.urls) if told.urls else []
     starts = [0]
-    for booked in told.bookings:
+    for booked in told.acks:
         starts.append(starts[-1] + len(booked.keys))
-    parts: dict[int, tuple[list[int], Told]] = {}
+    parts: dict[int, tuple[list[int], AckBatch]] = {}
     for place, positions in sorted(numbers.items()):
-        bookings = [told.bookings[number] for number in positions]
+        bookings = [told.acks[number] for number in positions]
         part_urls = [url for number in positions for url in urls[starts[number] : starts[number + 1]]]
         packed = pack_urls(part_urls) if told.urls else b""
-        parts[place] = (positions, Told(bookings, packed, told.number))
+        parts[place] = (positions, AckBatch(bookings, packed, told.number))
     return parts
 
 
-def summed(books: Sequence[BoardBooks]) -> BoardBooks:
+def sum_totals(books: Sequence[CrawlTotals]) -> CrawlTotals:
     """Sum of the totals of all servers. The crawl has begun when all of them have their seeds."""
     kinds: dict[str, int] = {}
     for totals in books:
         for kind, count in totals.kinds.items():
             kinds[kind] = kinds.get(kind, 0) + count
-    return BoardBooks(
+    return CrawlTotals(
         seen=sum(totals.seen for totals in books),
         settled=sum(totals.settled for totals in books),
         waiting=sum(totals.waiting for totals in books),
         hosts=sum(totals.hosts for totals in books),
-        begun=all(totals.begun for totals in books),
+        started=all(totals.started for totals in books),
         age=max(totals.age for totals in books),
         kinds=kinds,
         quarantined=sum(totals.quarantined for totals in books),
     )
 
 
-def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[AgentNote]:
+def merge_agents(notes: Sequence[Sequence[ListedAgent]], *, whole: bool = True) -> list[ListedAgent]:
     """Agents as all servers together see them: an agent is alive if it is alive on each server.
 
     If the servers list only some agents (not `whole`), an agent missing on a server counts as the others
     report it: each server picks other agents for a turn.
     """
-    by_agent: dict[str, list[AgentNote]] = {}
+    by_agent: dict[str, list[ListedAgent]] = {}
     for listed in notes:
         for note in listed:
             by_agent.setdefault(note.agent, []).append(note)
     return [
         replace(
-            max(seen, key=lambda note: (note.incarnation, -note.seen_ago)),
+            max(seen, key=lambda note: (note.incarnation, -note.heartbeat_age)),
             alive=(len(seen) == len(notes) or not whole) and all(note.alive for note in seen),
             draining=any(note.draining for note in seen),
-            seen_ago=max(note.seen_ago for note in seen),
-            hosts=sum(note.hosts for note in seen),
+            heartbeat_age=max(note.heartbeat_age for note in seen),
+            host_count=sum(note.host_count for note in seen),
         )
         for _, seen in sorted(by_agent.items())
     ]
 
 
-def in_one(pulses: Sequence[Pulse], books: BoardBooks) -> Pulse:
+def merge_heartbeat_replies(pulses: Sequence[HeartbeatReply], books: CrawlTotals) -> HeartbeatReply:
     """Merge the heartbeat replies of all servers; `books` is the sum of their totals."""
-    whole = all(pulse.whole for pulse in pulses)
-    agents = met([pulse.agents for pulse in pulses], whole=whole)
-    return Pulse(
-        books=books,
+    whole = all(pulse.lists_all_agents for pulse in pulses)
+    agents = merge_agents([pulse.agents for pulse in pulses], whole=whole)
+    return HeartbeatReply(
+        totals=books,
         agents=agents,
         alive=sum(note.alive for note in agents) if whole else min(pulse.alive for pulse in pulses),
         members=max(pulse.members for pulse in pulses),
-        upto=min(pulse.upto for pulse in pulses),
-        run=" ".join(pulse.run for pulse in pulses),
-        calm=max(pulse.calm for pulse in pulses),
+        last_listed=min(pulse.last_listed for pulse in pulses),
+        server_run=" ".join(pulse.server_run for pulse in pulses),
+        calm_seconds=max(pulse.calm_seconds for pulse in pulses),
         draining=any(pulse.draining for pulse in pulses),
-        over=next((pulse.over for pulse in pulses if pulse.over), ""),
-        joined=list(dict.fromkeys(url for pulse in pulses for url in pulse.joined)),
+        stop_reason=next((pulse.stop_reason for pulse in pulses if pulse.stop_reason), ""),
+        scope_pages=list(dict.fromkeys(url for pulse in pulses for url in pulse.scope_pages)),
     )
 
 
 T = TypeVar("T")
 
 
-async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
+async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:
     """Return all answers when all calls have ended; raises if one of them did."""
-    return answered(await asyncio.gather(*calls, return_exceptions=True))
+    return raise_worst_error(await asyncio.gather(*calls, return_exceptions=True))
 
 
-def answered(answers: Sequence[T | BaseException]) -> list[T]:
+def raise_worst_error(answers: Sequence[T | BaseException]) -> list[T]:
     """Return the answers, or raise the most serious error: a superseded agent need not try again."""
     raised = [answer for answer in answers if isinstance(answer, BaseException)]
     if raised:
@@ -157,11 +157,11 @@ def answered(answers: Sequence[T | BaseException]) -> list[T]:
 
 def _gravity(trouble: BaseException) -> int:
     match trouble:
-        case BoardUnreachable():
+        case CoordinatorUnreachable():
             return 3
-        case Superseded():
+        case AgentSuperseded():
             return 1
-        case Fenced():
+        case AgentFenced():
             return 2
         case _:
             return 0
@@ -170,20 +170,24 @@ def _gravity(trouble: BaseException) -> int:
 _ASK_AGAIN = 1.0  # seconds to wait for an address whose server cannot be reached
 
 
-async def ask_on(boards: Sequence[Board], name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+async def lease_addresses_on(
+    boards: Sequence[Coordinator], name: AgentId, asks: Sequence[AddressRequest]
+) -> list[AddressReply]:
     """Lease addresses; those of a server that cannot be reached are refused."""
-    parts: dict[int, dict[int, AddressAsk]] = {}
+    parts: dict[int, dict[int, AddressRequest]] = {}
     for number, ask in enumerate(asks):
-        place = place_of_address(ask.address, len(boards))
-        if place_of_host(ask.held.host, len(boards)) != place:
-            ask = replace(ask, held=Held(ask.held.host, 0))
+        place = shard_of_address(ask.address, len(boards))
+        if shard_of_host(ask.lease.host, len(boards)) != place:
+            ask = replace(ask, lease=LeaseId(ask.lease.host, 0))
         parts.setdefault(place, {})[number] = ask
     replies = await asyncio.gather(
-        *(boards[place].ask_addresses(name, list(part.values())) for place, part in parts.items()),
+        *(boards[place].lease_addresses(name, list(part.values())) for place, part in parts.items()),
         return_exceptions=True,
     )
-    answered([answer for answer in replies if not isinstance(answer, BoardUnreachable)] or replies)
-    answers = [AddressAnswer(granted=False, rest=_ASK_AGAIN)] * len(asks)
+    raise_worst_error(
+        [answer for answer in replies if not isinstance(answer, CoordinatorUnreachable)] or replies
+    )
+    answers = [AddressReply(granted=False, retry_seconds=_ASK_AGAIN)] * len(asks)
     for part, part_answers in zip(parts.values(), replies, strict=True):
         if not isinstance(part_answers, BaseException):
             for number, answer in zip(part, part_answers, strict=True):
@@ -194,7 +198,7 @@ async def ask_on(boards: Sequence[Board], name: Name, asks: Sequence[AddressAsk]
 _TRIES = 5  # tries to find the other counts unchanged; after them nothing new is reserved this time
 
 
-async def reserve_on(boards: Sequence[Board], name: Name, ask: PageAsk) -> int:
+async def reserve_pages_on(boards: Sequence[Coordinator], name: AgentId, ask: PageReservation) -> int:
     first, *others = boards
     counts = await _counts(others)
     for _ in range(_TRIES):
@@ -203,18 +207,18 @@ async def reserve_on(boards: Sequence[Board], name: Name, ask: PageAsk) -> int:
         if again == counts:
             return pages
         counts = again
-    return await first.reserve_pages(name, replace(_told(ask, counts), still=True))
+    return await first.reserve_pages(name, replace(_told(ask, counts), frozen=True))
 
 
-async def _counts(boards: Sequence[Board]) -> list[PageCount]:
-    return await together([board.count_pages() for board in boards])
+async def _counts(boards: Sequence[Coordinator]) -> list[PageCount]:
+    return await gather_all([board.count_pages() for board in boards])
 
 
-def _told(ask: PageAsk, counts: Sequence[PageCount]) -> PageAsk:
-    elsewhere = ask.elsewhere + sum(count.booked for count in counts)
-    return replace(ask, elsewhere=elsewhere, still=ask.still or any(count.calm for count in counts))
+def _told(ask: PageReservation, counts: Sequence[PageCount]) -> PageReservation:
+    elsewhere = ask.acked_elsewhere + sum(count.acked for count in counts)
+    return replace(ask, acked_elsewhere=elsewhere, frozen=ask.frozen or any(count.calm for count in counts))
 
 
-async def count_on(boards: Sequence[Board]) -> PageCount:
+async def count_pages_on(boards: Sequence[Coordinator]) -> PageCount:
     counts = await _counts(boards)
-    return PageCount(sum(count.booked for count in counts), any(count.calm for count in counts))
+    return PageCount(sum(count.acked for count in counts), any(count.calm for count in counts))

@@ -10,35 +10,41 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fieldmouse.archive.audit import ShardAudit, audit, log_lines, skim
-from fieldmouse.archive.warc_writer import log_path
-from fieldmouse.doctor.check.finding import Finding, Presence, bad, curable, good
-from fieldmouse.doctor.check.probe import DigestsAsked, probe
-from fieldmouse.errors import typed
-from fieldmouse.formatting import counted, size
+from fieldmouse.archive.audit import ShardAudit, audit_all_bytes, audit_heads, log_lines
+from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repairable
+from fieldmouse.doctor.check.probe import DigestStoreCheck, run_checks
+from fieldmouse.errors import shell_quoted
+from fieldmouse.formatting import format_count, format_size
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.storage.shard_state import shard_states
 
 _SHOWN = 5  # URLs, or positions in files
 
 
-def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: bool) -> Iterator[Finding]:
-    directory, repair = home / "archive", f"`fieldmouse doctor {typed(home.path)} --repair` writes it again"
-    read = audit if deep else skim
-    reports = [read(directory, shard, state) for shard, state in enumerate(sealed_shards(last))]
+def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
+    directory, repair = (
+        home / "archive",
+        f"`fieldmouse doctor {shell_quoted(home.path)} --repair` writes it again",
+    )
+    read = audit_all_bytes if deep else audit_heads
+    reports = [read(directory, shard, state) for shard, state in enumerate(shard_states(last))]
     wounded = [report for report in reports if report.wounds]
     for report in wounded:
         yield _wounds(report)
     if not wounded:
         total, records = sum(report.size for report in reports), sum(report.records for report in reports)
-        files = sum(state.serial for state in sealed_shards(last))
+        files = sum(state.serial for state in shard_states(last))
         how = "every byte read" if deep else "`--deep` reads all of them"
-        says = f"{counted(files, 'WARC file')}, {size(total)}, {counted(records, 'answer')}; {how}"
+        says = (
+            f"{format_count(files, 'WARC file')}, {format_size(total)}, "
+            f"{format_count(records, 'answer')}; {how}"
+        )
         extra = _extra(directory, last) if here.owner is None else 0
         if extra:
-            says += f"; {size(extra)} past the checkpoint will be cut and fetched again"
-        yield good("archive", says)
+            says += f"; {format_size(extra)} past the checkpoint will be cut and fetched again"
+        yield healthy("archive", says)
     broken = [shard for shard, report in enumerate(reports) if report.cdxj]
     for shard in broken:
         says = f"`archive/shard-{shard}.cdxj` is damaged: {reports[shard].cdxj}"
@@ -46,8 +52,8 @@ def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: b
         advice = repair if whole else "restore the WARC file first; then `--repair` writes it again"
         yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
     if not broken:
-        yield look_at_merged(home, last, here)
-        yield look_at_digests(home, last, here)
+        yield check_sorted_cdxj(home, last, here)
+        yield check_digests(home, last, here)
 
 
 def _wounds(report: ShardAudit) -> Finding:
@@ -62,7 +68,7 @@ def _wounds(report: ShardAudit) -> Finding:
     if report.unreadable:
         urls = ", ".join(report.unreadable[:_SHOWN]) + (", ..." if len(report.unreadable) > _SHOWN else "")
         says += f"; {len(report.unreadable):,} answers cannot be read: {urls}"
-    return bad(
+    return damaged(
         "archive", says, "restore the file from a copy of the directory: there is no other copy of a page"
     )
 
@@ -70,30 +76,33 @@ def _wounds(report: ShardAudit) -> Finding:
 def _extra(directory: Path, last: Checkpoint) -> int:
     """Bytes written after the last checkpoint."""
     extra = 0
-    for state in sealed_shards(last):
+    for state in shard_states(last):
         path = directory / state.warc
         if state.warc and path.is_file():
             extra += path.stat().st_size - state.warc_length
     return extra
 
 
-def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
+def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Finding:
     """Check that `index.cdxj` holds only lines of the logs, sorted, and all of them if the crawl ended
     normally."""
     path = home / "archive" / "index.cdxj"
-    ended = here.ended and last.clean
-    lines = sum(state.cdxj_length for state in sealed_shards(last))
+    ended = here.ended_normally and last.clean
+    lines = sum(state.cdxj_length for state in shard_states(last))
     advice = (
-        f"`fieldmouse resume {typed(home.path)}` or `fieldmouse doctor {typed(home.path)} --repair` writes it"
+        f"`fieldmouse resume {shell_quoted(home.path)}` or `fieldmouse doctor "
+        f"{shell_quoted(home.path)} --repair` writes it"
     )
     if not path.is_file():
         if ended and lines:
-            return curable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
-        return good("cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends")
+            return repairable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
+        return healthy(
+            "cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends"
+        )
     logged, merged, expected = array("Q"), array("Q"), 0
-    for shard, state in enumerate(sealed_shards(last)):
+    for shard, state in enumerate(shard_states(last)):
         # Lines past the checkpoint too: `index.cdxj` may be newer than a journal that lost its newest record.
-        log = log_path(home / "archive", shard)
+        log = cdxj_log_path(home / "archive", shard)
         at = 0
         for line in log_lines(log, log.stat().st_size if log.exists() else 0):
             logged.append(xxhash.xxh3_64_intdigest(line))
@@ -114,30 +123,32 @@ def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
         what = f"it holds {len(merged):,} lines of {expected:,}"
     if what:
         says = f"`archive/index.cdxj` is damaged: {what}"
-        return curable("cdxj", says, advice, "archive/index.cdxj")
+        return repairable("cdxj", says, advice, "archive/index.cdxj")
     if len(merged) != expected:
-        return good("cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends")
-    return good("cdxj", f"{len(merged):,} lines, and each agrees with its record")
+        return healthy(
+            "cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends"
+        )
+    return healthy("cdxj", f"{len(merged):,} lines, and each agrees with its record")
 
 
 def _numbers(marks: array[int]) -> NDArray[np.uint64]:
     return np.frombuffer(marks, np.uint64) if marks else np.zeros(0, np.uint64)
 
 
-def look_at_digests(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
+def check_digests(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Finding:
     path = home / "archive" / "digests.lmdb"
-    advice = f"`fieldmouse doctor {typed(home.path)} --repair` makes it again; no page is lost by it"
+    advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` makes it again; no page is lost by it"
     if not path.is_file():
-        if not any(state.cdxj_length for state in sealed_shards(last)):
-            return good("digests", "nothing stored yet")
+        if not any(state.cdxj_length for state in shard_states(last)):
+            return healthy("digests", "nothing stored yet")
         says = "`archive/digests.lmdb` is missing: pages stored before would be stored once more"
-        return curable("digests", says, advice, "archive/digests.lmdb")
-    (report,) = probe([DigestsAsked(str(path), len(sealed_shards(last)), here.owner is not None)])
+        return repairable("digests", says, advice, "archive/digests.lmdb")
+    (report,) = run_checks([DigestStoreCheck(str(path), len(shard_states(last)), here.owner is not None)])
     if report.trouble:
         says = f"`archive/digests.lmdb` is damaged: {report.trouble}"
-        return curable("digests", says, advice, "archive/digests.lmdb")
+        return repairable("digests", says, advice, "archive/digests.lmdb")
     says = f"{report.count:,} payloads are known by their digest"
     if report.stale:
         # A stale digest is used only if the CDXJ line agrees, so the only cost is a page stored twice.
         says += f"; {report.stale:,} of them are out of date and not used"
-    return good("digests", says)
+    return healthy("digests", says)

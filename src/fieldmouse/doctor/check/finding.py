@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.errors import CrawlDirError, Damaged, NotACrawl, WrongFormat, typed
+from fieldmouse.errors import CrawlDirError, DamagedFile, NotACrawl, UnsupportedFormat, shell_quoted
 from fieldmouse.storage.checkpoint import identity_in_journal
 from fieldmouse.storage.directory import CrawlDir
 
-COPY = "restore it from a copy of the directory"
+RESTORE_FROM_COPY = "restore it from a copy of the directory"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -25,39 +25,39 @@ class Finding(msgspec.Struct, frozen=True):
     curable: bool = False
 
 
-def good(what: str, says: str, advice: str = "") -> Finding:
+def healthy(what: str, says: str, advice: str = "") -> Finding:
     return Finding(what, True, says, advice)
 
 
-def bad(what: str, says: str, advice: str = "", subject: str = "") -> Finding:
+def damaged(what: str, says: str, advice: str = "", subject: str = "") -> Finding:
     return Finding(what, False, says, advice, subject)
 
 
-def curable(what: str, says: str, advice: str, subject: str) -> Finding:
+def repairable(what: str, says: str, advice: str, subject: str) -> Finding:
     return Finding(what, False, says, advice, subject, True)
 
 
-class Presence(msgspec.Struct, frozen=True):
+class CrawlProcess(msgspec.Struct, frozen=True):
     """The process that crawls in the directory, or how the last one ended."""
 
     owner: int | None  # process id of the running crawl; 0 if unknown
     killed: bool  # the last process did not remove its id from the lock
 
     @property
-    def ended(self) -> bool:
+    def ended_normally(self) -> bool:
         """Whether no process runs and the last one ended normally: unfinished files are damage then."""
         return self.owner is None and not self.killed
 
 
-def presence(home: CrawlDir) -> Presence:
-    return Presence(home.owner(), home.killed)
+def crawl_process(home: CrawlDir) -> CrawlProcess:
+    return CrawlProcess(home.owner_pid(), home.was_killed)
 
 
 _COPY = "restore `crawl.json` from a copy of the directory; the WARC files can be read without it"
 _PIECES = ("journal", "outcomes.log", "archive", "frontier")
 
 
-def open_for_examination(directory: Path) -> CrawlDir:
+def open_for_check(directory: Path) -> CrawlDir:
     """The crawl in a directory. Raises `CrawlDirError` with a more specific hint than `resume` gives."""
     try:
         return CrawlDir.open(directory)
@@ -65,9 +65,9 @@ def open_for_examination(directory: Path) -> CrawlDir:
         if not directory.exists():
             raise
         raise CrawlDirError(*_no_crawl(directory)) from None
-    except (Damaged, WrongFormat) as trouble:
+    except (DamagedFile, UnsupportedFormat) as trouble:
         hint = _identity_hint(directory)
-        if isinstance(trouble, WrongFormat) and hint == _COPY:
+        if isinstance(trouble, UnsupportedFormat) and hint == _COPY:
             raise
         raise CrawlDirError(str(trouble), hint) from trouble
 
@@ -75,7 +75,7 @@ def open_for_examination(directory: Path) -> CrawlDir:
 def _identity_hint(directory: Path) -> str:
     """Hint for a lost or damaged `crawl.json`."""
     if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
-        return f"`fieldmouse doctor {typed(directory)} --repair` writes it again from the journal"
+        return f"`fieldmouse doctor {shell_quoted(directory)} --repair` writes it again from the journal"
     return _COPY
 
 
@@ -90,6 +90,6 @@ def _no_crawl(directory: Path) -> tuple[str, str]:
         if (above / "crawl.json").is_file():
             return (
                 f"`{directory}` is a part of a crawl",
-                f"look at all of it with `fieldmouse doctor {typed(above)}`",
+                f"look at all of it with `fieldmouse doctor {shell_quoted(above)}`",
             )
     return f"`{directory}` holds no crawl", "name the directory of a crawl"

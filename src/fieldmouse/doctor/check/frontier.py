@@ -1,7 +1,7 @@
 """Check of the frontier files of one checkpoint, which are held open while they are read.
 
-A running crawl deletes a file soon after a checkpoint that no longer names it. So all files are opened at once,
-and again if a newer checkpoint appears. Files that cannot be opened then are missing.
+A running crawl deletes a file soon after a checkpoint that no longer names it. So all files are opened at
+once, and again if a newer checkpoint appears. Files that cannot be opened then are missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from fieldmouse.errors import Damaged
-from fieldmouse.frontier.front_log import read_front
-from fieldmouse.frontier.hosts.host_rows import HostsState
+from fieldmouse.errors import DamagedFile
+from fieldmouse.frontier.front_log import read_open_tickets
+from fieldmouse.frontier.hosts.host_rows import HostTableState
 from fieldmouse.frontier.hosts.sites import SitesState, read_sites
 from fieldmouse.frontier.queues.queue_index import read_index
 from fieldmouse.frontier.queues.ready import ReadyState
@@ -27,22 +27,22 @@ from fieldmouse.frontier.seen.key_table import KeySum
 from fieldmouse.frontier.seen.runs import Run
 from fieldmouse.frontier.seen.sieve import SieveState, logged_keys
 from fieldmouse.frontier.state import FrontierState, sealed_frontier
-from fieldmouse.reader.snapshot import look_until
+from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
-from fieldmouse.types.request import Door, Link
+from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Host, key_of
 
-_link = msgspec.msgpack.Decoder(Link).decode
+_link = msgspec.msgpack.Decoder(Request).decode
 _items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
 _block = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 
-Trouble = (Damaged, OSError, ValueError, msgspec.MsgspecError)
+DAMAGE_ERRORS = (DamagedFile, OSError, ValueError, msgspec.MsgspecError)
 """Exceptions that reading a damaged file may raise."""
 
 
-class Injury(msgspec.Struct, frozen=True):
+class FrontierDamage(msgspec.Struct, frozen=True):
     """File that does not match the state, and the difference."""
 
     file: str
@@ -52,16 +52,16 @@ class Injury(msgspec.Struct, frozen=True):
 class FrontierReport(msgspec.Struct, frozen=True):
     """Result of an inspection; the sums are valid only without injuries."""
 
-    injuries: list[Injury]
+    injuries: list[FrontierDamage]
     waiting: KeySum
     seen: KeySum
 
 
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
-    """Yield the key of every waiting URL, without polls; raises one of `Trouble` on a damaged file."""
-    online = read_front(directory, state.front).values()
+    """Yield the key of every waiting URL, without polls; raises one of `RequestFailure` on a damaged file."""
+    online = read_open_tickets(directory, state.front).values()
     for row in chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)):
-        if (link := _link(row)).door is not Door.POLLED:
+        if (link := _link(row)).door is not Origin.POLLED:
             yield key_of(link.url, key_seed)
 
 
@@ -83,17 +83,17 @@ def named_files(state: FrontierState) -> dict[str, int]:
 
 def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> FrontierReport:
     """Read all files that `state` names."""
-    injuries: list[Injury] = []
+    injuries: list[FrontierDamage] = []
     waiting, seen = KeySum(), KeySum()
 
     def attempt(part: Callable[[], None], file: str) -> None:
         try:
             part()
-        except Trouble as trouble:
+        except DAMAGE_ERRORS as trouble:
             injuries.append(_injury_of(trouble, file))
 
     def online() -> None:
-        _add_links(waiting, read_front(directory, state.front).values(), key_seed)
+        _add_links(waiting, read_open_tickets(directory, state.front).values(), key_seed)
 
     attempt(lambda: _read_hosts(directory, state.hosts), f"hosts-{state.hosts.serial}.log")
     attempt(online, f"front-{state.front.serial}.log")
@@ -112,22 +112,22 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     return FrontierReport(injuries, waiting, seen)
 
 
-def _injury_of(trouble: Exception, file: str) -> Injury:
-    if isinstance(trouble, Damaged):
-        return Injury(trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble))
+def _injury_of(trouble: Exception, file: str) -> FrontierDamage:
+    if isinstance(trouble, DamagedFile):
+        return FrontierDamage(trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble))
     if isinstance(trouble, OSError):
         name = Path(trouble.filename).name if isinstance(trouble.filename, str) else file
-        return Injury(name, trouble.strerror or str(trouble))
-    return Injury(file, f"it cannot be understood ({trouble})")
+        return FrontierDamage(name, trouble.strerror or str(trouble))
+    return FrontierDamage(file, f"it cannot be understood ({trouble})")
 
 
 def _add_links(total: KeySum, rows: Iterable[bytes], key_seed: int) -> None:
     for row in rows:
-        if (link := _link(row)).door is not Door.POLLED:
+        if (link := _link(row)).door is not Origin.POLLED:
             total.add(key_of(link.url, key_seed))
 
 
-def _read_hosts(directory: Path, state: HostsState) -> None:
+def _read_hosts(directory: Path, state: HostTableState) -> None:
     """Read up to the noted length: behind it are promises to wait, whose end may be torn."""
     for _ in records(directory / f"hosts-{state.serial}.log", length=state.length):
         pass
@@ -155,7 +155,9 @@ def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
             skip = 0
         start = 0
     if counted != state.count:
-        raise Damaged(directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do")
+        raise DamagedFile(
+            directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do"
+        )
 
 
 def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
@@ -173,29 +175,29 @@ def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
             expected = live.pop((number, offset), None)
             if expected is not None:
                 if expected[:2] != (first, len(links)):
-                    raise Damaged(path, f"the block at byte {offset} is not the one that its queue names")
+                    raise DamagedFile(path, f"the block at byte {offset} is not the one that its queue names")
                 yield from links[expected[2] :]
     if live:
         number, offset = min(live)
-        raise Damaged(directory / segment_file(number), f"there is no block at byte {offset}")
+        raise DamagedFile(directory / segment_file(number), f"there is no block at byte {offset}")
 
 
-def _check_sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
+def _check_sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[FrontierDamage]:
     """Check runs and log by their checksums; in format 1 runs must at least be sorted."""
     try:
         for keys in logged_keys(directory, state):
             seen.add_all(keys)
-    except Trouble as trouble:
+    except DAMAGE_ERRORS as trouble:
         yield _injury_of(trouble, state.log)
     for name in state.runs:
         try:
             for keys in Run(directory / name, raw=state.raw):
                 seen.add_all(keys)
-        except Trouble as trouble:
+        except DAMAGE_ERRORS as trouble:
             yield _injury_of(trouble, name)
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class FrontierFiles(msgspec.Struct, frozen=True):
     """A checkpoint, and a directory from which its frontier can be read."""
 
     checkpoint: Checkpoint
@@ -204,19 +206,19 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
+def open_frontier_files(home: CrawlDir) -> Iterator[FrontierFiles | None]:
     """The newest checkpoint with its files; None if there is none yet."""
     with ExitStack() as held:
         held.enter_context(_many_files())
         directory = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
         serial = count()
 
-        def hold(last: Checkpoint) -> Snapshot:
+        def hold(last: Checkpoint) -> FrontierFiles:
             place = directory / str(next(serial))
             place.mkdir()
-            return Snapshot(last, place, _hold(home / "frontier", place, last, held))
+            return FrontierFiles(last, place, _hold(home / "frontier", place, last, held))
 
-        yield look_until(home, hold, lambda shot: not shot.missing)
+        yield retry_until_whole(home, hold, lambda shot: not shot.missing)
 
 
 def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:

@@ -6,45 +6,51 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.doctor.check.finding import Finding, Presence, curable, good
-from fieldmouse.doctor.check.probe import DigestsAsked, IndexAsked, probe
-from fieldmouse.doctor.check.version_probe import flaw_of_table
-from fieldmouse.errors import Damaged, typed
-from fieldmouse.formatting import counted
-from fieldmouse.search.index import verify
-from fieldmouse.search.versions import TABLE, verify_log
+from fieldmouse.doctor.check.finding import CrawlProcess, Finding, healthy, repairable
+from fieldmouse.doctor.check.probe import DigestStoreCheck, IndexCheck, run_checks
+from fieldmouse.doctor.check.version_probe import version_table_damage
+from fieldmouse.errors import DamagedFile, shell_quoted
+from fieldmouse.formatting import format_count
+from fieldmouse.search.index import verify_index
+from fieldmouse.search.versions import VERSION_TABLE, verify_version_log
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.storage.shard_state import shard_states
 
 
-def look_at_index(
-    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence
+def check_index(
+    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: CrawlProcess
 ) -> Iterator[Finding]:
     """Check the index. `wanted` is the number of pages that each shard must hold; None if unknown."""
-    busy, shards = here.owner is not None, sealed_shards(last)
+    busy, shards = here.owner is not None, shard_states(last)
     copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
     for shard, length in enumerate(copies):
         try:
-            verify_log(home / "index", shard, length)
-        except Damaged as trouble:
-            advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds the index again without it"
-            yield curable("index", str(trouble), advice, f"index/shard-{shard}.copies")
+            verify_version_log(home / "index", shard, length)
+        except DamagedFile as trouble:
+            advice = (
+                f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds the index again without it"
+            )
+            yield repairable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
-    if flaw := flaw_of_table(home / "index", copies, busy=busy):
-        advice = f"`fieldmouse doctor {typed(home.path)} --repair` deletes it; it is rebuilt from the logs"
-        yield curable("index", f"`index/{TABLE}` is damaged: {flaw}", advice, f"index/{TABLE}")
+    if flaw := version_table_damage(home / "index", copies, busy=busy):
+        advice = (
+            f"`fieldmouse doctor {shell_quoted(home.path)} --repair` deletes it; it is rebuilt from the logs"
+        )
+        yield repairable(
+            "index", f"`index/{VERSION_TABLE}` is damaged: {flaw}", advice, f"index/{VERSION_TABLE}"
+        )
         return
     places: list[tuple[int, Path]] = []
-    questions: list[IndexAsked | DigestsAsked] = []
+    questions: list[IndexCheck | DigestStoreCheck] = []
     for shard, state in enumerate(shards):
         # A generation without a page is recreated when the shard is opened.
         for number in range(state.generation + bool(state.generation_bytes)):
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
-            live = not busy and (number < state.generation or here.ended)
+            live = not busy and (number < state.generation or here.ended_normally)
             places.append((shard, path))
-            questions.append(IndexAsked(str(path), state.batch, busy, live, False, copies, seed))
-    reports = probe(questions)
+            questions.append(IndexCheck(str(path), state.batch, busy, live, False, copies, seed))
+    reports = run_checks(questions)
     held: Counter[int] = Counter()
     younger = strays = 0
     hurt: set[int] = set()
@@ -70,19 +76,19 @@ def look_at_index(
                 continue
             try:
                 # the check of a resume, whose result must agree with ours
-                verify(home / "index", shard, state)
-            except Damaged as trouble:
+                verify_index(home / "index", shard, state)
+            except DamagedFile as trouble:
                 hurt.add(shard)
                 yield _curable(home, shard, str(trouble))
     if not hurt:
-        says = f"{counted(held.total(), 'page')} can be searched, and every file matches its checksum"
+        says = f"{format_count(held.total(), 'page')} can be searched, and every file matches its checksum"
         if younger and here.owner is None:
             says += f"; {younger:,} pages past the checkpoint will be taken out and fetched again"
         if strays and here.owner is None:
             says += f"; {strays:,} files that belong to nothing are deleted at the next start"
-        yield good("index", says)
+        yield healthy("index", says)
 
 
 def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
-    advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds it again from the WARC files"
-    return curable("index", says, advice, f"index/shard-{shard}")
+    advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds it again from the WARC files"
+    return repairable("index", says, advice, f"index/shard-{shard}")

@@ -1,8 +1,9 @@
 """Checks of search indexes and digest stores in child processes, which damage may kill.
 
-tantivy and lmdb map their files into memory and trust them: a damaged file can kill the process that reads it,
-without an error message. So a child process reads them and reports; the death of the child is a result too.
-Checksums are verified first: tantivy writes one at the end of each file, and a file that fails is not opened.
+tantivy and lmdb map their files into memory and trust them: a damaged file can kill the process that
+reads it, without an error message. So a child process reads them and reports; the death of the child is a
+result too. Checksums are verified first: tantivy writes one at the end of each file, and a file that
+fails is not opened.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.search.tantivy_errors import flaw_of
+from fieldmouse.search.tantivy_errors import index_file_damage
 
 if TYPE_CHECKING:
     import tantivy
 
-    from fieldmouse.search.versions import Numbers
+    from fieldmouse.search.versions import Uint64Array
 
 
 _PARTS = ("term", "idx", "pos", "store", "fast", "fieldnorm")
 _TRIES = 5
 
 
-class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
+class IndexCheck(msgspec.Struct, frozen=True, tag="index"):
     """Request to check one generation of a shard's index and count its documents up to `batch`."""
 
     path: str
@@ -45,7 +46,7 @@ class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
     key_seed: int = 0
 
 
-class DigestsAsked(msgspec.Struct, frozen=True, tag="digests"):
+class DigestStoreCheck(msgspec.Struct, frozen=True, tag="digests"):
     """Request to check a digest store against the CDXJ lines that its entries point to."""
 
     path: str
@@ -63,7 +64,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def probe(questions: Sequence[IndexAsked | DigestsAsked]) -> list[ProbeReport]:
+def run_checks(questions: Sequence[IndexCheck | DigestStoreCheck]) -> list[ProbeReport]:
     """Run the checks in a child, and in a new one after each death; return a report for each."""
     reports: list[ProbeReport] = []
     while len(reports) < len(questions):
@@ -86,7 +87,7 @@ def _last_line(stderr: bytes) -> str:
     return lines[-1][:200] if lines else "without a message"
 
 
-def read_index(asked: IndexAsked) -> ProbeReport:
+def check_index(asked: IndexCheck) -> ProbeReport:
     """Check the index state that opening restores: the one kept for the batch, else the present one."""
     path = Path(asked.path).absolute()  # symbolic links in another directory point to it
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
@@ -119,7 +120,7 @@ def read_index(asked: IndexAsked) -> ProbeReport:
     return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
 
 
-def _check_files(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
+def _check_files(path: Path, listed: Path, asked: IndexCheck) -> ProbeReport:
     """Open the files that `listed` names through a temporary directory; each must match its checksum."""
     # Threads of the index may create a file while the directory is deleted.
     with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
@@ -129,7 +130,9 @@ def _check_files(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
                 kept = path / "kept" / name
                 place = path / name if (path / name).exists() or not kept.exists() else kept
                 (view / name).symlink_to(place)
-            trouble = "" if asked.hurt else next(filter(None, map(flaw_of, sorted(view.iterdir()))), "")
+            trouble = (
+                "" if asked.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
+            )
             if trouble:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
@@ -153,7 +156,12 @@ def _kept_flaw(path: Path, listed: Path) -> str:
     """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
     for name in sorted(_named_files(listed)):
         first, second = path / name, listed.with_name(name)
-        if first.exists() and second.exists() and not first.samefile(second) and (flaw := flaw_of(second)):
+        if (
+            first.exists()
+            and second.exists()
+            and not first.samefile(second)
+            and (flaw := index_file_damage(second))
+        ):
             return f"in `kept`, {flaw}"
     return ""
 
@@ -194,7 +202,7 @@ def _is_ours(name: str) -> bool:
     return name.partition(".")[0].isalnum() and name.rpartition(".")[2] in (*_PARTS, "del", "temp")
 
 
-def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
+def _count_documents(path: Path, asked: IndexCheck) -> ProbeReport:
     import tantivy
 
     from fieldmouse.search.index import known_schemas
@@ -222,34 +230,34 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
 
 
 def _old_copies(
-    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexAsked
+    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexCheck
 ) -> int:
     """Count the valid documents that are older than the newest version of their page."""
-    from fieldmouse.search.generations import places
+    from fieldmouse.search.generations import keys_and_batches
     from fieldmouse.search.index import has_columns
-    from fieldmouse.search.versions import among, stands
+    from fieldmouse.search.versions import look_up_versions, version_numbers
 
     hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
     shard = int(Path(asked.path).parent.name.partition("-")[2])
     columns = has_columns(index.schema)
     addresses = [address for _, address in hits]
-    keys, batches = places(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
+    keys, batches = keys_and_batches(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
     newest = _newest(Path(asked.path).parent.parent, asked.copies)
-    return int((among(keys, newest) > stands(batches, shard)).sum())
+    return int((look_up_versions(keys, newest) > version_numbers(batches, shard)).sum())
 
 
 @cache
-def _newest(directory: Path, lengths: tuple[int, ...]) -> tuple[Numbers, Numbers]:
-    from fieldmouse.search.versions import read_logs
+def _newest(directory: Path, lengths: tuple[int, ...]) -> tuple[Uint64Array, Uint64Array]:
+    from fieldmouse.search.versions import read_version_logs
 
-    return read_logs(directory, lengths)
+    return read_version_logs(directory, lengths)
 
 
-def read_digests(asked: DigestsAsked) -> ProbeReport:
+def check_digest_store(asked: DigestStoreCheck) -> ProbeReport:
     import lmdb
 
-    from fieldmouse.archive.dedup import write_flaw
-    from fieldmouse.archive.lmdb_pages import page_flaw
+    from fieldmouse.archive.dedup import trial_write_error
+    from fieldmouse.archive.lmdb_pages import page_allocation_error
 
     names = [Path(asked.path).with_name(f"shard-{shard}.cdxj") for shard in range(asked.shards)]
     logs = [os.open(name, os.O_RDONLY) for name in names if name.exists()]
@@ -273,10 +281,10 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
     if entries != count:
         return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
-    if not asked.busy and (flaw := page_flaw(Path(asked.path), leaves=True)):
+    if not asked.busy and (flaw := page_allocation_error(Path(asked.path), leaves=True)):
         return ProbeReport(count, trouble=flaw)
     tried = not asked.busy and os.access(asked.path, os.W_OK)
-    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock file would change
+    flaw = trial_write_error(Path(asked.path), lock=False) if tried else ""  # the lock file would change
     return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
@@ -295,8 +303,8 @@ def _digest_at(log: int, offset: int) -> bytes:
 
 def main() -> None:
     raw = sys.stdin.buffer.read()
-    for asked in msgspec.json.decode(raw, type=list[IndexAsked | DigestsAsked]):
-        report = read_index(asked) if isinstance(asked, IndexAsked) else read_digests(asked)
+    for asked in msgspec.json.decode(raw, type=list[IndexCheck | DigestStoreCheck]):
+        report = check_index(asked) if isinstance(asked, IndexCheck) else check_digest_store(asked)
         os.write(1, msgspec.json.encode(report) + b"\n")
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import lmdb
 
 from fieldmouse.archive import cdxj
-from fieldmouse.archive.audit import answers, log_lines
+from fieldmouse.archive.audit import intact_responses, log_lines
 from fieldmouse.archive.dedup import payload_digest
-from fieldmouse.archive.warc_writer import log_path
+from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.errors import CrawlDirError
-from fieldmouse.storage.fsync import sync_directory, whole
+from fieldmouse.storage.fsync import atomic_write, sync_directory
 from fieldmouse.storage.shard_state import ShardState
 
 _is_robots_txt = re.compile(r"https?://[^/]+/robots\.txt\Z").match
@@ -23,12 +23,12 @@ _EMPTY = payload_digest(b"")
 _BATCH = 10_000  # digests per transaction
 
 
-def restore_log(directory: Path, shard: int, state: ShardState) -> int:
+def rebuild_cdxj_log(directory: Path, shard: int, state: ShardState) -> int:
     """Rewrite the CDXJ log of a shard, byte for byte as at the checkpoint; return the number of lines."""
-    path = log_path(directory, shard)
+    path = cdxj_log_path(directory, shard)
     count = length = 0
-    with whole(path, ".fresh") as file:
-        for _, line, _ in answers(directory, shard, state):
+    with atomic_write(path, ".fresh") as file:
+        for _, line, _ in intact_responses(directory, shard, state):
             count, length = count + 1, length + file.write(line)
         if length != state.cdxj_length:
             raise CrawlDirError(
@@ -39,7 +39,7 @@ def restore_log(directory: Path, shard: int, state: ShardState) -> int:
     return count
 
 
-def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
+def rebuild_digest_store(directory: Path, states: Sequence[ShardState]) -> int:
     """Rebuild the digest store from the CDXJ logs; return the number of digests."""
     path = directory / "digests.lmdb"
     fresh = path.with_name(path.name + ".fresh")
@@ -48,9 +48,9 @@ def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
         entries: list[tuple[bytes, bytes]] = []
         for shard, state in enumerate(states):
             at = 0
-            for line in log_lines(log_path(directory, shard), state.cdxj_length):
+            for line in log_lines(cdxj_log_path(directory, shard), state.cdxj_length):
                 place, at = shard << 48 | at, at + len(line)
-                _, entry = cdxj.read_line(line)
+                _, entry = cdxj.parse_line(line)
                 digest = b32decode(entry.digest)
                 # The store holds pages with a non-empty body only.
                 page = entry.status.startswith("2") and not _is_robots_txt(entry.url)

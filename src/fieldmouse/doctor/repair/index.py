@@ -14,26 +14,26 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.archive.record_reader import Library
-from fieldmouse.archive.warc_reader import Torn, shard_of
+from fieldmouse.archive.record_reader import RecordReader
+from fieldmouse.archive.warc_reader import TornMember, shard_of
 from fieldmouse.config import settings_file
 from fieldmouse.config.policies import scope_of, seeds_of
-from fieldmouse.crawler.factories import indexer_config
-from fieldmouse.doctor.check.probe import IndexAsked, probe
+from fieldmouse.crawler.factories import worker_config
+from fieldmouse.doctor.check.probe import IndexCheck, run_checks
 from fieldmouse.errors import CrawlDirError
-from fieldmouse.parse.content import read_contents
-from fieldmouse.parse.links import Links
-from fieldmouse.parse.readers import own_readers
-from fieldmouse.plugins.runner import Onlooker
+from fieldmouse.parse.content import read_page_content
+from fieldmouse.parse.links import LinkExtractor
+from fieldmouse.parse.readers import load_readers
+from fieldmouse.plugins.runner import Watchdog
 from fieldmouse.search.index import TextIndex
-from fieldmouse.search.versions import Copies, log_path
+from fieldmouse.search.versions import VersionTable, version_log_path
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, encode, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.fsync import sync_directory
 from fieldmouse.storage.journal import Journal
-from fieldmouse.storage.shard_state import ShardState, sealed_shards
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.storage.shard_state import ShardState, shard_states
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import key_of
 
 _BESIDE = "rebuilt"
@@ -52,7 +52,7 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     beside.mkdir(parents=True)
     try:
         count, unreadable = _build(home, last, shard, beside)
-        if unreadable and count < (held := _still_held(target, sealed_shards(last)[shard])):
+        if unreadable and count < (held := _still_held(target, shard_states(last)[shard])):
             raise CrawlDirError(
                 f"`index/shard-{shard}` stays as it is, damaged: it still holds {held:,} pages,"
                 f" and only {count:,} can be read in the WARC files; {unreadable:,} cannot",
@@ -67,18 +67,18 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     return says + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
 
 
-def forget_copies(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpoint:
+def delete_copy_records(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpoint:
     """Delete the records of older copies, after all indexes were rebuilt with each page once.
 
     The journal is written first: a log that it does not name is cut when it is opened.
     """
-    shards = [msgspec.structs.replace(state, copies=0) for state in sealed_shards(last)]
-    home.begin()
-    last = msgspec.structs.replace(last.replaced("shards", shards, {}), born=home.identity)
+    shards = [msgspec.structs.replace(state, copies=0) for state in shard_states(last)]
+    home.upgrade_format()
+    last = msgspec.structs.replace(last.with_part("shards", shards, {}), born=home.identity)
     journal.commit(encode(last))
-    Copies.forget(home / "index")
+    VersionTable.delete(home / "index")
     for shard in range(len(shards)):
-        log_path(home / "index", shard).unlink(missing_ok=True)
+        version_log_path(home / "index", shard).unlink(missing_ok=True)
     sync_directory(home / "index")
     return last
 
@@ -86,28 +86,30 @@ def forget_copies(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpo
 def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
     """Write the index of a shard into `beside`; returns the number of pages and of unreadable pages."""
     settings = settings_file.load(home / "fieldmouse.toml")
-    config = indexer_config(home, settings, scope_of(settings, seeds_of(settings)))
-    full, state = config.generation, sealed_shards(last)[shard]
+    config = worker_config(home, settings, scope_of(settings, seeds_of(settings)))
+    full, state = config.generation, shard_states(last)[shard]
     # The number of generations must be that of the checkpoint.
     config = msgspec.structs.replace(config, generation=sys.maxsize)
     generations = _generations(state)
-    index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
-    readers = own_readers(config.plugins, Onlooker())
+    index, links = TextIndex(beside, shard, config, ShardState()), LinkExtractor(config)
+    readers = load_readers(config.plugins, Watchdog())
     count, unreadable = 0, 0
-    library = Library(home / "archive", sealed_shards(last))
-    for row in outcome_log.pages(home, length=sealed_outcomes(last)):
+    library = RecordReader(home / "archive", shard_states(last))
+    for row in outcome_log.newest_pages(home, length=sealed_outcomes(last)):
         if not row.indexed or shard_of(row.warc) != shard:
             continue
-        link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
+        link = Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)
         try:
-            read = read_contents(link, library.answer(row.warc, row.offset), config, links, readers)
-        except (Torn, OSError, ValueError, KeyError):
+            read = read_page_content(
+                link, library.read_response(row.warc, row.offset), config, links, readers
+            )
+        except (TornMember, OSError, ValueError, KeyError):
             unreadable += 1
             continue
         if index.bytes >= full and index.generation < generations - 1:
             index.commit()
             index.begin_generation()
-        page = read.page
+        page = read.document
         # Any batch up to the checkpoint will do: the number only marks later documents.
         canonical = page.canonical if page.canonical != row.url else ""
         document = {"url": row.url, "title": page.title, "text": page.text, "canonical": canonical}
@@ -128,11 +130,11 @@ def _generations(state: ShardState) -> int:
 def _still_held(shard: Path, state: ShardState) -> int:
     """Number of pages that a damaged index still holds."""
     paths = [str(shard / f"{number:05}") for number in range(_generations(state))]
-    asked = [IndexAsked(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
-    return sum(report.count for report in probe(asked))
+    asked = [IndexCheck(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
+    return sum(report.count for report in run_checks(asked))
 
 
-def remains(home: Path) -> list[Path]:
+def leftover_index_files(home: Path) -> list[Path]:
     """Unfinished index files of a killed repair."""
     beside = home / "index" / _BESIDE
     return sorted(path for path in beside.rglob("*") if path.is_file())

@@ -1,10 +1,10 @@
 """Repair of files that can be rebuilt from the rest of a crawl.
 
-The journal is rebuilt from its newest whole checkpoint, `crawl.json` from the journal, CDXJ lines from the WARC
-files, the digests from the CDXJ lines, the full-text index from the pages, and the keys of seen URLs from the
-settled and waiting URLs. Each file is written beside the old one and replaces it atomically, so a kill leaves the
-old or the new one. WARC files and the other logs of the frontier exist only once and cannot be rebuilt. Needs the
-lock.
+The journal is rebuilt from its newest whole checkpoint, `crawl.json` from the journal, CDXJ lines from
+the WARC files, the digests from the CDXJ lines, the full-text index from the pages, and the keys of seen
+URLs from the settled and waiting URLs. Each file is written beside the old one and replaces it
+atomically, so a kill leaves the old or the new one. WARC files and the other logs of the frontier exist
+only once and cannot be rebuilt. Needs the lock.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fieldmouse.archive import cdxj
-from fieldmouse.archive.warc_writer import log_path
-from fieldmouse.doctor.check.archive import look_at_digests, look_at_merged
-from fieldmouse.doctor.check.examine import examine
-from fieldmouse.doctor.check.finding import Presence, open_for_examination, presence
-from fieldmouse.doctor.repair.archive import restore_digests, restore_log
-from fieldmouse.doctor.repair.index import forget_copies, rebuild_index, remains
+from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.doctor.check.archive import check_digests, check_sorted_cdxj
+from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.doctor.check.finding import CrawlProcess, crawl_process, open_for_check
+from fieldmouse.doctor.repair.archive import rebuild_cdxj_log, rebuild_digest_store
+from fieldmouse.doctor.repair.index import delete_copy_records, leftover_index_files, rebuild_index
 from fieldmouse.doctor.repair.sieve import rebuild_sieve
-from fieldmouse.errors import CrawlDirError, Damaged, FieldmouseError
-from fieldmouse.search.versions import TABLE, Copies
-from fieldmouse.storage.checkpoint import Checkpoint, identity_in_journal, is_changed, open_journal
+from fieldmouse.errors import CrawlDirError, DamagedFile, FieldmouseError
+from fieldmouse.search.versions import VERSION_TABLE, VersionTable
+from fieldmouse.storage.checkpoint import Checkpoint, identity_changed, identity_in_journal, open_journal
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.journal import Journal
-from fieldmouse.storage.shard_state import sealed_shards
+from fieldmouse.storage.shard_state import shard_states
 
 
 @contextmanager
-def locked(home: CrawlDir) -> Iterator[None]:
+def crawl_lock(home: CrawlDir) -> Iterator[None]:
     """Hold the lock; releasing it keeps the mark that the last crawl was killed."""
     home.lock()
     try:
@@ -39,24 +39,24 @@ def locked(home: CrawlDir) -> Iterator[None]:
         home.unlock(as_found=True)
 
 
-def mend_identity(directory: Path) -> list[str]:
+def repair_identity(directory: Path) -> list[str]:
     """Write `crawl.json` from the journal if it is missing, damaged or different, and say so."""
     identity = identity_in_journal(directory)
     if identity is None:
         return []
     with suppress(FieldmouseError):
-        if not is_changed(CrawlDir.open(directory).identity, identity):
+        if not identity_changed(CrawlDir.open(directory).identity, identity):
             return []
-    with locked(CrawlDir(directory, identity)):
+    with crawl_lock(CrawlDir(directory, identity)):
         write_identity(directory, identity)
     return ["`crawl.json` was written again from the journal"]
 
 
-def mend(directory: Path) -> Iterator[str]:
+def repair_directory(directory: Path) -> Iterator[str]:
     """Like `repair`, for a directory whose `crawl.json` may also be lost or damaged."""
     if (directory / "journal").is_file():
-        yield from mend_identity(directory)
-    yield from repair(open_for_examination(directory))
+        yield from repair_identity(directory)
+    yield from repair(open_for_check(directory))
 
 
 def repair(home: CrawlDir) -> Iterator[str]:
@@ -64,15 +64,15 @@ def repair(home: CrawlDir) -> Iterator[str]:
 
     Other damage stays: run the checks again to see it.
     """
-    before = presence(home)
-    with locked(home):
+    before = crawl_process(home)
+    with crawl_lock(home):
         try:
             journal, last = open_journal(home)
-        except Damaged:
+        except DamagedFile:
             return  # without a checkpoint there is nothing to compare with
         try:
             if not journal.report.clean:
-                journal.mend()
+                journal.compact()
                 yield "`journal` holds its newest whole checkpoint and nothing else"
             refused: list[CrawlDirError] = []
             if last is not None:
@@ -87,28 +87,30 @@ def repair(home: CrawlDir) -> Iterator[str]:
 
 
 def _mend(
-    home: CrawlDir, journal: Journal, last: Checkpoint, here: Presence, refused: list[CrawlDirError]
+    home: CrawlDir, journal: Journal, last: Checkpoint, here: CrawlProcess, refused: list[CrawlDirError]
 ) -> Iterator[str]:
     """Repair in order of dependency: CDXJ lines, digests, index. The sieve depends on none of them."""
     archive = home / "archive"
-    hurt = {finding.subject for finding in examine(home, here=here) if finding.curable}
-    for shard, state in enumerate(sealed_shards(last)):
+    hurt = {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
+    for shard, state in enumerate(shard_states(last)):
         if f"archive/shard-{shard}.cdxj" in hurt:
-            lines = restore_log(archive, shard, state)
+            lines = rebuild_cdxj_log(archive, shard, state)
             yield f"`archive/shard-{shard}.cdxj` was written again: {lines:,} lines"
-    agree = all(finding.healthy for finding in examine(home, here=here) if finding.what == "cdxj")
-    if agree and not look_at_digests(home, last, here).healthy:
-        count = restore_digests(archive, sealed_shards(last))
+    agree = all(finding.healthy for finding in check_crawl(home, here=here) if finding.what == "cdxj")
+    if agree and not check_digests(home, last, here).healthy:
+        count = rebuild_digest_store(archive, shard_states(last))
         yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
-    if not look_at_merged(home, last, here).healthy:
+    if not check_sorted_cdxj(home, last, here).healthy:
         yield _sort_lines(archive, last)
-    if f"index/{TABLE}" in hurt:
-        Copies.forget(home / "index")
-        yield f"`index/{TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues"
-        hurt |= {finding.subject for finding in examine(home, here=here) if finding.curable}
+    if f"index/{VERSION_TABLE}" in hurt:
+        VersionTable.delete(home / "index")
+        yield (
+            f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues"
+        )
+        hurt |= {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
     without = any(subject.endswith(".copies") for subject in hurt)
     whole = True
-    for shard in range(len(sealed_shards(last))):
+    for shard in range(len(shard_states(last))):
         if without or f"index/shard-{shard}" in hurt:
             try:
                 yield rebuild_index(home, last, shard)
@@ -116,7 +118,7 @@ def _mend(
                 refused.append(trouble)
                 whole = False
     if without and whole:
-        last = forget_copies(home, journal, last)
+        last = delete_copy_records(home, journal, last)
         yield "the logs of copies begin anew: each page is in the index once"
     if any(subject.startswith("frontier") for subject in hurt):
         yield rebuild_sieve(home, journal, last)
@@ -124,14 +126,14 @@ def _mend(
 
 def _sort_lines(archive: Path, last: Checkpoint) -> str:
     merged = archive / "index.cdxj"
-    shards = sealed_shards(last)
-    logs = [log_path(archive, shard) for shard in range(len(shards))]
+    shards = shard_states(last)
+    logs = [cdxj_log_path(archive, shard) for shard in range(len(shards))]
     if any(log.stat().st_size != state.cdxj_length for log, state in zip(logs, shards, strict=True)):
         merged.unlink(missing_ok=True)
         return "`archive/index.cdxj` is gone; it is written anew when the crawl ends"
-    return f"`archive/index.cdxj` was sorted again: {cdxj.merge(logs, merged):,} lines"
+    return f"`archive/index.cdxj` was sorted again: {cdxj.merge_logs(logs, merged):,} lines"
 
 
 def _leftovers(home: Path) -> list[Path]:
     patterns = ("*.new", "*.fresh", "archive/*.fresh", "archive/*.fresh-lock", "archive/index.cdxj.run-*")
-    return [path for pattern in patterns for path in home.glob(pattern)] + remains(home)
+    return [path for pattern in patterns for path in home.glob(pattern)] + leftover_index_files(home)

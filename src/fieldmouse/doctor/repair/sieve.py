@@ -58,10 +58,10 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
         path.rename(frontier / path.name)
     sync_directory(frontier)
     shutil.rmtree(beside)
-    home.begin()
+    home.upgrade_format()
     rebuilt = msgspec.structs.replace(before, sieve=state)
     files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
-    last = last.replaced("frontier", rebuilt, files)
+    last = last.with_part("frontier", rebuilt, files)
     journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))
     return f"the keys of {state.seen:,} seen URLs were written again"
 

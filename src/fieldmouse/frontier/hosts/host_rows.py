@@ -19,7 +19,7 @@ from fieldmouse.storage.log import Log, records
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
-NOWHERE = (1 << 64) - 1
+NOT_WRITTEN = (1 << 64) - 1
 """Place of a row that is not written yet."""
 
 _FRAME = 8  # bytes before each record: its size and its checksum
@@ -35,7 +35,7 @@ class HostRow(msgspec.Struct, frozen=True, array_like=True):
     at: float = 0.0  # when this was true; 0: not noted (older crawls)
 
 
-class HostsState(msgspec.Struct, frozen=True, array_like=True):
+class HostTableState(msgspec.Struct, frozen=True, array_like=True):
     """Number of the log, and its length at the checkpoint; rows behind it are promises to wait."""
 
     serial: int = 0
@@ -46,7 +46,7 @@ class HostsState(msgspec.Struct, frozen=True, array_like=True):
 decode_row = msgspec.msgpack.Decoder(HostRow).decode
 
 
-def tag_of(record: bytes) -> bytes:
+def host_tag(record: bytes) -> bytes:
     r"""Return the host of an encoded row, its length first, without decoding the rest.
 
     >>> tag_of(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
@@ -65,8 +65,8 @@ def copy_rows(path: Path, places: NDArray[np.uint64], target: Log) -> NDArray[np
 
     Bytes are copied without decoding: a million rows take a fraction of a second.
     """
-    moved = np.full(places.size, NOWHERE, np.uint64)
-    there = np.flatnonzero(places != np.uint64(NOWHERE))
+    moved = np.full(places.size, NOT_WRITTEN, np.uint64)
+    there = np.flatnonzero(places != np.uint64(NOT_WRITTEN))
     if not there.size:
         return moved
     order = there[np.argsort(places[there])]
@@ -81,12 +81,12 @@ def copy_rows(path: Path, places: NDArray[np.uint64], target: Log) -> NDArray[np
         edges[starts - first] += 1
         edges[ends - first] -= 1
         kept = np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_)
-        offset = target.extend(content[first:last][kept].tobytes())
+        offset = target.append_framed(content[first:last][kept].tobytes())
         moved[part] = (offset + np.cumsum(sizes) - sizes).astype(np.uint64)
     return moved
 
 
-TAG_PLACE = _FRAME + 1
+TAG_OFFSET = _FRAME + 1
 """Offset of a tag from the place of its row."""
 
 
@@ -96,9 +96,9 @@ def rewrite_rows(
     """Like `copy_rows`, when the clock was set back by `lag` seconds: every wait is rewritten."""
     moved = places.copy()
     for number, place in enumerate(places.tolist()):
-        if place != NOWHERE:
+        if place != NOT_WRITTEN:
             row = decode_row(source.read(place))
-            state = brought_forward(row.state, seconds)
+            state = with_earlier_waits(row.state, seconds)
             moved[number] = target.append(msgspec.msgpack.encode(HostRow(row.host, state, now)))
     return moved
 
@@ -107,7 +107,7 @@ def host_logs(directory: Path) -> list[Path]:
     return sorted(directory.glob("hosts-*.log"), key=serial_of)
 
 
-def rows_since(directory: Path, state: HostsState | None) -> Iterator[bytes]:
+def promised_rows(directory: Path, state: HostTableState | None) -> Iterator[bytes]:
     """Yield the records behind the state's length, in that log and in later ones: promises to wait."""
     serial, length = (state.serial, state.length) if state is not None else (0, 0)
     for log in host_logs(directory):
@@ -117,7 +117,7 @@ def rows_since(directory: Path, state: HostsState | None) -> Iterator[bytes]:
 
 
 def read_hosts(
-    directory: Path, state: HostsState | None, now: float = 0.0, only: Host | None = None
+    directory: Path, state: HostTableState | None, now: float = 0.0, only: Host | None = None
 ) -> dict[Host, HostState]:
     """Read every host (or `only` one) at that state, with the waits promised since; reads only.
 
@@ -127,18 +127,18 @@ def read_hosts(
     wanted = None if only is None else msgspec.msgpack.encode(only)
     if state is not None:
         for _, record in records(directory / log_name(state.serial), length=state.length):
-            if wanted is None or wanted == tag_of(record):
+            if wanted is None or wanted == host_tag(record):
                 row = decode_row(record)
-                states[row.host] = brought_forward(row.state, lag(state.at, now))
-    for record in rows_since(directory, state):
-        if wanted is None or wanted == tag_of(record):
+                states[row.host] = with_earlier_waits(row.state, clock_setback(state.at, now))
+    for record in promised_rows(directory, state):
+        if wanted is None or wanted == host_tag(record):
             row = decode_row(record)
-            told = brought_forward(row.state, lag(row.at, now))
-            states[row.host] = with_promise(states.get(row.host, _BLANK), told)
+            told = with_earlier_waits(row.state, clock_setback(row.at, now))
+            states[row.host] = with_longer_waits(states.get(row.host, _BLANK), told)
     return states
 
 
-def with_promise(known: HostState, told: HostState) -> HostState:
+def with_longer_waits(known: HostState, told: HostState) -> HostState:
     """Return `known` with the waits that were promised since, and no other change."""
     return msgspec.structs.replace(
         known,
@@ -151,7 +151,7 @@ def with_promise(known: HostState, told: HostState) -> HostState:
     )
 
 
-def quieted(state: HostState, until: float) -> HostState:
+def with_earliest_visit(state: HostState, until: float) -> HostState:
     """Return the state with no request to the host or its address before that time."""
     if state.ready_at >= until and state.address_ready_at >= until:
         return state
@@ -160,7 +160,7 @@ def quieted(state: HostState, until: float) -> HostState:
     )
 
 
-def lag(at: float, now: float) -> float:
+def clock_setback(at: float, now: float) -> float:
     """Seconds by which the clock was set back since it showed `at`; 0 if it was not, or `at` is unknown.
 
     A wait until `t` that is moved forward by it lasts, from now on, the smaller of its rest
@@ -172,7 +172,7 @@ def lag(at: float, now: float) -> float:
     return max(0.0, at - now) if now else 0.0
 
 
-def brought_forward(state: HostState, seconds: float) -> HostState:
+def with_earlier_waits(state: HostState, seconds: float) -> HostState:
     if not seconds:
         return state
     return msgspec.structs.replace(

@@ -24,16 +24,16 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.frontier.hosts import host_rows
 from fieldmouse.frontier.hosts.host_rows import (
-    NOWHERE,
-    TAG_PLACE,
+    NOT_WRITTEN,
+    TAG_OFFSET,
     HostRow,
-    HostsState,
-    brought_forward,
+    HostTableState,
     decode_row,
+    with_earlier_waits,
 )
-from fieldmouse.frontier.hosts.numbering import Numbering
-from fieldmouse.storage.log import Log, records, understood
-from fieldmouse.storage.superseded_files import Leftovers
+from fieldmouse.frontier.hosts.numbering import KeyNumbering
+from fieldmouse.storage.log import Log, decode_record, records
+from fieldmouse.storage.superseded_files import SupersededFiles
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
@@ -50,7 +50,7 @@ class HostTable:
     def __init__(
         self,
         directory: Path,
-        state: HostsState | None,
+        state: HostTableState | None,
         ordinary: Callable[[HostState], float],
         now: float = 0.0,
         seed: int = 0,
@@ -60,18 +60,18 @@ class HostTable:
         `seed` keys the hashes of names; it need not be the same each time.
         """
         self._directory, self._ordinary, self._now, self._seed = directory, ordinary, now, seed
-        self._numbering = Numbering()
+        self._numbering = KeyNumbering()
         self._places = array("Q")  # of the newest row of each host; `NOWHERE` if only in memory
         self._rows: dict[int, tuple[Host, HostState]] = {}  # by number: changed rows, and some others
         self._recent: dict[Host, int] = {}  # numbers of the changed hosts
         self._changed: set[int] = set()
         self._begun = False
         # clock lag of rows that an earlier process wrote
-        self._lag = host_rows.lag(state.at, now) if state else 0.0
+        self._lag = host_rows.clock_setback(state.at, now) if state else 0.0
         self._inherited = 0  # rows before this place were written by an earlier process
         self._quiet_from = 0.0  # when that process surely had stopped visiting; 0: there was none
         self.unknown = HostState()
-        self._leftovers = Leftovers()
+        self._leftovers = SupersededFiles()
         old = host_rows.host_logs(directory)
         self.resumed = bool(old)
         self._serial = host_rows.serial_of(old[-1]) + 1 if old else 0
@@ -79,25 +79,25 @@ class HostTable:
         if state is not None:
             self._log = Log(directory / host_rows.log_name(state.serial), state.length)
             self._read_log(state)
-        for record in host_rows.rows_since(directory, state):
+        for record in host_rows.promised_rows(directory, state):
             self._apply_promise(record)
         # Always a new log, which is the compaction; the old one stays complete until a checkpoint names the
         # new.
         self._leftovers.add(old)
 
-    def _read_log(self, state: HostsState) -> None:
+    def _read_log(self, state: HostTableState) -> None:
         """Find the newest row of each host."""
         if not state.length:
             return
         key_of, seed, find, places = xxh3_64_intdigest, self._seed, self._numbering.find, self._places
         with self._log.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
             for offset, record in records(self._log.path, length=state.length):
-                tag = host_rows.tag_of(record)
+                tag = host_rows.host_tag(record)
                 key = key_of(tag, seed)
                 number = find(key)
                 if number >= 0 and not _tagged(content, places[number], tag):
                     number = next(
-                        (n for n in self._numbering.all(key) if _tagged(content, places[n], tag)), -1
+                        (n for n in self._numbering.find_all(key) if _tagged(content, places[n], tag)), -1
                     )
                 if number < 0:
                     self._numbering.add(key)
@@ -109,11 +109,13 @@ class HostTable:
     def _apply_promise(self, record: bytes) -> None:
         """Apply a promise to wait from behind the checkpoint."""
         row = decode_row(record)
-        number = self.number(row.host)
+        number = self.number_of(row.host)
         if number >= 0 and number not in self._changed and self._log.read(self._places[number]) == record:
             return  # a copy of a known row, from a log that no checkpoint named
         known = self._row(number)[1] if number >= 0 else _BLANK
-        state = host_rows.with_promise(known, brought_forward(row.state, host_rows.lag(row.at, self._now)))
+        state = host_rows.with_longer_waits(
+            known, with_earlier_waits(row.state, host_rows.clock_setback(row.at, self._now))
+        )
         if number < 0 or state != known:
             self._set(row.host, number, state)
 
@@ -138,7 +140,7 @@ class HostTable:
         else:
             moved = host_rows.copy_rows(source.path, places, target)
         self._snapshot = target.flush()
-        ours = moved[(places >= self._inherited) & (places != np.uint64(NOWHERE))]
+        ours = moved[(places >= self._inherited) & (places != np.uint64(NOT_WRITTEN))]
         self._inherited = int(ours.min()) if ours.size else self._snapshot
         self._places = array("Q", moved.tobytes())
         self._lag = 0.0
@@ -149,12 +151,12 @@ class HostTable:
         return len(self._places)
 
     def __contains__(self, host: Host) -> bool:
-        return self.number(host) >= 0
+        return self.number_of(host) >= 0
 
     def __iter__(self) -> Iterator[tuple[Host, HostState]]:
         return ((self._rows.get(number) or self._read(number)) for number in range(len(self._places)))
 
-    def number(self, host: Host) -> int:
+    def number_of(self, host: Host) -> int:
         """Number of a host; -1 if unknown."""
         number = self._recent.get(host)
         if number is not None:
@@ -164,22 +166,22 @@ class HostTable:
         number = self._numbering.find(key)
         if number < 0 or self._is(number, host, tag):
             return number
-        return next((n for n in self._numbering.all(key) if self._is(n, host, tag)), -1)
+        return next((n for n in self._numbering.find_all(key) if self._is(n, host, tag)), -1)
 
     def _is(self, number: int, host: Host, tag: bytes) -> bool:
         row = self._rows.get(number)
         if row is not None:
             return row[0] == host
-        return self._log.peek(self._places[number] + TAG_PLACE, len(tag)) == tag
+        return self._log.read_unchecked(self._places[number] + TAG_OFFSET, len(tag)) == tag
 
-    def name(self, number: int) -> Host:
+    def host_at(self, number: int) -> Host:
         return self._row(number)[0]
 
-    def meet_number(self, host: Host) -> int:
+    def get_or_add_number(self, host: Host) -> int:
         """Number of a host, which is added if unknown."""
         number = self._recent.get(host)
         if number is None:
-            number = self.number(host)
+            number = self.number_of(host)
             if number < 0:
                 return self._set(host, number, self.unknown)
             self._row(number)
@@ -189,12 +191,12 @@ class HostTable:
         number = self._recent.get(host)
         if number is not None:
             return self._rows[number][1]
-        number = self.number(host)
+        number = self.number_of(host)
         return self._row(number)[1] if number >= 0 else self.unknown
 
-    def meet(self, host: Host) -> HostState:
+    def get_or_add(self, host: Host) -> HostState:
         """State of a host, which is added if unknown."""
-        number = self.meet_number(host)
+        number = self.get_or_add_number(host)
         return self._rows[number][1]
 
     def _row(self, number: int) -> tuple[Host, HostState]:
@@ -206,10 +208,10 @@ class HostTable:
 
     def _read(self, number: int) -> tuple[Host, HostState]:
         place = self._places[number]
-        row = understood(self._log.path, decode_row, self._log.read(place))
+        row = decode_record(self._log.path, decode_row, self._log.read(place))
         if place >= self._inherited:
             return row.host, row.state
-        return row.host, self.quiet(brought_forward(row.state, self._lag))
+        return row.host, self.with_full_delay(with_earlier_waits(row.state, self._lag))
 
     def _keep(self, number: int, row: tuple[Host, HostState]) -> None:
         if len(self._rows) >= _IN_MEMORY + len(self._changed):
@@ -222,7 +224,7 @@ class HostTable:
         """Change the state of a host; `number` -1: a new host."""
         if number < 0:
             number = self._numbering.add(xxh3_64_intdigest(_encode(host), self._seed))
-            self._places.append(NOWHERE)
+            self._places.append(NOT_WRITTEN)
         if self._begun and len(self._changed) >= _IN_MEMORY:
             self._spill(self._now)
         self._keep(number, (host, state))
@@ -237,7 +239,7 @@ class HostTable:
             self._rows[number] = host, state
             self._changed.add(number)
         else:
-            number = self.number(host)
+            number = self.number_of(host)
             before = self._row(number)[1] if number >= 0 else _BLANK
             number = self._set(host, number, state)
         wait = max(state.ready_at, state.address_ready_at) - now
@@ -251,7 +253,7 @@ class HostTable:
             self._changed.discard(number)
             self._log.flush()
 
-    def quieten(self, now: float) -> float:
+    def restart_delays(self, now: float) -> float:
         """Give every host its full delay again, because visits after the last checkpoint are unknown.
 
         Returns the time from which an unknown host may be visited. Rows on disk are not changed: from
@@ -260,16 +262,16 @@ class HostTable:
         self._quiet_from = now
         self._inherited = self._log.length
         for number, (host, state) in self._rows.items():
-            self._rows[number] = host, self.quiet(state)
+            self._rows[number] = host, self.with_full_delay(state)
         until = now + self._ordinary(_BLANK)
         self.unknown = HostState(ready_at=until, address_ready_at=until)
         return until
 
-    def quiet(self, state: HostState) -> HostState:
+    def with_full_delay(self, state: HostState) -> HostState:
         """Return the state with its full delay since this process began: earlier visits are unknown."""
         if not self._quiet_from:
             return state
-        return host_rows.quieted(state, self._quiet_from + self._ordinary(state))
+        return host_rows.with_earliest_visit(state, self._quiet_from + self._ordinary(state))
 
     def _spill(self, now: float) -> None:
         """Write the changed rows."""
@@ -278,7 +280,7 @@ class HostTable:
             self._places[number] = self._log.append(_encode(HostRow(host, state, now)))
         self._changed.clear()
 
-    def seal(self, now: float = 0.0) -> tuple[HostsState, list[Path]]:
+    def seal(self, now: float = 0.0) -> tuple[HostTableState, list[Path]]:
         self._now = now or self._now
         self.begin()
         self._spill(now)
@@ -288,7 +290,7 @@ class HostTable:
             self._serial += 1
             self._compact()
         self._leftovers.seal()
-        return HostsState(self._serial, self._log.flush(), now), [self._log.path]
+        return HostTableState(self._serial, self._log.flush(), now), [self._log.path]
 
     def committed(self) -> None:
         self._leftovers.committed()
@@ -298,4 +300,4 @@ class HostTable:
 
 
 def _tagged(content: mmap.mmap, place: int, tag: bytes) -> bool:
-    return content[place + TAG_PLACE : place + TAG_PLACE + len(tag)] == tag
+    return content[place + TAG_OFFSET : place + TAG_OFFSET + len(tag)] == tag

@@ -18,7 +18,7 @@ _SMALLEST_BITS = 10
 _FULL_SHARE = 0.7
 
 
-class Numbering:
+class KeyNumbering:
     """Numbers starting at 0; 17 to 35 bytes of memory per key."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Numbering:
             slot = (slot + 1) & last
         return -1
 
-    def all(self, key: int) -> Iterator[int]:
+    def find_all(self, key: int) -> Iterator[int]:
         """Yield every number of this key: more than one if different things have the same hash."""
         key = key or 1
         slot = key >> self._shift

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.errors import Damaged
-from fieldmouse.frontier.hosts.numbering import Numbering
-from fieldmouse.policy.site_limits import DropRule, SiteLimits, limited_site
+from fieldmouse.errors import DamagedFile
+from fieldmouse.frontier.hosts.numbering import KeyNumbering
+from fieldmouse.policy.site_limits import DropRule, SiteLimits, site_for_limits
 from fieldmouse.storage.log import Log, records
-from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Kind, Link
+from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
 
 _ROW = np.dtype([("key", "<u8"), ("hosts", "<u4"), ("urls", "<u8")])
@@ -49,7 +49,7 @@ class KnownHosts(Protocol):
 
     def __contains__(self, host: Host) -> bool: ...
 
-    def meet(self, host: Host) -> HostState: ...
+    def get_or_add(self, host: Host) -> HostState: ...
 
 
 class SiteTable:
@@ -60,11 +60,11 @@ class SiteTable:
     ) -> None:
         state = state or SitesState()
         self._directory, self._limits, self._known, self._seed = directory, limits, hosts, seed
-        self._numbering = Numbering()
+        self._numbering = KeyNumbering()
         self._keys, self._hosts, self._urls = array("Q"), array("I"), array("Q")
         self._changed: set[int] = set()
         self._cache: dict[Host, int] = {}
-        self._leftovers = Leftovers()
+        self._leftovers = SupersededFiles()
         self._serial, self._snapshot = state.serial, state.snapshot
         self.dropped = dict(state.dropped)
         for rows in read_sites(directory, state):
@@ -74,7 +74,7 @@ class SiteTable:
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        sweep(self._directory, "sites-*.log", [_name(self._serial)])
+        delete_unnamed(self._directory, "sites-*.log", [_name(self._serial)])
         self._log.begin()
 
     def _restore(self, key: int, hosts: int, urls: int) -> None:
@@ -99,12 +99,12 @@ class SiteTable:
         if site is None:
             if len(self._cache) >= _CACHED:
                 self._cache.clear()
-            name = limited_site(host)
+            name = site_for_limits(host)
             site = self._number(key_of_site(name, self._seed)) if name else _EXEMPT
             self._cache[host] = site
         return site
 
-    def admit(self, links: Sequence[Link]) -> list[bool] | None:
+    def admit(self, links: Sequence[Request]) -> list[bool] | None:
         """Decide which of these new URLs may pass; None: all. These are counted, and their hosts added.
 
         A seed always passes: the user asked for it.
@@ -121,11 +121,11 @@ class SiteTable:
                 if left is not None and left < urls:
                     if seeds is None:
                         pairs = zip(links, link_hosts, strict=True)
-                        seeds = Counter(name for link, name in pairs if link.kind is Kind.SEED)
+                        seeds = Counter(name for link, name in pairs if link.kind is RequestKind.SEED)
                     room[host] = max(0, left - seeds[host])
                     taken = min(urls, room[host] + seeds[host])
                     self._drop(
-                        self._limits.refused(hosts_there, urls_there + left, new_host=new), urls - taken
+                        self._limits.drop_reason(hosts_there, urls_there + left, new_host=new), urls - taken
                     )
                     urls = taken
                     if not urls:
@@ -134,7 +134,7 @@ class SiteTable:
                 self._hosts[site] = hosts_there + new
                 self._changed.add(site)
             if new:
-                self._known.meet(host)
+                self._known.get_or_add(host)
         if not room:
             return None
         return [_passes(link, host, room) for link, host in zip(links, link_hosts, strict=True)]
@@ -182,9 +182,9 @@ class SiteTable:
         self._log.close()
 
 
-def _passes(link: Link, host: Host, room: dict[Host, int]) -> bool:
+def _passes(link: Request, host: Host, room: dict[Host, int]) -> bool:
     left = room.get(host)
-    if left is None or link.kind is Kind.SEED:
+    if left is None or link.kind is RequestKind.SEED:
         return True
     room[host] = left - 1
     return left > 0
@@ -196,7 +196,7 @@ def key_of_site(site: str, seed: int) -> int:
 
 def site_counts(directory: Path, state: SitesState, host: Host, seed: int) -> tuple[str, int, int]:
     """Return the site a host counts towards ("": exempt), its hosts and its URLs; reads only."""
-    site, latest = limited_site(host), (0, 0)
+    site, latest = site_for_limits(host), (0, 0)
     if site:
         wanted = key_of_site(site, seed)
         for rows in read_sites(directory, state):
@@ -212,7 +212,7 @@ def read_sites(directory: Path, state: SitesState) -> Iterator[NDArray[np.void]]
     path = directory / _name(state.serial)
     for offset, record in records(path, length=state.length):
         if len(record) % _ROW.itemsize:
-            raise Damaged(path, f"the record at byte {offset} holds no whole rows")
+            raise DamagedFile(path, f"the record at byte {offset} holds no whole rows")
         yield np.frombuffer(record, _ROW)
 
 

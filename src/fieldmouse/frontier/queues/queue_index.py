@@ -16,8 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.storage.log import Log, records, understood
-from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.storage.log import Log, decode_record, records
+from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
 from fieldmouse.url import Host
 
 
@@ -31,7 +31,7 @@ class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size: int  # bytes of the record
 
 
-class Queue:
+class HostQueue:
     """Blocks of one host, oldest first, and links that are not yet in a block."""
 
     __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "host", "tail")
@@ -46,7 +46,7 @@ class Queue:
         self.fresh: list[Block] = []  # blocks that the log does not name yet
         self.dropped_from = -1  # blocks from this link on, which the log names, were replaced; -1: none
 
-    def follow(self, row: QueueRow) -> None:
+    def apply_row(self, row: QueueRow) -> None:
         """Apply a row of the log."""
         blocks = self.blocks
         if row.dropped_from >= 0:
@@ -77,11 +77,11 @@ class Queue:
         self.fresh = [block for block in self.fresh if block.first < first]
         self.dropped_from = first if self.dropped_from < 0 else min(self.dropped_from, first)
 
-    def name_all_again(self) -> None:
+    def log_all_blocks(self) -> None:
         """Log all blocks again, because some in the middle have moved."""
         self.dropped_from, self.fresh = 0, list(self.blocks)
 
-    def take_row(self) -> QueueRow:
+    def take_changes(self) -> QueueRow:
         """Return the changes that the log does not hold yet, and mark them as logged."""
         row = QueueRow(self.host, self.head, self.dropped_from, tuple(self.fresh))
         self.fresh, self.dropped_from = [], -1
@@ -110,46 +110,46 @@ _unpack = msgspec.msgpack.Decoder(tuple[int, list[Block]]).decode
 class HostNumbers(Protocol):
     """Mapping of hosts to small numbers and back; implemented by `HostTable`."""
 
-    def meet_number(self, host: Host) -> int: ...
+    def get_or_add_number(self, host: Host) -> int: ...
 
-    def name(self, number: int) -> Host: ...
+    def host_at(self, number: int) -> Host: ...
 
 
-class MemoryNumbers:
+class MemoryHostNumbers:
     """Host numbers in memory, in the order of first mention."""
 
     def __init__(self) -> None:
         self._numbers: dict[Host, int] = {}
         self._names: list[Host] = []
 
-    def meet_number(self, host: Host) -> int:
+    def get_or_add_number(self, host: Host) -> int:
         number = self._numbers.setdefault(host, len(self._names))
         if number == len(self._names):
             self._names.append(host)
         return number
 
-    def name(self, number: int) -> Host:
+    def host_at(self, number: int) -> Host:
         return self._names[number]
 
 
-class Shelf:
+class PackedQueues:
     """Queues by host number. Most have a block or two and wait long: these are packed."""
 
     def __init__(self) -> None:
-        self._entries: list[bytes | Queue | None] = []
+        self._entries: list[bytes | HostQueue | None] = []
 
     def __len__(self) -> int:
         """One more than the highest number used."""
         return len(self._entries)
 
-    def get(self, number: int, host: Host) -> Queue | None:
+    def get(self, number: int, host: Host) -> HostQueue | None:
         """Return the host's queue for changes; `put` it back afterwards."""
         entry = self._entries[number] if number < len(self._entries) else None
         if isinstance(entry, bytes):
-            entry = self._entries[number] = Queue(host, *_unpack(entry))
+            entry = self._entries[number] = HostQueue(host, *_unpack(entry))
         return entry
 
-    def put(self, number: int, queue: Queue | None, *, pack: bool = True) -> None:
+    def put(self, number: int, queue: HostQueue | None, *, pack: bool = True) -> None:
         entries = self._entries
         if number >= len(entries):
             entries.extend([None] * (number + 1 - len(entries)))
@@ -158,22 +158,22 @@ class Shelf:
         else:
             entries[number] = queue
 
-    def follow(self, number: int, row: QueueRow) -> None:
-        queue = self.get(number, row.host) or Queue(row.host, row.head)
-        queue.follow(row)
+    def apply_row(self, number: int, row: QueueRow) -> None:
+        queue = self.get(number, row.host) or HostQueue(row.host, row.head)
+        queue.apply_row(row)
         self.put(number, queue)
 
-    def look(self, number: int) -> tuple[int, Iterable[Block]] | None:
+    def peek(self, number: int) -> tuple[int, Iterable[Block]] | None:
         """Return head and blocks of a queue; None if there is none."""
         entry = self._entries[number]
-        if isinstance(entry, Queue):
+        if isinstance(entry, HostQueue):
             return (entry.head, entry.blocks) if entry.blocks else None
         return None if entry is None else _unpack(entry)
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
         """Yield every block of every queue, each with the head of its queue."""
         for number in range(len(self._entries)):
-            if (entry := self.look(number)) is not None:
+            if (entry := self.peek(number)) is not None:
                 for block in entry[1]:
                     yield entry[0], block
 
@@ -206,10 +206,10 @@ class QueueIndex:
     def __init__(self, directory: Path, state: IndexState | None, numbers: HostNumbers):
         state = state or IndexState()
         self._directory, self._numbers = directory, numbers
-        self._leftovers = Leftovers()
-        self.shelf = Shelf()
+        self._leftovers = SupersededFiles()
+        self.queues = PackedQueues()
         for row in _rows(directory, state):
-            self.shelf.follow(numbers.meet_number(row.host), row)
+            self.queues.apply_row(numbers.get_or_add_number(row.host), row)
         self._log = Log(directory / _file(state.serial), state.length)
         self._snapshot = state.snapshot
         self._serial = state.serial
@@ -218,7 +218,7 @@ class QueueIndex:
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        sweep(self._directory, "queues-*.log", [_file(self._serial)])
+        delete_unnamed(self._directory, "queues-*.log", [_file(self._serial)])
         self._log.begin()
 
     def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
@@ -239,17 +239,17 @@ class QueueIndex:
 
     def _copy(self, target: Log) -> None:
         """Copy some more hosts into the new log, and switch to it when it has all."""
-        last = min(self._copied + _SLICE, len(self.shelf))
+        last = min(self._copied + _SLICE, len(self.queues))
         _append(
             target,
             (
-                QueueRow(self._numbers.name(number), entry[0], -1, tuple(entry[1]))
+                QueueRow(self._numbers.host_at(number), entry[0], -1, tuple(entry[1]))
                 for number in range(self._copied, last)
-                if (entry := self.shelf.look(number)) is not None
+                if (entry := self.queues.peek(number)) is not None
             ),
         )
         self._copied = last
-        if last == len(self.shelf):
+        if last == len(self.queues):
             self._leftovers.add([self._log.path])
             self._log.close()
             self._log, self._next = target, None
@@ -268,29 +268,29 @@ class QueueIndex:
 def _rows(directory: Path, state: IndexState) -> Iterator[QueueRow]:
     path = directory / _file(state.serial)
     for _, record in records(path, length=state.length):
-        yield from understood(path, _decode, record)
+        yield from decode_record(path, _decode, record)
 
 
 def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, int]]:
     """Yield every host with a queue at that state, and the number of its links; reads only."""
     shelf, numbers = read_index(directory, state)
-    return ((numbers.name(number), length) for number, length in shelf.lengths())
+    return ((numbers.host_at(number), length) for number, length in shelf.lengths())
 
 
-def read_index(directory: Path, state: IndexState) -> tuple[Shelf, MemoryNumbers]:
+def read_index(directory: Path, state: IndexState) -> tuple[PackedQueues, MemoryHostNumbers]:
     """Read every queue at that state, with fresh host numbers; reads only."""
-    shelf, numbers = Shelf(), MemoryNumbers()
+    shelf, numbers = PackedQueues(), MemoryHostNumbers()
     for row in _rows(directory, state):
-        shelf.follow(numbers.meet_number(row.host), row)
+        shelf.apply_row(numbers.get_or_add_number(row.host), row)
     return shelf, numbers
 
 
-def read_queue(directory: Path, state: IndexState, host: Host) -> Queue:
+def read_queue(directory: Path, state: IndexState, host: Host) -> HostQueue:
     """Read one host's queue at that state; reads only."""
-    queue = Queue(host)
+    queue = HostQueue(host)
     for row in _rows(directory, state):
         if row.host == host:
-            queue.follow(row)
+            queue.apply_row(row)
     return queue
 
 

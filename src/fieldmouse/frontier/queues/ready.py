@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.errors import Damaged
-from fieldmouse.storage.log import Log, records, size_of, understood
-from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.errors import DamagedFile
+from fieldmouse.storage.log import Log, decode_record, records, required_size
+from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
 from fieldmouse.url import Host
 
-Item = tuple[Host, bytes]
+ReadyItem = tuple[Host, bytes]
 """A host, and an encoded link of it."""
 
 _RECORD = 512  # items
@@ -50,9 +50,9 @@ class ReadyQueue:
         self._first, self._offset, self._taken = state.first, state.offset, state.taken
         self._last = state.last
         self._next_offset = state.offset  # of the record after those read
-        self._head: deque[Item] = deque()  # the rest of the record at `offset`
-        self._tail: deque[Item] = deque()  # not written
-        self._leftovers = Leftovers()
+        self._head: deque[ReadyItem] = deque()  # the rest of the record at `offset`
+        self._tail: deque[ReadyItem] = deque()  # not written
+        self._leftovers = SupersededFiles()
         self._count = state.count
         self._lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False))
         self._writing = Log(directory / _name(state.last), state.length)
@@ -62,14 +62,14 @@ class ReadyQueue:
         self._written: list[Path] = [self._writing.path]
         if state.taken:
             if not self._next_record() or len(self._head) < state.taken:
-                raise Damaged(self._reading.path, f"the record at byte {state.offset} holds too little")
+                raise DamagedFile(self._reading.path, f"the record at byte {state.offset} holds too little")
             for _ in range(state.taken):
                 self._head.popleft()
             self._taken = state.taken
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        sweep(self._directory, "ready-*.log", map(_name, range(self._first, self._last + 1)))
+        delete_unnamed(self._directory, "ready-*.log", map(_name, range(self._first, self._last + 1)))
         self._writing.begin()
 
     def _reopen(self, number: int) -> Log:
@@ -77,19 +77,19 @@ class ReadyQueue:
         return Log(path, self._reopened_length(number))
 
     def _reopened_length(self, number: int) -> int:
-        return self._lengths.get(number) or size_of(self._directory / _name(number))
+        return self._lengths.get(number) or required_size(self._directory / _name(number))
 
     def __len__(self) -> int:
         return self._count
 
-    def push(self, items: Iterable[Item]) -> None:
+    def push(self, items: Iterable[ReadyItem]) -> None:
         before = len(self._tail)
         self._tail.extend(items)
         self._count += len(self._tail) - before
         if len(self._tail) > _IN_MEMORY:
             self._spill()
 
-    def pop(self) -> Item | None:
+    def pop(self) -> ReadyItem | None:
         """Remove and return the oldest item; None when there is none."""
         if not self._head and not self._next_record():
             if not self._tail:
@@ -115,7 +115,7 @@ class ReadyQueue:
         self._offset, self._taken = self._next_offset, 0
         record = self._reading.read(self._offset)
         self._next_offset = self._offset + 8 + len(record)
-        self._head.extend(understood(self._reading.path, _decode, record))
+        self._head.extend(decode_record(self._reading.path, _decode, record))
         return True
 
     def _spill(self) -> None:
@@ -155,7 +155,7 @@ def _name(number: int) -> str:
     return f"ready-{number}.log"
 
 
-def waiting_items(directory: Path, state: ReadyState) -> Iterable[Item]:
+def waiting_items(directory: Path, state: ReadyState) -> Iterable[ReadyItem]:
     """Yield all items of the queue at that state, oldest first; reads only, for readers beside a crawl."""
     start, skip = state.offset, state.taken
     lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {
@@ -163,8 +163,8 @@ def waiting_items(directory: Path, state: ReadyState) -> Iterable[Item]:
     }
     for number in range(state.first, state.last + 1):
         path = directory / _name(number)
-        length = lengths[number] if number in lengths else size_of(path)
+        length = lengths[number] if number in lengths else required_size(path)
         for _, record in records(path, start=start, length=length):
-            yield from understood(path, _decode, record)[skip:]
+            yield from decode_record(path, _decode, record)[skip:]
             skip = 0
         start = 0

@@ -19,18 +19,18 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.queues.queue_index import (
     Block,
     HostNumbers,
+    HostQueue,
     IndexState,
-    MemoryNumbers,
-    Queue,
+    MemoryHostNumbers,
     QueueIndex,
     read_queue,
 )
-from fieldmouse.storage.log import Log, records, size_of, understood
-from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.storage.log import Log, decode_record, records, required_size
+from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
 from fieldmouse.url import Host
 
 _BLOCK = 256  # links
@@ -65,33 +65,33 @@ class Virtualizer:
         state = state or VirtualizerState()
         self._directory = directory
         self._segment_size = segment_size
-        self._leftovers = Leftovers()
-        self._numbers = MemoryNumbers() if numbers is None else numbers
+        self._leftovers = SupersededFiles()
+        self._numbers = MemoryHostNumbers() if numbers is None else numbers
         self._index = QueueIndex(directory, state.index, self._numbers)
-        self._shelf = self._index.shelf
+        self._shelf = self._index.queues
         self._last = state.segments[-1]
         self._segments: dict[int, Log] = {}
         for place, number in enumerate(state.segments[:-1]):
             path = directory / segment_file(number)
-            self._segments[number] = Log(path, state.lengths[place] if state.lengths else size_of(path))
+            self._segments[number] = Log(path, state.lengths[place] if state.lengths else required_size(path))
         self._segments[self._last] = Log(directory / segment_file(self._last), state.length)
         self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not completely taken, by segment
         self._count = 0
         for head, block in self._shelf.blocks():
             segment = self._segments.get(block.segment)
             if segment is None or block.offset + block.size > segment.length:
-                raise Damaged(directory / segment_file(block.segment), "it is shorter than a queue says")
+                raise DamagedFile(directory / segment_file(block.segment), "it is shorter than a queue says")
             self._live[block.segment] += block.size
             self._count += block.count - max(0, head - block.first)
         self._gathered = 0
-        self._changed: dict[int, Queue] = {}
+        self._changed: dict[int, HostQueue] = {}
         self._written = [self._segments[self._last].path]
         self.reads = 0
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         self._index.begin()
-        sweep(self._directory, "links-*.log", map(segment_file, self._segments))
+        delete_unnamed(self._directory, "links-*.log", map(segment_file, self._segments))
         for segment in self._segments.values():
             segment.begin()
 
@@ -99,7 +99,7 @@ class Virtualizer:
         return self._count
 
     def append(self, host: Host, link: bytes) -> None:
-        number = self._numbers.meet_number(host)
+        number = self._numbers.get_or_add_number(host)
         queue = self._changed.get(number) or self._open(number, host)
         queue.append(link)
         self._count += 1
@@ -108,17 +108,17 @@ class Virtualizer:
             for changed in self._changed.values():
                 self._spill(changed)
 
-    def _open(self, number: int, host: Host) -> Queue:
+    def _open(self, number: int, host: Host) -> HostQueue:
         """Return the host's queue for changes."""
         queue = self._shelf.get(number, host)
         if queue is None:
-            queue = Queue(host)
+            queue = HostQueue(host)
             self._shelf.put(number, queue, pack=False)
         self._changed[number] = queue
         return queue
 
     def take(self, host: Host, most: int) -> list[bytes]:
-        number = self._numbers.meet_number(host)
+        number = self._numbers.get_or_add_number(host)
         queue = self._changed.get(number) or self._open(number, host)
         links: list[bytes] = []
         for block in queue.blocks:  # all are read before anything is taken: a damaged block must lose nothing
@@ -138,19 +138,19 @@ class Virtualizer:
         return links
 
     def count(self, host: Host) -> int:
-        number = self._numbers.meet_number(host)
+        number = self._numbers.get_or_add_number(host)
         queue = self._changed.get(number)
         return queue.tail - queue.head if queue else self._shelf.length(number)
 
     def hosts(self) -> Iterator[tuple[Host, int]]:
-        return ((self._numbers.name(number), length) for number, length in self._shelf.lengths())
+        return ((self._numbers.host_at(number), length) for number, length in self._shelf.lengths())
 
     def _read(self, block: Block) -> list[bytes]:
         self.reads += 1
         segment = self._segments[block.segment]
-        return understood(segment.path, _decode, segment.read(block.offset))[2]
+        return decode_record(segment.path, _decode, segment.read(block.offset))[2]
 
-    def _spill(self, queue: Queue) -> None:
+    def _spill(self, queue: HostQueue) -> None:
         """Write the collected links as blocks."""
         gathered = queue.gathered
         first = queue.tail - len(gathered)
@@ -175,7 +175,7 @@ class Virtualizer:
         self._live[self._last] += size
         return Block(first, len(links), self._last, offset, size)
 
-    def _join_small_blocks(self, queue: Queue) -> None:
+    def _join_small_blocks(self, queue: HostQueue) -> None:
         """Take small blocks at the end of a queue back into memory, to write them as one."""
         tail = len(queue.blocks)
         while tail and queue.blocks[tail - 1].count < _SMALL and queue.blocks[tail - 1].first >= queue.head:
@@ -209,10 +209,10 @@ class Virtualizer:
         places: dict[int, dict[int, int]] = {}  # of the blocks still in use, by offset
         segment = self._segments[number]
         for offset, record in records(segment.path, length=segment.length):
-            host, first, links = understood(segment.path, _decode, record)
-            owner = self._numbers.meet_number(host)
+            host, first, links = decode_record(segment.path, _decode, record)
+            owner = self._numbers.get_or_add_number(host)
             if owner not in places:
-                entry = self._shelf.look(owner) if owner < len(self._shelf) else None
+                entry = self._shelf.peek(owner) if owner < len(self._shelf) else None
                 blocks = enumerate(entry[1] if entry else ())
                 places[owner] = {block.offset: place for place, block in blocks if block.segment == number}
             place = places[owner].get(offset)
@@ -220,7 +220,7 @@ class Virtualizer:
                 queue = self._changed.get(owner) or self._open(owner, host)
                 queue.blocks[place] = self._write(host, first, links)
         for owner in [owner for owner, moved in places.items() if moved]:
-            self._changed[owner].name_all_again()
+            self._changed[owner].log_all_blocks()
         self._drop(number)
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
@@ -230,7 +230,7 @@ class Virtualizer:
         self._delete_dead_segments()
         rows = []
         for number, queue in self._changed.items():
-            rows.append((number, queue.take_row()))
+            rows.append((number, queue.take_changes()))
             self._shelf.put(number, queue if queue.tail > queue.head else None)
         self._changed.clear()
         self._index.write(rows)
@@ -264,7 +264,7 @@ def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterat
         path = directory / segment_file(block.segment)
         end = block.offset + block.size
         for _, record in records(path, start=block.offset, length=end):
-            yield from understood(path, _decode, record)[2][max(0, queue.head - block.first) :]
+            yield from decode_record(path, _decode, record)[2][max(0, queue.head - block.first) :]
 
 
 class HostQueues(Protocol):

@@ -19,7 +19,7 @@ from struct import Struct
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.errors import Damaged, Missing
+from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.frontier.seen.key_table import Keys, Marks
 
 _PAGE = 128  # keys per key kept in memory
@@ -73,12 +73,12 @@ class Run:
             with path.open("rb") as file:
                 size = path.stat().st_size
                 if size < 8:
-                    raise Damaged(path, f"a run of keys cannot be {size} bytes long")
+                    raise DamagedFile(path, f"a run of keys cannot be {size} bytes long")
                 self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         except FileNotFoundError:
-            raise Missing(path) from None
+            raise MissingFile(path) from None
         if raw and size % 8:
-            raise Damaged(path, f"a run of keys cannot be {size} bytes long")
+            raise DamagedFile(path, f"a run of keys cannot be {size} bytes long")
         blocks = [] if raw else self._read_trailer(size)
         count = size // 8 if raw else sum(keys for keys, _ in blocks)
         self._keys: Keys = np.frombuffer(self._map, np.uint64, count)
@@ -94,7 +94,7 @@ class Run:
                 rows = list(_ENTRY.iter_unpack(entries))
                 if xxh3_64_intdigest(entries, count) == check and sum(keys for keys, _ in rows) == count > 0:
                     return rows
-        raise Damaged(self.path, "it does not end as a run of keys does")
+        raise DamagedFile(self.path, "it does not end as a run of keys does")
 
     def _read_through(self, blocks: list[tuple[int, int]]) -> Keys:
         """Return the first key of each page, and check every block by its checksum."""
@@ -109,10 +109,10 @@ class Run:
                 before = int(keys[-1])
             if not whole:
                 what = "do not match their checksum" if check >= 0 else "are not in order"
-                raise Damaged(self.path, f"the {count} keys at byte {8 * at} {what}")
+                raise DamagedFile(self.path, f"the {count} keys at byte {8 * at} {what}")
             fences.append(keys[-at % _PAGE :: _PAGE].copy())
             at += count
-            self.hand_back()
+            self.release_pages()
         return np.concatenate(fences)
 
     @classmethod
@@ -127,7 +127,7 @@ class Run:
         """Yield all keys in order, in batches."""
         for start in range(0, self._keys.size, _BLOCK):
             yield self._keys[start : start + _BLOCK]
-            self.hand_back()
+            self.release_pages()
 
     def __len__(self) -> int:
         return int(self._keys.size)
@@ -153,7 +153,7 @@ class Run:
             step //= 2
         found: Marks = self._keys[low] == keys
         if self._keys.size > _SMALL:
-            self.hand_back()
+            self.release_pages()
         return found
 
     def _has_dense(self, keys: Keys) -> Marks:
@@ -172,9 +172,9 @@ class Run:
             np.minimum(at, stretch.size - 1, out=at)
             found[first:end] = stretch[at] == wanted
             if number % 64 == 63:
-                self.hand_back()
+                self.release_pages()
         if self._keys.size > _SMALL:
-            self.hand_back()
+            self.release_pages()
         return found
 
     def position(self, key: np.uint64) -> int:
@@ -189,7 +189,7 @@ class Run:
     def slice(self, start: int, end: int) -> Keys:
         return self._keys[start:end]
 
-    def hand_back(self) -> None:
+    def release_pages(self) -> None:
         self._map.madvise(mmap.MADV_DONTNEED)
 
 
@@ -212,7 +212,7 @@ def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[
         writer.write(together)
         done = upto
         for run in runs:
-            run.hand_back()
+            run.release_pages()
         yield int(together.size)
         if at_end:
             return

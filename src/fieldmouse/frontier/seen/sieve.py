@@ -25,11 +25,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.errors import Damaged, Missing
+from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.frontier.seen.key_table import Keys, KeyTable
 from fieldmouse.frontier.seen.runs import Run, RunWriter, merge
 from fieldmouse.storage.log import Log, records
-from fieldmouse.storage.superseded_files import Leftovers, sweep
+from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class DiskSieve(Generic[T]):
         self._raw, self._begun = state.raw, False
         self._runs = [Run(directory / name, raw=state.raw) for name in state.runs]
         self._serial = state.serial
-        self._leftovers = Leftovers()
+        self._leftovers = SupersededFiles()
         self._merge: Iterator[int] | None = None
         self._merging: list[Run] = []
         self._merged: RunWriter | None = None
@@ -83,15 +83,15 @@ class DiskSieve(Generic[T]):
         self._logged = state.logged
         self.seen = state.seen
         if sum(map(len, self._runs)) + state.logged != state.seen:
-            raise Damaged(directory / state.log, f"it and the runs of keys do not add up to {state.seen}")
+            raise DamagedFile(directory / state.log, f"it and the runs of keys do not add up to {state.seen}")
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint. The first write calls it implicitly."""
         if self._begun:
             return
         self._begun = True
-        sweep(self._directory, "keys-*.log", [self._log.path.name])
-        sweep(self._directory, "run-*.keys", [run.path.name for run in self._runs])
+        delete_unnamed(self._directory, "keys-*.log", [self._log.path.name])
+        delete_unnamed(self._directory, "run-*.keys", [run.path.name for run in self._runs])
         if self._raw:
             self._rewrite_with_checksums()
         self._log.begin()
@@ -155,7 +155,7 @@ class DiskSieve(Generic[T]):
             self._remember(new)
         return new
 
-    def knows(self, keys: Sequence[int]) -> list[bool]:
+    def has(self, keys: Sequence[int]) -> list[bool]:
         """Whether each of these keys was accepted or learned."""
         wanted, places = np.unique(np.array([key or 1 for key in keys], np.uint64), return_inverse=True)
         is_known = self._table.has(wanted)
@@ -283,16 +283,16 @@ def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
         try:
             keys = np.fromfile(path, np.uint64, state.logged)
         except FileNotFoundError:
-            raise Missing(path) from None
+            raise MissingFile(path) from None
         count = keys.size
         yield keys
     else:
         count = 0
         for offset, record in records(path, length=state.length):
             if len(record) % 8:
-                raise Damaged(path, f"the record at byte {offset} holds no keys")
+                raise DamagedFile(path, f"the record at byte {offset} holds no keys")
             keys = np.frombuffer(record, np.uint64)
             count += keys.size
             yield keys
     if count != state.logged:
-        raise Damaged(path, f"{state.logged} keys were written and synced, {count} are there")
+        raise DamagedFile(path, f"{state.logged} keys were written and synced, {count} are there")

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from fieldmouse.aio import Aside
+from fieldmouse.aio import DaemonExecutor
 from fieldmouse.errors import FieldmouseError, SettingsError
-from fieldmouse.formatting import counted
+from fieldmouse.formatting import format_count
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Manner, Notice, Setback
+from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
 
 
 class MissingApprise(FieldmouseError):
@@ -27,9 +27,9 @@ class MissingApprise(FieldmouseError):
         self.hint = "`pip install 'fieldmouse[notify]'`, or take `notify.apprise` out of the settings"
 
 
-class Services:
+class AppriseChannel:
     name = "apprise"
-    since = 0
+    replay_from = 0
 
     def __init__(self, urls: Sequence[str], *, batch: int, timeout: float, crawl: str):
         try:
@@ -40,23 +40,23 @@ class Services:
         logging.getLogger("apprise").setLevel(logging.CRITICAL)
         self._format: Any = apprise.NotifyFormat.TEXT
         self._all: Any = apprise.Apprise()
-        self._number, self._timeout, self._crawl = counted(len(urls), "service"), timeout, crawl
+        self._number, self._timeout, self._crawl = format_count(len(urls), "service"), timeout, crawl
         for number, url in enumerate(urls, 1):
             if not self._all.add(url):
                 raise SettingsError(
                     f"apprise does not understand the URL that place {number} of `notify.apprise` names",
                     "its documentation lists the services and how their URLs are written",
                 )
-        self.manner = Manner(most=batch)
+        self.mode = SendMode(max_changes=batch)
 
-    async def send(self, notice: Notice) -> Setback | None:
-        sending = asyncio.get_running_loop().run_in_executor(Aside(), self._send, notice)
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
+        sending = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
         try:
             async with asyncio.timeout(self._timeout):
                 reached = await sending
         except TimeoutError:
-            return Setback(f"{self._number} took longer than {self._timeout:g} s")
-        return None if reached else Setback(f"not all of {self._number} could be reached")
+            return DeliveryFailure(f"{self._number} took longer than {self._timeout:g} s")
+        return None if reached else DeliveryFailure(f"not all of {self._number} could be reached")
 
     def close(self) -> None:
         """Nothing to cancel: a message in progress is finished."""

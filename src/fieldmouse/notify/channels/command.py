@@ -19,35 +19,37 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from fieldmouse.aio import Aside
-from fieldmouse.notify.channel import Manner, Notice, Setback, one_line
+from fieldmouse.aio import DaemonExecutor
+from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line
 
-KEPT = 4 << 10
+MAX_OUTPUT = 4 << 10
 """Bytes of a program's output that are kept; the rest is read and dropped."""
 
 _POLL_SECONDS = 0.1
 
 
-class Command:
+class CommandChannel:
     name = "command"
-    since = 0
+    replay_from = 0
 
     def __init__(
         self, words: Sequence[str], *, home: Path, batch: int, timeout: float, environment: Mapping[str, str]
     ):
         self._words, self._home, self._timeout, self._environment = tuple(words), home, timeout, environment
-        self.manner = Manner(most=batch)
+        self.mode = SendMode(max_changes=batch)
         self._stopped = threading.Event()
 
-    async def send(self, notice: Notice) -> Setback | None:
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
         environment = {**self._environment, "FIELDMOUSE_NOTIFY_KEY": notice.key}
-        body = notice.as_json(listed=self.manner.most > 1)
-        return await asyncio.get_running_loop().run_in_executor(Aside(), self._run, body, environment)
+        body = notice.as_json(listed=self.mode.max_changes > 1)
+        return await asyncio.get_running_loop().run_in_executor(
+            DaemonExecutor(), self._run, body, environment
+        )
 
     def close(self) -> None:
         self._stopped.set()
 
-    def _run(self, body: bytes, environment: Mapping[str, str]) -> Setback | None:
+    def _run(self, body: bytes, environment: Mapping[str, str]) -> DeliveryFailure | None:
         program = self._words[0]
         with tempfile.TemporaryFile() as stdin:
             stdin.write(body)
@@ -63,7 +65,9 @@ class Command:
                     start_new_session=True,
                 )
             except OSError as refused:
-                return Setback(f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}")
+                return DeliveryFailure(
+                    f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}"
+                )
         output = _Output(process)
         code = self._wait(process)
         if code == 0:
@@ -75,7 +79,7 @@ class Command:
             process.wait()
         why = f"took longer than {self._timeout:g} s" if code is None else _ending(code)
         said = one_line(output.beginning())
-        return Setback(f"`{program}` {why}" + (f"; it said: {said}" if said else ""))
+        return DeliveryFailure(f"`{program}` {why}" + (f"; it said: {said}" if said else ""))
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
         """The exit code, or None if the program has to be killed."""
@@ -99,7 +103,7 @@ class _Output:
     def _drain(self, pipe: IO[bytes]) -> None:
         with pipe:
             while chunk := os.read(pipe.fileno(), 64 << 10):
-                self._kept += chunk[: KEPT - len(self._kept)]
+                self._kept += chunk[: MAX_OUTPUT - len(self._kept)]
 
     def beginning(self) -> str:
         self._thread.join(1.0)

@@ -15,11 +15,11 @@ from pathlib import Path
 from uuid import UUID
 from xml.etree.ElementTree import TreeBuilder, tostring
 
-from fieldmouse.aio import Aside
-from fieldmouse.formatting import percentage, when
-from fieldmouse.notify.channel import Manner, Notice, Setback, one_line, titled
+from fieldmouse.aio import DaemonExecutor
+from fieldmouse.formatting import format_percentage, format_time
+from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line, title_or_url
 from fieldmouse.storage.changes import Change, ChangeKind
-from fieldmouse.storage.fsync import whole
+from fieldmouse.storage.fsync import atomic_write
 
 ATOM = "http://www.w3.org/2005/Atom"
 GENERATOR = "fieldmouse"
@@ -30,9 +30,9 @@ Recall = Callable[[], Notice]
 """Reads the earlier changes that may still be in the feed from the log again."""
 
 
-class Feed:
+class FeedChannel:
     name = "feed"
-    manner = Manner(most=1000, steady=False)
+    mode = SendMode(max_changes=1000, repeatable=False)
 
     def __init__(
         self,
@@ -53,27 +53,31 @@ class Feed:
         self._since = since
 
     @property
-    def since(self) -> int:
+    def replay_from(self) -> int:
         return self._since
 
-    async def send(self, notice: Notice) -> Setback | None:
-        return await asyncio.get_running_loop().run_in_executor(Aside(), self._send, notice)
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
+        return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
 
     def close(self) -> None:
         """Nothing to cancel: the file is written atomically."""
 
-    def _send(self, notice: Notice) -> Setback | None:
+    def _send(self, notice: Notice) -> DeliveryFailure | None:
         try:
             if not self._is_ours():
-                return Setback(f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is")
+                return DeliveryFailure(
+                    f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is"
+                )
             if self._recall is not None:
                 self._add(self._recall())
                 self._recall = None
             self._add(notice)
-            with whole(self._path, self._suffix) as file:
+            with atomic_write(self._path, self._suffix) as file:
                 file.write(self.document())
         except OSError as trouble:
-            return Setback(f"`{self._path}` cannot be written: {(trouble.strerror or str(trouble)).lower()}")
+            return DeliveryFailure(
+                f"`{self._path}` cannot be written: {(trouble.strerror or str(trouble)).lower()}"
+            )
         return None
 
     def _is_ours(self) -> bool:
@@ -118,7 +122,7 @@ def atom(identity: str, title: str, changes: Iterable[Change]) -> bytes:
     tree.start("feed", {"xmlns": ATOM})
     _element(tree, "id", identity)
     _element(tree, "title", title)
-    _element(tree, "updated", when(max((change.at for change in listed), default=0.0)))
+    _element(tree, "updated", format_time(max((change.at for change in listed), default=0.0)))
     _element(tree, "generator", GENERATOR)
     tree.start("author", {})
     _element(tree, "name", GENERATOR)
@@ -126,8 +130,8 @@ def atom(identity: str, title: str, changes: Iterable[Change]) -> bytes:
     for change in listed:
         tree.start("entry", {})
         _element(tree, "id", as_uuid(change.id))
-        _element(tree, "title", f"{change.kind}: {titled(change)}")
-        _element(tree, "updated", when(change.at))
+        _element(tree, "title", f"{change.kind}: {title_or_url(change)}")
+        _element(tree, "updated", format_time(change.at))
         _element(tree, "link", rel="alternate", href=one_line(change.url, _LONGEST_URL))
         _element(tree, "category", term=change.kind)
         _element(tree, "summary", _summary(change))
@@ -146,7 +150,7 @@ def _element(tree: TreeBuilder, tag: str, text: str = "", **attributes: str) -> 
 def _summary(change: Change) -> str:
     match change.kind:
         case ChangeKind.CHANGED:
-            return f"{percentage(change.difference)} of its words differ."
+            return f"{format_percentage(change.difference)} of its words differ."
         case ChangeKind.MOVED:
             return f"It has moved to {one_line(change.target, _LONGEST_URL)}"
         case ChangeKind.GONE:

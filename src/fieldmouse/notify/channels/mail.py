@@ -16,26 +16,26 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
 
-from fieldmouse.aio import Aside
+from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
-from fieldmouse.http.tls import tls_complaint
+from fieldmouse.http.tls import tls_error_text
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Manner, Notice, Setback, one_line
+from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line
 
 log = logging.getLogger(__name__)
 
-LONGEST_LETTER = 1000
+MAX_CHANGES_PER_MAIL = 1000
 """Changes in one mail; more of them go into the next one."""
 
-Refused = dict[str, tuple[int, bytes]]
+RefusedReceivers = dict[str, tuple[int, bytes]]
 """Receivers that the server refused, with its code and message."""
 
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
 
-class Mail:
+class MailChannel:
     name = "mail"
-    since = 0
+    replay_from = 0
 
     def __init__(
         self,
@@ -58,33 +58,33 @@ class Mail:
         self._port = int(port) if colon else _PORTS[self._scheme]
         self._sender, self._receivers, self._user, self._password = sender, receivers, user, password
         self._timeout, self._crawl, self._clock, self._tls = timeout, crawl, clock, tls
-        self.manner = Manner(most=LONGEST_LETTER, every=every)
+        self.mode = SendMode(max_changes=MAX_CHANGES_PER_MAIL, min_interval=every)
         self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
 
-    async def send(self, notice: Notice) -> Setback | None:
-        message = self.written(notice)
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
+        message = self.message_for(notice)
         key, put_off = self._put_off
         receivers = put_off if key == notice.key else list(self._receivers)
-        sending = asyncio.get_running_loop().run_in_executor(Aside(), self._send, message, receivers)
+        sending = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, message, receivers)
         try:
             async with asyncio.timeout(2 * self._timeout):
                 setback, refused = await sending
         except TimeoutError:
-            return Setback(f"{self._name} took longer than {2 * self._timeout:g} s")
+            return DeliveryFailure(f"{self._name} took longer than {2 * self._timeout:g} s")
         if setback is not None or not refused:
             return setback
         # The other receivers have it and must not get it twice. A permanent refusal (5xx) is not tried again.
         later = [whom for whom, (code, _) in refused.items() if code < 500]
         self._put_off = (notice.key, later)
         if later:
-            return Setback(f"{self._name} puts off {_refusals(refused)}")
+            return DeliveryFailure(f"{self._name} puts off {_refusals(refused)}")
         log.warning("mail: %s refuses %s; the others have it", self._name, _refusals(refused))
         return None
 
     def close(self) -> None:
         """Nothing to cancel: a mail in progress is finished."""
 
-    def written(self, notice: Notice) -> EmailMessage:
+    def message_for(self, notice: Notice) -> EmailMessage:
         message = EmailMessage(policy=SMTP)
         message["Subject"] = format.subject(notice.changes, self._crawl)
         message["From"] = self._sender
@@ -95,7 +95,9 @@ class Mail:
         message.set_content(format.body(notice.changes))
         return message
 
-    def _send(self, message: EmailMessage, receivers: list[str]) -> tuple[Setback | None, Refused]:
+    def _send(
+        self, message: EmailMessage, receivers: list[str]
+    ) -> tuple[DeliveryFailure | None, RefusedReceivers]:
         """Return the failure, or the receivers refused although others got the mail."""
         try:
             with self._connected() as server:
@@ -114,10 +116,10 @@ class Mail:
         except TimeoutError:
             why = f"{self._name} did not answer within {self._timeout:g} s"
         except ssl.SSLError as trouble:
-            why = f"{self._name}: {tls_complaint(trouble)}"
+            why = f"{self._name}: {tls_error_text(trouble)}"
         except OSError as trouble:
             why = f"{self._name} cannot be reached: {(trouble.strerror or 'no connection').lower()}"
-        return Setback(why), {}
+        return DeliveryFailure(why), {}
 
     def _connected(self) -> smtplib.SMTP:
         if self._scheme == "smtps":
@@ -132,7 +134,7 @@ class Mail:
         return server
 
 
-def _refusals(refused: Refused) -> str:
+def _refusals(refused: RefusedReceivers) -> str:
     return ", ".join(f"{whom} ({code})" for whom, (code, _) in refused.items())
 
 

@@ -11,24 +11,24 @@ import asyncio
 import socket
 import ssl
 
-from fieldmouse.aio import Aside
+from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.errors import SettingsError
 from fieldmouse.http.connection import Connection, Limits
 from fieldmouse.http.headers import parse_date, parse_seconds
-from fieldmouse.http.tls import tls_complaint
-from fieldmouse.notify.channel import Manner, Notice, Setback
+from fieldmouse.http.tls import tls_error_text
+from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
 from fieldmouse.policy.request_headers import check_header
 from fieldmouse.types.outcome import Response
-from fieldmouse.url import Url, host_of, name_of, path_of, port_of
+from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of
 
 LONGEST_ANSWER = 4 << 10
 _LIMITS = Limits(header=16 << 10)
 
 
-class Webhook:
+class WebhookChannel:
     name = "webhook"
-    since = 0
+    replay_from = 0
 
     def __init__(
         self,
@@ -49,23 +49,25 @@ class Webhook:
         check_header("User-Agent", user_agent)
         self._url, self._host, self._token, self._user_agent = url, host_of(url), token, user_agent
         self._timeout, self._clock, self._tls = timeout, clock, tls
-        self.manner = Manner(most=batch)
+        self.mode = SendMode(max_changes=batch)
 
-    async def send(self, notice: Notice) -> Setback | None:
+    async def send(self, notice: Notice) -> DeliveryFailure | None:
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._post(notice)
         except TimeoutError:
-            return Setback(f"{self._host} did not answer within {self._timeout:g} s")
+            return DeliveryFailure(f"{self._host} did not answer within {self._timeout:g} s")
         except ssl.SSLError as trouble:
-            return Setback(f"{self._host}: {tls_complaint(trouble)}")
+            return DeliveryFailure(f"{self._host}: {tls_error_text(trouble)}")
         except OSError as trouble:
-            return Setback(f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}")
+            return DeliveryFailure(
+                f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}"
+            )
         if isinstance(answer, str):
-            return Setback(f"{self._host}: {answer}")
+            return DeliveryFailure(f"{self._host}: {answer}")
         if 200 <= answer.status < 300:
             return None
-        return Setback(f"{self._host} answered {answer.status}", self._asked_wait(answer))
+        return DeliveryFailure(f"{self._host} answered {answer.status}", self._asked_wait(answer))
 
     def close(self) -> None:
         """Nothing to cancel: a post in progress ends with its task."""
@@ -73,17 +75,17 @@ class Webhook:
     async def _post(self, notice: Notice) -> Response | str:
         connection = await self._connect()
         try:
-            answer = await connection.ask(self._request(notice), LONGEST_ANSWER)
+            answer = await connection.send(self._request(notice), LONGEST_ANSWER)
         finally:
             connection.abort()
         return answer if isinstance(answer, Response) else f"{answer.reason} ({answer.detail})"
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        name, port = name_of(self._host), port_of(self._host)
+        name, port = hostname_of(self._host), port_of(self._host)
         # In a daemon thread: a silent nameserver must not delay the end of a run.
         addresses = await loop.run_in_executor(
-            Aside(), lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+            DaemonExecutor(), lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
         )
         trouble: OSError | None = None
         for *_, address in addresses:
@@ -103,7 +105,7 @@ class Webhook:
         raise trouble or OSError()
 
     def _request(self, notice: Notice) -> bytes:
-        body = notice.as_json(listed=self.manner.most > 1)
+        body = notice.as_json(listed=self.mode.max_changes > 1)
         lines = [
             f"POST {path_of(self._url)} HTTP/1.1",
             f"Host: {self._host.partition('://')[2]}",

@@ -28,7 +28,7 @@ def speed_after(speed: float, took: float, expected: float, least: float) -> flo
     return min(max(exp(RETURN * (log(speed) + SMOOTH * log(ratio))), 0.05), 50.0)
 
 
-def pace_after(pace: float, seconds: float) -> float:
+def visit_time_after(pace: float, seconds: float) -> float:
     """Mean time of a visit, after one of `seconds`."""
     return pace + SMOOTH * (seconds - pace)
 
@@ -38,31 +38,31 @@ def advert_after(told: float, backlog: float) -> float:
     return told + ADVERT * (backlog - told)
 
 
-class AgentPace:
+class AgentLoadEstimate:
     """Speed, visit time and backlog of one agent, for its adverts."""
 
     def __init__(self) -> None:
         self.speed = 1.0  # factor by which trips take longer than expected
-        self.pace = 1.0  # seconds of a visit
-        self.told = 0.0  # seconds of backlog in the last advert
+        self.visit_time = 1.0  # seconds of a visit
+        self.advertised = 0.0  # seconds of backlog in the last advert
 
-    def took(self, seconds: float) -> None:
+    def record_visit(self, seconds: float) -> None:
         """Record a visit."""
-        self.pace = pace_after(self.pace, seconds)
+        self.visit_time = visit_time_after(self.visit_time, seconds)
 
-    def compare(self, seconds: float, expected: float, least: float) -> None:
+    def record_known_visit(self, seconds: float, expected: float, least: float) -> None:
         """Record a visit to a well-known host; see `speed_after`."""
         self.speed = speed_after(self.speed, seconds, expected, least)
 
-    def advertise(self, waiting: float, at_once: float = 1.0, behind: float = 0.0) -> float:
+    def next_advert(self, waiting: float, at_once: float = 1.0, behind: float = 0.0) -> float:
         """Backlog to advertise: smoothed seconds until a host that arrives now would be visited.
 
         `waiting` hosts would be visited before it, `at_once` in parallel. If its page would wait longer
         for the workers, `behind` seconds, that counts instead.
 
-        >>> pace = AgentPace()
+        >>> pace = AgentLoadEstimate()
         >>> [round(pace.advertise(12, at_once=4), 2) for _ in range(3)]
         [0.9, 1.53, 1.97]
         """
-        self.told = advert_after(self.told, max(waiting * self.pace / at_once, behind))
-        return self.told
+        self.advertised = advert_after(self.advertised, max(waiting * self.visit_time / at_once, behind))
+        return self.advertised

@@ -16,35 +16,35 @@ from numpy.random import Generator
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.balance.agent_load import AgentPace
+from fieldmouse.policy.balance.agent_load import AgentLoadEstimate
 from fieldmouse.policy.balance.baselines import (
-    PATIENCE,
-    Patience,
-    Ring,
+    IPMICRA_PARAMETERS,
+    HashRing,
+    IpMicraParameters,
+    assign_subnet,
     better_of_two,
-    delegate,
     shortest_delay,
 )
-from fieldmouse.policy.balance.host_row import TripRow
-from fieldmouse.policy.balance.kalman import THESIS, Filtering, least_drawn
+from fieldmouse.policy.balance.host_row import HostTripRow
+from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, KalmanParameters, sample_least
 from fieldmouse.policy.balance.priced import (
-    NOTHING,
+    MIN_TRIP,
     PRICING,
     SHARING,
     WELL_KNOWN,
-    Pricing,
-    Sharing,
-    cheapest,
+    PricingParameters,
+    SharingParameters,
+    cheapest_agent,
     fullness,
-    reprice,
     share_price,
+    update_prices,
 )
 from fieldmouse.policy.balance.prior import (
-    SURPRISES,
+    PRIOR_SIZE,
+    best_unvisited,
     expected_trip,
-    surprised,
-    usual_of_all,
-    worthiest,
+    mean_log_trip,
+    update_prior,
 )
 
 _ANY = 1e6
@@ -68,12 +68,12 @@ class AgentTable:
         self.load = self.load or [0.0] * len(self.names)
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> AgentTable:
+    def with_defaults(cls, names: Sequence[str]) -> AgentTable:
         """Table of live agents about which nothing else is known."""
         many = len(names)
         return cls(list(names), [0.0] * many, [1.0] * many, [0.0] * many, [True] * many)
 
-    def send(self, agent: int, seconds: float) -> None:
+    def record_sent_host(self, agent: int, seconds: float) -> None:
         """Add a host sent to an agent, whose visit will take `seconds`, to the agent's backlog.
 
         Other agents that hold more hosts send it some at the same time, unknown to us until its next
@@ -86,7 +86,7 @@ class AgentTable:
                 1, sum(lives and hosts > held for hosts, lives in zip(self.hosts, self.alive, strict=True))
             )
 
-    def share_prices(self, places: Sequence[int], sharing: Sharing = SHARING) -> list[float]:
+    def share_prices(self, places: Sequence[int], sharing: SharingParameters = SHARING) -> list[float]:
         """Share prices of the agents in `places`; 0 for all others and for agents with an unknown number of
         hosts."""
         few, busy, fuller = sharing.few, sharing.busy, sharing.fuller
@@ -102,7 +102,7 @@ class AgentTable:
                 prices[agent] = share_price(full, total / count, sharing.most, sharing.even, sharing.slope)
         return prices
 
-    def carry_over(self, before: AgentTable, told: Collection[str]) -> None:
+    def keep_unconfirmed(self, before: AgentTable, told: Collection[str]) -> None:
         """Keep the effect of sent hosts for agents without a new advert; `told` are those with one.
 
         >>> table = AgentTable.of(["east", "west"])
@@ -118,13 +118,13 @@ class AgentTable:
                 self.backlog[place] = before.backlog[places[name]]
                 self.hosts[place] = before.hosts[places[name]]
 
-    def repriced(self, agent: int, step: float = PRICING.step) -> float:
-        """Price that an agent advertises next, once every `Pricing.advert` seconds.
+    def next_price(self, agent: int, step: float = PRICING.step) -> float:
+        """Price that an agent advertises next, once every `PricingParameters.advert` seconds.
 
         It rises while the agent's backlog is above the mean. A new agent starts at 0, which is the mean.
         """
         prices = list(self.price)
-        reprice(prices, self.backlog, self.alive, step)
+        update_prices(prices, self.backlog, self.alive, step)
         return prices[agent]
 
 
@@ -143,73 +143,73 @@ class Balancer(Protocol):
         """Row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
         ...
 
-    def pace_of(self, agent: str) -> AgentPace:
+    def load_of(self, agent: str) -> AgentLoadEstimate:
         """Speed and visit time of an agent, from the observed visits."""
         ...
 
 
-class Paced:
+class BalancerBase:
     """Base of all balancers: observation of the agents' speeds."""
 
     def __init__(self, rng: Generator):
         self._rng = rng
-        self._paces: dict[str, AgentPace] = {}
+        self._paces: dict[str, AgentLoadEstimate] = {}
 
-    def pace_of(self, agent: str) -> AgentPace:
-        return self._paces.setdefault(agent, AgentPace())
+    def load_of(self, agent: str) -> AgentLoadEstimate:
+        return self._paces.setdefault(agent, AgentLoadEstimate())
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
-        self.pace_of(agent).took(round_trip)
+        self.load_of(agent).record_visit(round_trip)
         return row
 
 
-class HashBalancer(Paced):
+class HashBalancer(BalancerBase):
     """Consistent hashing (`ring`); nothing is learned about a host."""
 
     def __init__(self, rng: Generator):
         super().__init__(rng)
-        self._ring, self._on_it = Ring([]), frozenset[str]()
+        self._ring, self._on_it = HashRing([]), frozenset[str]()
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         living = frozenset(name for name, lives in zip(agents.names, agents.alive, strict=True) if lives)
         if not living:
             return -1
         if living != self._on_it:
-            self._ring, self._on_it = Ring(living), living
+            self._ring, self._on_it = HashRing(living), living
         return agents.names.index(self._ring.owner(host))
 
 
-class KalmanBalancer(Paced):
+class KalmanBalancer(BalancerBase):
     """The thesis's rule (`kalman`): round trip and queue time are learned as a sum."""
 
-    def __init__(self, rng: Generator, filtering: Filtering = THESIS):
+    def __init__(self, rng: Generator, filtering: KalmanParameters = THESIS_PARAMETERS):
         super().__init__(rng)
         self._observation = filtering.observation
         self._belief = {name: getattr(filtering, name) for name in ("mean", "variance", "transition")}
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        known = TripRow.from_row(row, "delays")
+        known = HostTripRow.from_row(row, "delays")
         mean, variance = known.beliefs(agents.names, **self._belief)
         normals = self._rng.standard_normal(len(mean)).tolist()
-        return least_drawn(mean, variance, agents.alive, normals)
+        return sample_least(mean, variance, agents.alive, normals)
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         super().observe(row, agent, round_trip, queue_time)
-        known = TripRow.from_row(row, "delays")
+        known = HostTripRow.from_row(row, "delays")
         known.learn(agent, queue_time + round_trip, observation=self._observation, **self._belief)
         return known.to_row()
 
 
-class TripBalancer(Paced):
+class RoundTripBalancer(BalancerBase):
     """Base of the rules that learn round trips separately from queue times."""
 
-    def __init__(self, rng: Generator, pricing: Pricing = PRICING):
+    def __init__(self, rng: Generator, pricing: PricingParameters = PRICING):
         super().__init__(rng)
         self._pricing = pricing
         self._outlooks: dict[str, list[float]] = {}
 
     def beliefs(
-        self, known: TripRow, agents: Sequence[str], unmet: float | None = None
+        self, known: HostTripRow, agents: Sequence[str], unmet: float | None = None
     ) -> tuple[list[float], list[float]]:
         """Means in seconds and relative variances; unknown agents get the host's usual trip, or `unmet`."""
         pricing = self._pricing
@@ -217,40 +217,40 @@ class TripBalancer(Paced):
             agents, mean=known.usual if unmet is None else unmet, variance=_ANY, transition=pricing.transition
         )
 
-    def outlook_of(self, agent: str) -> list[float]:
+    def prior_of(self, agent: str) -> list[float]:
         """Regression data of an agent's first visits to hosts known to others (`outlook`)."""
-        return self._outlooks.setdefault(agent, [0.0] * SURPRISES)
+        return self._outlooks.setdefault(agent, [0.0] * PRIOR_SIZE)
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
-        known, pricing, pace = TripRow.from_row(row, "trips"), self._pricing, self.pace_of(agent)
-        round_trip = max(round_trip, NOTHING)  # trips of 0 s would look like ever faster ones
+        known, pricing, pace = HostTripRow.from_row(row, "trips"), self._pricing, self.load_of(agent)
+        round_trip = max(round_trip, MIN_TRIP)  # trips of 0 s would look like ever faster ones
         (expected,), (variance,) = self.beliefs(known, (agent,))
         # the agent knows the host: a longer trip shows that the agent is slow
         if variance < pricing.observation * WELL_KNOWN:
-            pace.compare(round_trip, expected, pricing.least * expected)
-        trip = max(round_trip / pace.speed, NOTHING)
+            pace.record_known_visit(round_trip, expected, pricing.least * expected)
+        trip = max(round_trip / pace.speed, MIN_TRIP)
         if known.agents and agent not in known.agents:
-            surprised(self.outlook_of(agent), usual_of_all(known.mean)[0], log(trip))
-        known.get_used(trip)
+            update_prior(self.prior_of(agent), mean_log_trip(known.mean)[0], log(trip))
+        known.update_usual(trip)
         noise = {"observation": pricing.observation, "transition": pricing.transition}
         known.learn(agent, trip, **noise, mean=trip, variance=_ANY)
         super().observe(row, agent, round_trip, queue_time)
         self._book(known, agent, round_trip)
         return known.to_row()
 
-    def _book(self, known: TripRow, agent: str, round_trip: float) -> None:
+    def _book(self, known: HostTripRow, agent: str, round_trip: float) -> None:
         """Hook for further data that a rule keeps about a visit."""
 
 
-class ShortestDelayBalancer(TripBalancer):
+class ShortestDelayBalancer(RoundTripBalancer):
     """Least sum of backlog and expected trip (`delays`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        mean, _ = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
+        mean, _ = self.beliefs(HostTripRow.from_row(row, "trips"), agents.names)
         return shortest_delay(mean, agents.backlog, agents.speed, agents.alive)
 
 
-class TwoChoicesBalancer(TripBalancer):
+class TwoChoicesBalancer(RoundTripBalancer):
     """The better of two random agents (`delays`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
@@ -260,35 +260,61 @@ class TwoChoicesBalancer(TripBalancer):
         first, second = int(lot() * many), int(lot() * many)
         while not agents.alive[first]:
             first = int(lot() * many)
-        mean, _ = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
+        mean, _ = self.beliefs(HostTripRow.from_row(row, "trips"), agents.names)
         return better_of_two(mean, agents.backlog, agents.speed, agents.alive, first, second)
 
 
-class PricedBalancer(TripBalancer):
+class PricedBalancer(RoundTripBalancer):
     """Round trips times the agents' prices (`priced`): the default."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         pricing = self._pricing
-        known = TripRow.from_row(row, "trips")
+        known = HostTripRow.from_row(row, "trips")
         mean, variance = self.beliefs(known, agents.names, unmet=-1.0)
         at_home = here >= 0 and agents.alive[here] and variance[here] < pricing.observation * WELL_KNOWN
         if at_home and self._rng.random() < pricing.sticky:
             return here
         places = self._considered(here, agents)
-        outlook = self.outlook_of(agents.names[here]) if here >= 0 else [0.0] * SURPRISES
-        usual, tried = usual_of_all(known.mean)
+        outlook = self.prior_of(agents.names[here]) if here >= 0 else [0.0] * PRIOR_SIZE
+        usual, tried = mean_log_trip(known.mean)
         unmet, spread = expected_trip(outlook, usual, pricing.variance)
         many, normals = len(places), self._rng.standard_normal(len(places)).tolist()
         share = agents.share_prices(places)
-        best = cheapest(
-            mean, variance, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many,
-            normals, pricing.least, here, pricing.loyal, pricing.heed, pricing.short,
-        )  # fmt: skip
-        return worthiest(
-            best, mean, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many,
-            normals, here, pricing.loyal, pricing.heed, unmet, spread,
+        best = cheapest_agent(
+            mean,
+            variance,
+            agents.backlog,
+            agents.speed,
+            agents.price,
+            share,
+            agents.alive,
+            places,
+            many,
+            normals,
+            pricing.least,
+            here,
+            pricing.loyal,
+            pricing.heed,
+            pricing.short,
+        )
+        return best_unvisited(
+            best,
+            mean,
+            agents.backlog,
+            agents.speed,
+            agents.price,
+            share,
+            agents.alive,
+            places,
+            many,
+            normals,
+            here,
+            pricing.loyal,
+            pricing.heed,
+            unmet,
+            spread,
             (known.visits + pricing.more) / max(1, tried),
-        )  # fmt: skip
+        )
 
     def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:
         """Agents to compare: all if they are few, else the present holder and some random ones."""
@@ -303,19 +329,24 @@ class PricedBalancer(TripBalancer):
         return places
 
 
-class NearnessBalancer(TripBalancer):
+class IpMicraBalancer(RoundTripBalancer):
     """IPMicra (`nearness`), with visits as probes, and each host as its own subnet.
 
     A host without an agent near enough is visited by one agent after another; then it belongs to the
     nearest until enough of its visits took too long.
     """
 
-    def __init__(self, rng: Generator, pricing: Pricing = PRICING, patience: Patience = PATIENCE):
+    def __init__(
+        self,
+        rng: Generator,
+        pricing: PricingParameters = PRICING,
+        patience: IpMicraParameters = IPMICRA_PARAMETERS,
+    ):
         super().__init__(rng, pricing)
         self._patience = patience
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        known = TripRow.from_row(row, "trips")
+        known = HostTripRow.from_row(row, "trips")
         mean, _ = self.beliefs(known, agents.names)
         has_it = here >= 0 and agents.alive[here] and agents.names[here] == known.last
         took_it = has_it and (mean[here] < self._patience.threshold or not known.probed)
@@ -325,16 +356,16 @@ class NearnessBalancer(TripBalancer):
         strangers = [at for at in places if agents.alive[at] and agents.names[at] not in known.agents]
         if strangers:
             return strangers[int(xxh3_64_intdigest(host.encode())) % len(strangers)]
-        return delegate(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
+        return assign_subnet(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
 
-    def _book(self, known: TripRow, agent: str, round_trip: float) -> None:
-        known.visited(agent, round_trip > self._patience.threshold, self._patience.complaints)
+    def _book(self, known: HostTripRow, agent: str, round_trip: float) -> None:
+        known.count_complaint(agent, round_trip > self._patience.threshold, self._patience.complaints)
 
 
 BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
     "kalman": KalmanBalancer,
     "hash": HashBalancer,
-    "ipmicra": NearnessBalancer,
+    "ipmicra": IpMicraBalancer,
     "shortest-delay": ShortestDelayBalancer,
     "two-choices": TwoChoicesBalancer,
     "priced": PricedBalancer,
@@ -342,7 +373,7 @@ BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
 """Balancers by the name used in settings."""
 
 
-def lookup(name: str) -> Callable[[Generator], Balancer]:
+def find_balancer(name: str) -> Callable[[Generator], Balancer]:
     """Factory of the balancer with this name; it takes a random generator.
 
     >>> lookup("hash") is HashBalancer

@@ -42,17 +42,17 @@ def better_of_two(
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class IpMicraParameters:
     """Limits beyond which an agent is too far away."""
 
     threshold: float = 2.0  # seconds: an agent with a shorter trip is near enough
     complaints: int = 5  # slow visits after which a subnet is offered again
 
 
-PATIENCE = Patience()
+IPMICRA_PARAMETERS = IpMicraParameters()
 
 
-def delegate(
+def assign_subnet(
     subnet: int,
     region: AgentPlaces,
     keeper: AgentPlaces,
@@ -78,7 +78,7 @@ REPLICAS = 100
 """Places of each agent on the ring: the thesis's number, for loads that differ by some per cent."""
 
 
-class Ring:
+class HashRing:
     """
     >>> ring = Ring(["a", "b", "c"])
     >>> moved = [key for key in range(1000) if ring.owner(key) != ring.without("b").owner(key)]
@@ -103,8 +103,8 @@ class Ring:
         at = bisect_left(self._places, xxh3_64_intdigest(str(key).encode(), self._seed ^ 1))
         return self._owners[at % len(self._owners)]
 
-    def without(self, agent: str) -> Ring:
-        return Ring([other for other in self._agents if other != agent], self._replicas, self._seed)
+    def without(self, agent: str) -> HashRing:
+        return HashRing([other for other in self._agents if other != agent], self._replicas, self._seed)
 
-    def with_agent(self, agent: str) -> Ring:
-        return Ring([*self._agents, agent], self._replicas, self._seed)
+    def with_agent(self, agent: str) -> HashRing:
+        return HashRing([*self._agents, agent], self._replicas, self._seed)

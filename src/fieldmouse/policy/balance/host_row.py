@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fieldmouse.policy.balance.kalman import learn
-from fieldmouse.policy.balance.priced import usual_after
+from fieldmouse.policy.balance.kalman import kalman_update
+from fieldmouse.policy.balance.priced import usual_trip_after
 
 MOST_AGENTS = 128
 """Maximum number of agents in a row: agents that come and go for years must not fill it."""
 
 
-class TripRow(msgspec.Struct, array_like=True):
+class HostTripRow(msgspec.Struct, array_like=True):
     """Learned mean and variance for each agent that visited a host.
 
-    >>> row = TripRow("trips")
+    >>> row = HostTripRow("trips")
     >>> row.learn("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
-    >>> TripRow.from_row(row.to_row(), "trips") == row
+    >>> HostTripRow.from_row(row.to_row(), "trips") == row
     True
     >>> round(row.mean[0], 3)
     0.5
@@ -42,7 +42,7 @@ class TripRow(msgspec.Struct, array_like=True):
         return _ENCODER.encode(self)
 
     @classmethod
-    def from_row(cls, row: bytes, kind: str) -> TripRow:
+    def from_row(cls, row: bytes, kind: str) -> HostTripRow:
         """Decode a row; empty if there are no bytes, or if another rule wrote them.
 
         The data can be learned again, so an unreadable row is no error.
@@ -67,9 +67,9 @@ class TripRow(msgspec.Struct, array_like=True):
             variances.append(unmet if place is None else self.variance[place])
         return means, variances
 
-    def get_used(self, trip: float) -> None:
+    def update_usual(self, trip: float) -> None:
         """Update the usual round trip; call it before `learn` for the same visit."""
-        self.usual = usual_after(self.usual, self.visits + 1, trip)
+        self.usual = usual_trip_after(self.usual, self.visits + 1, trip)
 
     def learn(
         self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
@@ -81,12 +81,12 @@ class TripRow(msgspec.Struct, array_like=True):
             self.mean.append(mean)
             self.variance.append(variance + self.visits * transition)
         place = self.agents.index(agent)
-        learn(self.mean, self.variance, place, value, observation, transition)
+        kalman_update(self.mean, self.variance, place, value, observation, transition)
         self.visits += 1
         if len(self.agents) > MOST_AGENTS:
             self._forget(self.variance.index(max(self.variance)))
 
-    def visited(self, agent: str, too_long: bool, patience: int) -> None:
+    def count_complaint(self, agent: str, too_long: bool, patience: int) -> None:
         """Count a complaint; start again after the host was offered to all, which is after `patience` of
         them."""
         if self.last != agent or self.complaints >= patience:
@@ -99,4 +99,4 @@ class TripRow(msgspec.Struct, array_like=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(TripRow)
+_DECODER = msgspec.msgpack.Decoder(HostTripRow)

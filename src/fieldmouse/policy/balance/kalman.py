@@ -43,7 +43,7 @@ class AgentPlaces(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Filtering:
+class KalmanParameters:
     """Initial belief and noise of the filters: the thesis's experiment 1."""
 
     mean: float = 0.1  # seconds
@@ -52,10 +52,10 @@ class Filtering:
     transition: float = 0.01  # variance gained from visit to visit
 
 
-THESIS = Filtering()
+THESIS_PARAMETERS = KalmanParameters()
 
 
-def learn(
+def kalman_update(
     mean: AgentNumbers,
     variance: AgentNumbers,
     agent: int,
@@ -71,7 +71,7 @@ def learn(
     variance[agent] = predicted * observation / (predicted + observation)
 
 
-def least_drawn(mean: AgentNumbers, variance: AgentNumbers, alive: AgentFlags, normals: AgentNumbers) -> int:
+def sample_least(mean: AgentNumbers, variance: AgentNumbers, alive: AgentFlags, normals: AgentNumbers) -> int:
     """Agent with the least value sampled from the beliefs; -1 if none is alive."""
     best, least = -1, inf
     for agent in range(len(mean)):

@@ -18,18 +18,18 @@ a hundred samples would always belong to another agent.
 Where no agent has a backlog, prices do not distribute work. So each agent also has a small bounded share
 price, which depends on the number of hosts it holds (`sharing`).
 
-Fair share of hosts. Prices follow backlogs (`priced`), and an agent with fetchers to spare has none. An agent that found all hosts
-would keep them, and machines that join later would stay idle, although they have memory, disk and CPU.
-So an agent that holds more hosts than the mean is a little dearer, one that holds fewer a little cheaper. The
-difference is bounded (`most`): it outweighs the loyalty to the agent that has the host, and a trip that is
-somewhat longer, but not one that is several times as long.
+Fair share of hosts. Prices follow backlogs (`priced`), and an agent with fetchers to spare has none. An
+agent that found all hosts would keep them, and machines that join later would stay idle, although they
+have memory, disk and CPU. So an agent that holds more hosts than the mean is a little dearer, one that
+holds fewer a little cheaper. The difference is bounded (`most`): it outweighs the loyalty to the agent
+that has the host, and a trip that is somewhat longer, but not one that is several times as long.
 
-Hosts of a busy agent count several times. A slow machine reaches its limit with fewer hosts than a fast one,
-and then looks as full as that one, so that agents share by what they can do.
+Hosts of a busy agent count several times. A slow machine reaches its limit with fewer hosts than a fast
+one, and then looks as full as that one, so that agents share by what they can do.
 
-Small differences count for nothing (`even`), nor does a difference of one host (`few`), so that hosts do not
-go to and fro; beyond that the price rises fast (`slope`). Of two agents that are alike, the fuller one holds
-half as much again as the other at most.
+Small differences count for nothing (`even`), nor does a difference of one host (`few`), so that hosts do
+not go to and fro; beyond that the price rises fast (`slope`). Of two agents that are alike, the fuller
+one holds half as much again as the other at most.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlac
 
 
 @dataclass(frozen=True, slots=True)
-class Pricing:
+class PricingParameters:
     """Parameters of the prices and of the moves between agents."""
 
     sticky: float = 0.3  # share of visits after which the host stays without a comparison
@@ -58,11 +58,11 @@ class Pricing:
     more: float = 8.0  # further visits expected for a host, in addition to as many as it had
 
 
-PRICING = Pricing()
+PRICING = PricingParameters()
 
-NOTHING = 1e-6
+MIN_TRIP = 1e-6
 """Shortest round trip in seconds."""
-MOST = 20.0
+MAX_PRICE = 20.0
 """Largest absolute price (a logarithm)."""
 WELL_KNOWN = 0.5
 """Relative to `observation`: an agent with a smaller variance knows the host well enough to judge its speed.
@@ -70,7 +70,7 @@ WELL_KNOWN = 0.5
 _MEMORY = 20.0
 
 
-def usual_after(usual: float, visits: int, trip: float) -> float:
+def usual_trip_after(usual: float, visits: int, trip: float) -> float:
     """Usual round trip of a host after visit number `visits`: a geometric mean that favours recent visits.
 
     Ratios beyond a factor of ten count as ten.
@@ -78,18 +78,30 @@ def usual_after(usual: float, visits: int, trip: float) -> float:
     >>> usual_after(0.0, 1, 0.5), round(usual_after(0.5, 2, 2.0), 3)
     (0.5, 1.0)
     """
-    trip = max(trip, NOTHING)
+    trip = max(trip, MIN_TRIP)
     if visits <= 1:
         return trip
     far = min(max(trip / usual, 0.1), 10.0)
     return usual * exp(log(far) / min(float(visits), _MEMORY))
 
 
-def cheapest(
-    mean: AgentNumbers, variance: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers,
-    price: AgentNumbers, share: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int,
-    normals: AgentNumbers, least: float, here: int, loyal: float, heed: float, short: float,
-) -> int:  # fmt: skip
+def cheapest_agent(
+    mean: AgentNumbers,
+    variance: AgentNumbers,
+    backlog: AgentNumbers,
+    speed: AgentNumbers,
+    price: AgentNumbers,
+    share: AgentNumbers,
+    alive: AgentFlags,
+    places: AgentPlaces,
+    many: int,
+    normals: AgentNumbers,
+    least: float,
+    here: int,
+    loyal: float,
+    heed: float,
+    short: float,
+) -> int:
     """Agent with the least sampled trip, price, share price and wait, of the first `many` of `places`.
 
     An agent that never visited the host has a `mean` below 0 and is skipped; -1 if no agent is left.
@@ -116,7 +128,7 @@ def cheapest(
     return best
 
 
-def reprice(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step: float) -> None:
+def update_prices(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step: float) -> None:
     """Raise prices where the backlog is above the mean, lower the others; without backlog they fade."""
     total, count = 0.0, 0
     for agent in range(len(price)):
@@ -133,11 +145,11 @@ def reprice(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step:
             price[agent] += step * min(max(backlog[agent] / mean - 1.0, -1.0), 3.0)
             centre += price[agent] / count
     for agent in range(len(price)):
-        price[agent] = min(max(price[agent] - centre, -MOST), MOST)
+        price[agent] = min(max(price[agent] - centre, -MAX_PRICE), MAX_PRICE)
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class SharingParameters:
     """Parameters of the share price."""
 
     most: float = 0.5  # a logarithm: the price of an agent changes by this at most
@@ -148,7 +160,7 @@ class Sharing:
     fuller: float = 3.0  # factor for the hosts of an agent without any capacity left
 
 
-SHARING = Sharing()
+SHARING = SharingParameters()
 
 
 def fullness(hosts: float, load: float, few: float, busy: float, fuller: float) -> float:

@@ -20,9 +20,9 @@ from __future__ import annotations
 from math import erfc, exp, inf, log, sqrt
 
 from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlaces
-from fieldmouse.policy.balance.priced import NOTHING
+from fieldmouse.policy.balance.priced import MIN_TRIP
 
-SURPRISES = 6
+PRIOR_SIZE = 6
 """Numbers of the regression: count of first trips, and sums of known, shown, their squares and their product.
 """
 
@@ -30,7 +30,7 @@ _MEMORY = 200.0  # first trips
 _AS_OTHERS = 4.0  # weight, in first trips, of the assumption that our trips are like theirs
 
 
-def usual_of_all(mean: AgentNumbers) -> tuple[float, int]:
+def mean_log_trip(mean: AgentNumbers) -> tuple[float, int]:
     """Mean log trip over all agents, each counted once, and the number of agents with a trip.
 
     >>> usual_of_all([1.0, -1.0, 1.0])
@@ -39,14 +39,14 @@ def usual_of_all(mean: AgentNumbers) -> tuple[float, int]:
     total, count = 0.0, 0
     for agent in range(len(mean)):
         if mean[agent] >= 0.0:
-            total += log(max(mean[agent], NOTHING))
+            total += log(max(mean[agent], MIN_TRIP))
             count += 1
     return total / max(1, count), count
 
 
-def surprised(outlook: AgentNumbers, known: float, shown: float) -> None:
+def update_prior(outlook: AgentNumbers, known: float, shown: float) -> None:
     """Add a first trip of `shown` to a host whose mean trip was `known`; both are logarithms."""
-    for place in range(SURPRISES):
+    for place in range(PRIOR_SIZE):
         outlook[place] *= 1.0 - 1.0 / _MEMORY
     outlook[0] += 1.0
     outlook[1] += known
@@ -88,11 +88,24 @@ def expected_trip(outlook: AgentNumbers, known: float, variance: float) -> tuple
     )
 
 
-def worthiest(
-    known: int, mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, price: AgentNumbers,
-    share: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers, here: int,
-    loyal: float, heed: float, unmet: float, spread: float, visits: float,
-) -> int:  # fmt: skip
+def best_unvisited(
+    known: int,
+    mean: AgentNumbers,
+    backlog: AgentNumbers,
+    speed: AgentNumbers,
+    price: AgentNumbers,
+    share: AgentNumbers,
+    alive: AgentFlags,
+    places: AgentPlaces,
+    many: int,
+    normals: AgentNumbers,
+    here: int,
+    loyal: float,
+    heed: float,
+    unmet: float,
+    spread: float,
+    visits: float,
+) -> int:
     """Unvisited agent most worth a trial instead of `known`, of the first `many` of `places`; else `known`.
 
     Unvisited agents have a `mean` below 0. Their log trip is normal with mean `unmet` and deviation

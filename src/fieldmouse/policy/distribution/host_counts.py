@@ -21,7 +21,7 @@ def _grow(cells: array[int], number: int) -> None:
     cells.extend(bytes(max(number + 1 - len(cells), _MORE, len(cells) // 8)))
 
 
-class HostFigures(MutableMapping[H, Any]):
+class HostValues(MutableMapping[H, Any]):
     """Map from host to value: an array cell if both are non-negative integers."""
 
     def __init__(self, typecode: str) -> None:
@@ -79,7 +79,7 @@ class HostFigures(MutableMapping[H, Any]):
         yield from self._others
 
 
-class LineNodes:
+class HostOrderNodes:
     """Links between hosts in order, and the order each host is in; a number is in one order at a time."""
 
     def __init__(self) -> None:
@@ -91,12 +91,12 @@ class LineNodes:
         self.lines = 0
 
 
-class HostLine(Generic[H]):
+class HostOrder(Generic[H]):
     """Hosts in order of arrival, each once. Instances with the same nodes share memory."""
 
     __slots__ = ("_count", "_first", "_last", "_line", "_nodes", "_others")
 
-    def __init__(self, nodes: LineNodes) -> None:
+    def __init__(self, nodes: HostOrderNodes) -> None:
         nodes.lines += 1
         self._nodes, self._line = nodes, nodes.lines
         self._first = self._last = self._count = 0
@@ -163,7 +163,7 @@ class HostLine(Generic[H]):
         return True
 
 
-class Tally(Generic[H]):
+class HostCounts(Generic[H]):
     """Balls online and stored, by host.
 
     Invariant: `absent` holds exactly the hosts with a backlog and nothing online, except those a policy
@@ -172,9 +172,9 @@ class Tally(Generic[H]):
 
     def __init__(self) -> None:
         self.online: dict[H, int] = {}
-        self.backlog: HostFigures[H] = HostFigures("I")
-        self._nodes = LineNodes()
-        self.absent: HostLine[H] = HostLine(self._nodes)
+        self.backlog: HostValues[H] = HostValues("I")
+        self._nodes = HostOrderNodes()
+        self.absent: HostOrder[H] = HostOrder(self._nodes)
 
     @property
     def distinct(self) -> int:

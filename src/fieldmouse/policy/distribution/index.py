@@ -3,7 +3,7 @@
 Hosts with a backlog and nothing online come first. Only if there is none, the source is drawn: a host
 absent online goes online, a host present joins its queue, and the next URL is drawn. This fills every
 place with a different host for every host-size law tried, also when the source changes, and needs the
-fewest draws any policy can (see `Tally` for the list).
+fewest draws any policy can (see `HostCounts` for the list).
 
 A thousand hosts behind one address act like one large host, since politeness applies to the address too;
 so an address has few places, and its other hosts wait.
@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from fieldmouse.policy.distribution.host_counts import HostFigures, HostLine, Tally
+from fieldmouse.policy.distribution.host_counts import HostCounts, HostOrder, HostValues
 
 H = TypeVar("H", bound=Hashable)
 
 
-class Index(Tally[H]):
+class IndexPolicy(HostCounts[H]):
     """Absent hosts first, then draws, with four limits.
 
     A present host takes drawn URLs online until it has `depth` URLs there: one in the game, where a place
@@ -46,9 +46,9 @@ class Index(Tally[H]):
         self.draws, self.burst, self._tokens = draws, burst, burst
         self.backlog_limit = backlog_limit
         self.index_limit = index_limit
-        self._address: HostFigures[H] = HostFigures("Q")  # of hosts that are online or have a backlog
+        self._address: HostValues[H] = HostValues("Q")  # of hosts that are online or have a backlog
         self._crowd: dict[Hashable, int] = {}  # hosts online at an address
-        self._held: dict[Hashable, HostLine[H]] = {}  # absent, but their address has no place
+        self._held: dict[Hashable, HostOrder[H]] = {}  # absent, but their address has no place
 
     def recall(self, dry: bool = False) -> H | None:
         while self.absent:
@@ -59,7 +59,7 @@ class Index(Tally[H]):
             self.absent.discard(host)
             held = self._held.get(address)
             if held is None:
-                held = self._held[address] = HostLine(self._nodes)
+                held = self._held[address] = HostOrder(self._nodes)
             held.add(host)
         return None
 

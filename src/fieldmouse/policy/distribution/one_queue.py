@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TypeVar
 
-from fieldmouse.policy.distribution.host_counts import Tally
+from fieldmouse.policy.distribution.host_counts import HostCounts
 
 H = TypeVar("H", bound=Hashable)
 
 
-class OneQueue(Tally[H]):
+class OneQueuePolicy(HostCounts[H]):
     """Order in which balls went offline, over all hosts; one entry per ball.
 
     `ordered=False` is for a policy that looks into every host's queue: no order is kept.

@@ -25,14 +25,14 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 from fieldmouse.errors import UsageError
-from fieldmouse.import_string import NAME, load
-from fieldmouse.policy.distribution.index import Index
-from fieldmouse.policy.distribution.strategies import Greedy, MiceAndElephants, Neutral
+from fieldmouse.import_string import IMPORT_NAME, import_object
+from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 
 H = TypeVar("H", bound=Hashable)
 
 
-class Distribution(Protocol[H]):
+class DistributionPolicy(Protocol[H]):
     """Two questions (`recall`, `place`) and the events from which a policy learns.
 
     The caller asks `recall()` first. For a host: read some of its queue, then report `recalled` and
@@ -63,11 +63,11 @@ class Distribution(Protocol[H]):
         ...
 
 
-POLICIES: dict[str, Callable[..., Distribution[Any]]] = {
-    "index": Index,
+POLICIES: dict[str, Callable[..., DistributionPolicy[Any]]] = {
+    "index": IndexPolicy,
     "mice-and-elephants": MiceAndElephants,
-    "greedy": Greedy,
-    "neutral": Neutral,
+    "greedy": GreedyPolicy,
+    "neutral": NeutralPolicy,
 }
 """Policies by the name used in settings; parameters are keyword arguments with defaults."""
 
@@ -77,7 +77,7 @@ _NEVER_ZERO = ("per_address", "depth", "delta")
 _ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled", "located")
 
 
-def strategy(name: str) -> Callable[..., Distribution[Any]]:
+def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
     """Factory of the policy with this name; it takes keyword arguments.
 
     >>> strategy("index") is POLICIES["index"]
@@ -86,12 +86,12 @@ def strategy(name: str) -> Callable[..., Distribution[Any]]:
     found = POLICIES.get(name)
     if found is not None:
         return found
-    if not NAME.fullmatch(name):
+    if not IMPORT_NAME.fullmatch(name):
         raise UsageError(
             f"there is no policy `{name}`",
             f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
         )
-    made: object = load(name, "policy")
+    made: object = import_object(name, "policy")
     missing = [question for question in _ASKED if not callable(getattr(made, question, None))]
     if not inspect.isclass(made) or missing:
         lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
@@ -99,32 +99,32 @@ def strategy(name: str) -> Callable[..., Distribution[Any]]:
     if hasattr(made, "settled"):
         # The event's former name; a policy that still overrides it would never be called.
         raise UsageError(f"`{name}` has `settled`, which nobody calls", "call it `located`")
-    return cast(Callable[..., Distribution[Any]], made)
+    return cast(Callable[..., DistributionPolicy[Any]], made)
 
 
-def policy(name: str, parameters: Mapping[str, object]) -> Distribution[Any]:
+def create_policy(name: str, parameters: Mapping[str, object]) -> DistributionPolicy[Any]:
     """Policy with this name and these parameters; an unknown parameter raises an error that lists the known
     ones.
 
     >>> policy("mice-and-elephants", {"delta": 3}).place("a.example")
     True
     """
-    make = strategy(name)
+    make = find_policy_class(name)
     known = inspect.signature(make).parameters
     for key in parameters:
         if key not in known:
             knows = f"it knows {', '.join(known)}" if known else "it has none"
             raise UsageError(f"the policy `{name}` has no parameter `{key}`", knows)
-    check(name, parameters)
+    check_parameters(name, parameters)
     return make(**parameters)
 
 
-def check(name: str, parameters: Mapping[str, object]) -> None:
+def check_parameters(name: str, parameters: Mapping[str, object]) -> None:
     """Check that parameters have the type of their defaults and, for built-in policies, a valid range.
 
     >>> check("index", {"depth": 16})
     """
-    known = inspect.signature(strategy(name)).parameters
+    known = inspect.signature(find_policy_class(name)).parameters
     for key, value in parameters.items():
         usual = known[key].default
         kind = type(usual)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Literal, TypeVar
 
-from fieldmouse.policy.distribution.host_counts import Tally
-from fieldmouse.policy.distribution.one_queue import OneQueue
+from fieldmouse.policy.distribution.host_counts import HostCounts
+from fieldmouse.policy.distribution.one_queue import OneQueuePolicy
 
 H = TypeVar("H", bound=Hashable)
 
 
-class Neutral(Tally[H]):
+class NeutralPolicy(HostCounts[H]):
     """Policy without an offline side. URLs stored by an earlier policy are recalled last."""
 
     def recall(self, dry: bool = False) -> H | None:
@@ -27,7 +27,7 @@ class Neutral(Tally[H]):
         return True
 
 
-class Greedy(OneQueue[H]):
+class GreedyPolicy(OneQueuePolicy[H]):
     """Recall the head of the offline queue if its host is absent online, else draw a host that is nowhere
     yet."""
 
@@ -38,7 +38,7 @@ class Greedy(OneQueue[H]):
         return (host not in self.online and host not in self.backlog) or self._tired()
 
 
-class MiceAndElephants(OneQueue[H]):
+class MiceAndElephants(OneQueuePolicy[H]):
     """Mice go online as they are drawn; elephants one at a time.
 
     `stop_search` is the thesis' T*: after that many balls went online no new elephant is named; None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-def poured(weights: Sequence[int], capacity: int) -> int:
+def sum_bound(weights: Sequence[int], capacity: int) -> int:
     """Sum of all weights over the capacity, rounded up; exact, since weights are whole units.
 
     >>> poured([6, 6, 6], capacity=10)
@@ -23,7 +23,7 @@ def poured(weights: Sequence[int], capacity: int) -> int:
     return -(-sum(weights) // capacity)
 
 
-def fewest(weights: Sequence[int], capacity: int) -> int:
+def lower_bound(weights: Sequence[int], capacity: int) -> int:
     """Second bound; no weight may exceed the capacity.
 
     >>> fewest([6, 6, 6], capacity=10)
@@ -55,10 +55,10 @@ def best_fit_decreasing(weights: Sequence[float], capacity: float) -> Bins:
     >>> best_fit_decreasing([4, 8, 1, 4, 2, 1], capacity=10)
     [[1, 4], [0, 3, 2, 5]]
     """
-    return fitted(weights, capacity, [], range(len(weights)))
+    return best_fit_into(weights, capacity, [], range(len(weights)))
 
 
-def fitted(weights: Sequence[float], capacity: float, bins: Bins, items: Iterable[int]) -> Bins:
+def best_fit_into(weights: Sequence[float], capacity: float, bins: Bins, items: Iterable[int]) -> Bins:
     """Copies of the bins with these items added; weights are above 0."""
     packed = [list(held) for held in bins]
     # Sorted room of the bins: the first that is enough is the best fit, and the first of equals.
@@ -76,12 +76,12 @@ def fitted(weights: Sequence[float], capacity: float, bins: Bins, items: Iterabl
     return packed
 
 
-def loads(weights: Sequence[float], bins: Sequence[Sequence[int]]) -> list[float]:
+def bin_loads(weights: Sequence[float], bins: Sequence[Sequence[int]]) -> list[float]:
     """Total weight of each bin."""
     return [sum(weights[item] for item in held) for held in bins]
 
 
-def fullest(weights: Sequence[int], below: int) -> list[int]:
+def fullest_subset(weights: Sequence[int], below: int) -> list[int]:
     """Positions of the items with the largest sum strictly below `below`.
 
     As printed, a sum equal to the capacity is too large, and of several subsets with the same sum the
@@ -114,13 +114,13 @@ def _reachable(weights: Sequence[int], below: int) -> list[int]:
     return sums[::-1]
 
 
-NODES = 20_000
+SEARCH_NODES = 20_000
 """Limit on the search steps: about a second."""
 
-SEARCHED = 250
+MAX_SEARCH_ITEMS = 250
 """Number of items above which a search of that size finds nothing better than the heuristics."""
 
-FILLED = 20_000_000_000
+MAX_FILL_WORK = 20_000_000_000
 """Items times bins times units of a bin above which minimum bin slack takes seconds."""
 
 
@@ -136,18 +136,18 @@ class Packing:
         return len(self.bins) == self.bound
 
 
-def packed(weights: Sequence[int], capacity: int, nodes: int = NODES) -> Packing:
+def pack(weights: Sequence[int], capacity: int, nodes: int = SEARCH_NODES) -> Packing:
     """Pack into as few bins as the search finds; no weight may exceed the capacity.
 
     >>> found = packed([6, 5, 4, 3, 3, 2, 7], capacity=10)
     >>> len(found.bins), found.is_proven
     (3, True)
     """
-    bound = fewest(weights, capacity)
+    bound = lower_bound(weights, capacity)
     best = best_fit_decreasing(weights, capacity)
-    if len(best) > bound and len(weights) * len(best) * capacity <= FILLED:
+    if len(best) > bound and len(weights) * len(best) * capacity <= MAX_FILL_WORK:
         best = min(best, _slackless(weights, capacity), key=len)
-    if len(best) > bound and len(weights) <= SEARCHED:
+    if len(best) > bound and len(weights) <= MAX_SEARCH_ITEMS:
         completion = _Completion(weights, capacity, best, bound, nodes)
         best = completion.best
         bound = len(best) if completion.is_exhausted else bound
@@ -161,7 +161,7 @@ def _slackless(weights: Sequence[int], capacity: int) -> Bins:
     while left:
         first, *rest = left
         room = capacity - weights[first]
-        company = {rest[place] for place in fullest([weights[item] for item in rest], room + 1)}
+        company = {rest[place] for place in fullest_subset([weights[item] for item in rest], room + 1)}
         bins.append([first, *(item for item in rest if item in company)])
         left = [item for item in rest if item not in company]
     return bins
@@ -189,7 +189,7 @@ class _Completion:
             self.nodes -= 1
             inside = set(held)
             rest = [item for item in left if item not in inside]
-            needed = fewest([self.weights[item] for item in rest], self.capacity)
+            needed = lower_bound([self.weights[item] for item in rest], self.capacity)
             if len(bins) + 1 + needed < len(self.best):
                 self._go_on(rest, [*bins, held])
 

@@ -18,9 +18,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fieldmouse.policy.packing.bin_packing import NODES, Bins, fewest, fitted, packed
+from fieldmouse.policy.packing.bin_packing import SEARCH_NODES, Bins, best_fit_into, lower_bound, pack
 
-WORTH = 0.05
+MIN_SAVING = 0.05
 """Share of bins that a packing from scratch must save, and share of each bin that it must leave free.
 
 Of 200 sites whose weights drift by 2 % a step three move at each step; if any saving were enough 86 would,
@@ -36,12 +36,12 @@ class Repacking:
     bound: int
 
 
-def repacked(
+def repack(
     weights: Sequence[int],
     capacity: int,
     bins: Sequence[Sequence[int]],
-    nodes: int = NODES,
-    worth: float = WORTH,
+    nodes: int = SEARCH_NODES,
+    worth: float = MIN_SAVING,
 ) -> Repacking:
     """Repack after weights changed; items in no bin are new, and no weight may exceed the capacity.
 
@@ -54,12 +54,12 @@ def repacked(
     away = [_fewest_to_go(weights, capacity, held) for held in bins]
     staying = [[item for item in held if item not in gone] for held, gone in zip(bins, away, strict=True)]
     homeless = [item for item in range(len(weights)) if item not in before or item in away[before[item]]]
-    settled = _with_bins_emptied(weights, capacity, fitted(weights, capacity, staying, homeless))
+    settled = _with_bins_emptied(weights, capacity, best_fit_into(weights, capacity, staying, homeless))
     used = sum(1 for held in settled if held)
-    bound = fewest(weights, capacity)
+    bound = lower_bound(weights, capacity)
     if (1 + worth) * bound < used:
         below = max(1, int((1 - worth) * capacity))
-        fresh = packed([min(weight, below) for weight in weights], below, nodes)
+        fresh = pack([min(weight, below) for weight in weights], below, nodes)
         if (1 + worth) * len(fresh.bins) < used:
             settled = _renumbered(weights, fresh.bins, bins)
     moved = tuple(
@@ -89,7 +89,7 @@ def _with_bins_emptied(weights: Sequence[int], capacity: int, bins: Bins) -> Bin
             return bins
         lightest = min(used, key=lambda place: sum(weights[item] for item in bins[place]))
         others = [bins[place] for place in used if place != lightest]
-        tried = fitted(weights, capacity, others, bins[lightest])
+        tried = best_fit_into(weights, capacity, others, bins[lightest])
         if len(tried) > len(others):
             return bins
         back = dict(zip((place for place in used if place != lightest), tried, strict=True))
@@ -185,7 +185,7 @@ class PackingPlan:
     large: tuple[str, ...] = ()  # sites larger than a node
 
 
-def planned(
+def plan_packing(
     sites: Sequence[SiteWeight], capacity: float, at: float, last: PackingPlan | None = None
 ) -> PackingPlan:
     """The plan for sites that are to be polled at all.
@@ -202,9 +202,9 @@ def planned(
     weights = [_units(share.polls, capacity) for share in shares]
     before = _places(last)
     if last is None:
-        bins = packed(weights, UNITS).bins
+        bins = pack(weights, UNITS).bins
     else:
-        bins = repacked(weights, UNITS, _as_before(shares, before)).bins
+        bins = repack(weights, UNITS, _as_before(shares, before)).bins
     nodes = tuple(
         _node(number, [shares[item] for item in held]) for number, held in enumerate(bins, 1) if held
     )
@@ -215,11 +215,16 @@ def planned(
         if (was := before.get(_key(share), node.node)) != node.node
     )
     return PackingPlan(
-        at, capacity, sum(share.polls for share in shares), len({share.site for share in shares}),
+        at,
+        capacity,
+        sum(share.polls for share in shares),
+        len({share.site for share in shares}),
         # Rounded down: a bound must never say more than is true.
-        fewest([max(1, int(share.polls / capacity * UNITS)) for share in shares], UNITS), nodes, moved,
+        lower_bound([max(1, int(share.polls / capacity * UNITS)) for share in shares], UNITS),
+        nodes,
+        moved,
         tuple(site.site for site in sites if site.polls > capacity * (1 + 1e-9)),
-    )  # fmt: skip
+    )
 
 
 def _shares(site: SiteWeight, capacity: float) -> Iterator[SiteShare]:

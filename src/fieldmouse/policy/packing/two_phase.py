@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.policy.automata import NodeAutomaton
-from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing, fitted, fullest
+from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing, best_fit_into, fullest_subset
 
 
-def reduced(
+def reduce_polls(
     states: npt.NDArray[Any], penalties: npt.NDArray[Any], surplus: int
 ) -> tuple[npt.NDArray[Any], int]:
     """States after up to `surplus` units were removed, and the number of units left.
@@ -41,7 +41,7 @@ def reduced(
 
 
 @dataclass(slots=True)
-class TwoPhase:
+class TwoPhaseScheme:
     """Present packing. Weights and the capacity are whole units, 1/N of a poll."""
 
     capacity: int
@@ -52,7 +52,7 @@ class TwoPhase:
     lowered: int = 0  # units by which pages were lowered
 
     @classmethod
-    def first(cls, weights: Sequence[int], capacity: int, rule: NodeAutomaton) -> TwoPhase:
+    def pack_first(cls, weights: Sequence[int], capacity: int, rule: NodeAutomaton) -> TwoPhaseScheme:
         """Run the first phase."""
         bins = best_fit_decreasing(weights, capacity)
         return cls(capacity, rule, bins, [rule.threshold] * len(bins))
@@ -61,7 +61,7 @@ class TwoPhase:
     def used(self) -> int:
         return sum(1 for held in self.bins if held)
 
-    def settle(
+    def repair_overloads(
         self,
         states: npt.NDArray[Any],
         penalties: npt.NDArray[Any],
@@ -80,19 +80,19 @@ class TwoPhase:
             self.nodes[place] = self.rule.feedback(state, overloaded=load > self.capacity)
             if load <= self.capacity:
                 continue
-            if self.rule.exclusion(state) > rng.random():
-                kept = {held[at] for at in fullest([weights[item] for item in held], self.capacity)}
+            if self.rule.eviction_probability(state) > rng.random():
+                kept = {held[at] for at in fullest_subset([weights[item] for item in held], self.capacity)}
                 going += [item for item in held if item not in kept]
                 self.bins[place] = [item for item in held if item in kept]
             else:
                 inside = np.flatnonzero(np.isin(sites, held))
                 surplus = load - self.capacity + 1
                 states = states.copy()
-                states[inside], left = reduced(states[inside], penalties[inside], surplus)
+                states[inside], left = reduce_polls(states[inside], penalties[inside], surplus)
                 self.lowered += surplus - left
         if going:
             weights = np.bincount(sites, weights=states).astype(np.int64).tolist()
-            self.bins = fitted(weights, self.capacity, self.bins, going)
+            self.bins = best_fit_into(weights, self.capacity, self.bins, going)
             self.nodes += [self.rule.threshold] * (len(self.bins) - len(self.nodes))
             self.moves += len(going)
         return states

@@ -25,7 +25,7 @@ _MOST = 45.0
 _CHANGES = np.geomspace(1e-7, _MOST, 20_000)
 
 
-def slope(changes: Reals) -> Reals:
+def marginal_freshness(changes: Reals) -> Reals:
     """1 - (1 + x) exp(-x), exact for small x.
 
     >>> slope(np.array([0.0, 1e-4, 1.0])).round(12).tolist()
@@ -36,11 +36,11 @@ def slope(changes: Reals) -> Reals:
     return np.asarray(np.where(x < 1e-3, small, -np.expm1(-x) - x * np.exp(-x)))
 
 
-_SLOPES = slope(_CHANGES)
+_SLOPES = marginal_freshness(_CHANGES)
 _LOG_CHANGES, _LOG_SLOPES = np.log(_CHANGES), np.log(_SLOPES)
 
 
-def changes_at(value: Reals) -> Reals:
+def inverse_marginal_freshness(value: Reals) -> Reals:
     """Inverse of `slope`; infinite from 1 on.
 
     >>> changes_at(slope(np.array([1e-9, 0.01, 1.0, 30.0]))).round(4).tolist()
@@ -56,7 +56,7 @@ def changes_at(value: Reals) -> Reals:
     return np.asarray(np.where(value >= _SLOPES[-1], np.inf, np.where(below, np.sqrt(2 * value), inside)))
 
 
-def slotted(rates: Reals, grain: float) -> Reals:
+def slot_factor(rates: Reals, grain: float) -> Reals:
     """Factor by which polls are worth more with slots of this length; 1 without slots."""
     if not grain:
         return np.ones_like(rates)
@@ -74,7 +74,7 @@ _STEPS = 60
 _NEAR = 1e-8
 
 
-def sell(
+def allocate(
     demand: Demand, budget: float, *, host: Hosts | None = None, host_limit: npt.ArrayLike | None = None
 ) -> Reals:
     """Polls of each page at the prices that spend the budget within every host's limit.

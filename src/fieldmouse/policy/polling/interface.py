@@ -54,7 +54,7 @@ class PollingPolicy(Protocol):
         ...
 
 
-class Stateless:
+class StatelessPolicy:
     """Base of the policies that use the belief alone."""
 
     @property

@@ -1,6 +1,6 @@
 """Learned policy: the most expected freshness for a budget when rates are uncertain.
 
-`Optimal` with estimates for the rates would trust a page that changed at one poll out of one. Here the
+`OptimalPolicy` with estimates for the rates would trust a page that changed at one poll out of one. Here the
 value of a poll is its mean over all rates the page may have, so a page that is hardly known is polled
 like its population, and a well-known page at its own rate. A share of the budget goes to all pages alike:
 pages that were given up are polled again now and then, and a page that changes its behaviour is found.
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.change import Beliefs, blocks, population, posterior
-from fieldmouse.policy.polling.allocation import sell, slope, slotted
-from fieldmouse.policy.polling.interface import Hosts, Reals, State, Stateless
-from fieldmouse.policy.polling.policies import in_shares
+from fieldmouse.policy.change import Beliefs, blocks, fit_population, posterior
+from fieldmouse.policy.polling.allocation import allocate, marginal_freshness, slot_factor
+from fieldmouse.policy.polling.interface import Hosts, Reals, State, StatelessPolicy
+from fieldmouse.policy.polling.policies import allocate_in_shares
 
 LEVELS = 24
 REACH = 300.0
@@ -28,8 +28,8 @@ REACH = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Learned(Stateless):
-    """explore: share of the budget that all pages get alike. grain: as in `Optimal`."""
+class LearnedPolicy(StatelessPolicy):
+    """explore: share of the budget that all pages get alike. grain: as in `OptimalPolicy`."""
 
     explore: float = 0.02
     grain: float = 0.0
@@ -56,13 +56,13 @@ class Learned(Stateless):
             with np.errstate(divide="ignore"):
                 log_weight = np.log(np.asarray(weight, np.float64))
         known, unknown = 1 - self.explore, self.explore
-        polls = sell(
+        polls = allocate(
             lambda price: table.bought(np.log(price) - log_weight),
             known * budget,
             host=host,
             host_limit=None if limits is None else known * limits,
         )
-        polls += in_shares(
+        polls += allocate_in_shares(
             np.ones(pages), unknown * budget, weight, host, None if limits is None else unknown * limits
         )
         return np.minimum(polls, 1 / self.grain) if self.grain else polls
@@ -78,10 +78,10 @@ class _Values:
 
     @staticmethod
     def of(belief: Beliefs, mean: float, grain: float) -> _Values:
-        law = population(belief)
+        law = fit_population(belief)
         rates = np.geomspace(mean / REACH, mean * REACH, LEVELS)
-        worth = slotted(law.rates, grain) / law.rates
-        value = slope(law.rates[:, None] / rates) * worth[:, None]
+        worth = slot_factor(law.rates, grain) / law.rates
+        value = marginal_freshness(law.rates[:, None] / rates) * worth[:, None]
         # Values range from seconds to years: single precision holds them only near their own size.
         size = float(value.max())
         scaled = (value / size).T.astype(np.float32)

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from fieldmouse.policy import change
 from fieldmouse.policy.automata import feedback, frequency
 from fieldmouse.policy.change import Beliefs
-from fieldmouse.policy.polling.allocation import changes_at, sell, slotted
-from fieldmouse.policy.polling.interface import Hosts, Reals, State, Stateless
+from fieldmouse.policy.polling.allocation import allocate, inverse_marginal_freshness, slot_factor
+from fieldmouse.policy.polling.interface import Hosts, Reals, State, StatelessPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform(Stateless):
+class UniformPolicy(StatelessPolicy):
     """
     >>> from fieldmouse.policy import change
     >>> uniform = Uniform()
@@ -37,10 +37,10 @@ class Uniform(Stateless):
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        return in_shares(np.ones(len(belief)), budget, weight, host, host_limit)
+        return allocate_in_shares(np.ones(len(belief)), budget, weight, host, host_limit)
 
 
-def in_shares(
+def allocate_in_shares(
     shares: Reals,
     budget: float,
     weight: npt.ArrayLike | None = None,
@@ -59,11 +59,11 @@ def in_shares(
     if (host is None or host_limit is None) and not grain:
         return np.asarray(shares * (budget / whole))
     most = 1 / grain if grain else np.inf
-    return sell(lambda price: np.minimum(shares / price, most), budget, host=host, host_limit=host_limit)
+    return allocate(lambda price: np.minimum(shares / price, most), budget, host=host, host_limit=host_limit)
 
 
 @dataclass(frozen=True, slots=True)
-class Proportional(Stateless):
+class ProportionalPolicy(StatelessPolicy):
     """grain: length of a slot, if time is divided into slots; no page is polled twice in one."""
 
     grain: float = 0.0
@@ -78,11 +78,11 @@ class Proportional(Stateless):
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        return in_shares(change.rate(belief), budget, weight, host, host_limit, self.grain)
+        return allocate_in_shares(change.estimated_rate(belief), budget, weight, host, host_limit, self.grain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optimal(Stateless):
+class OptimalPolicy(StatelessPolicy):
     """`rates`: each page's true rate; None: the estimated rates count as true.
 
     grain: length of a slot, if time is divided into slots; no page is polled twice in one.
@@ -106,22 +106,22 @@ class Optimal(Stateless):
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        rates = change.rate(belief) if self.rates is None else self.rates
+        rates = change.estimated_rate(belief) if self.rates is None else self.rates
         if not budget > 0:
             return np.zeros(len(rates))
-        worth = slotted(rates, self.grain) * (1.0 if weight is None else np.asarray(weight, np.float64))
+        worth = slot_factor(rates, self.grain) * (1.0 if weight is None else np.asarray(weight, np.float64))
         most = 1 / self.grain if self.grain else np.inf
 
         def demand(price: Reals) -> Reals:
             with np.errstate(divide="ignore", invalid="ignore"):
-                polls = rates / changes_at(price * rates / worth)
+                polls = rates / inverse_marginal_freshness(price * rates / worth)
             return np.minimum(np.where(worth > 0, np.nan_to_num(polls, nan=0.0, posinf=1e100), 0.0), most)
 
-        return sell(demand, budget, host=host, host_limit=host_limit)
+        return allocate(demand, budget, host=host, host_limit=host_limit)
 
 
 @dataclass(frozen=True, slots=True)
-class Automaton:
+class AutomatonPolicy:
     """resolution: number of states. grain: length of a slot; 0: no slots.
 
     With slots the plan never exceeds the rates of the states, even if the budget is larger.
@@ -160,11 +160,11 @@ class Automaton:
         wanted = frequency(state[:, 0], self.resolution)
         if self.grain:
             budget = min(budget, float(wanted.sum()) / self.grain)
-        return in_shares(wanted, budget, weight, host, host_limit)
+        return allocate_in_shares(wanted, budget, weight, host, host_limit)
 
 
 @dataclass(frozen=True, slots=True)
-class Multiplicative:
+class MultiplicativePolicy:
     """Intervals are kept as multiples of the first one; the bounds are StormCrawler's (an hour to a
     fortnight, a day at first), with Nutch's factors.
 
@@ -206,12 +206,12 @@ class Multiplicative:
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
         shares = 1.0 / state[:, 0].astype(np.float64)
-        return in_shares(shares, budget, weight, host, host_limit, self.grain)
+        return allocate_in_shares(shares, budget, weight, host, host_limit, self.grain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Harmonic(Stateless):
-    """`rates` and `grain` as in `Optimal`.
+class HarmonicPolicy(StatelessPolicy):
+    """`rates` and `grain` as in `OptimalPolicy`.
 
     >>> from fieldmouse.policy import change
     >>> known = Harmonic(np.array([1.0, 2.0, 200.0]))
@@ -232,7 +232,7 @@ class Harmonic(Stateless):
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        rates = change.rate(belief) if self.rates is None else self.rates
+        rates = change.estimated_rate(belief) if self.rates is None else self.rates
         if not budget > 0:
             return np.zeros(len(rates))
         worth = np.ones(len(rates)) if weight is None else np.asarray(weight, np.float64)
@@ -245,4 +245,4 @@ class Harmonic(Stateless):
                 polls = square / (2 * (1 + np.sqrt(1 + square / rates)))
             return np.minimum(np.where((rates > 0) & (worth > 0), polls, 0.0), most)
 
-        return sell(demand, budget, host=host, host_limit=host_limit)
+        return allocate(demand, budget, host=host, host_limit=host_limit)

@@ -20,33 +20,33 @@ from collections.abc import Callable
 from typing import cast
 
 from fieldmouse.errors import UsageError
-from fieldmouse.import_string import NAME, load
+from fieldmouse.import_string import IMPORT_NAME, import_object
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.policy.polling.learned import Learned
+from fieldmouse.policy.polling.learned import LearnedPolicy
 from fieldmouse.policy.polling.policies import (
-    Automaton,
-    Harmonic,
-    Multiplicative,
-    Optimal,
-    Proportional,
-    Uniform,
+    AutomatonPolicy,
+    HarmonicPolicy,
+    MultiplicativePolicy,
+    OptimalPolicy,
+    ProportionalPolicy,
+    UniformPolicy,
 )
 
 POLICIES: dict[str, Callable[[], PollingPolicy]] = {
-    "learned": Learned,
-    "uniform": Uniform,
-    "proportional": Proportional,
-    "automaton": Automaton,
-    "multiplicative": Multiplicative,
-    "optimal": Optimal,
-    "harmonic": Harmonic,
+    "learned": LearnedPolicy,
+    "uniform": UniformPolicy,
+    "proportional": ProportionalPolicy,
+    "automaton": AutomatonPolicy,
+    "multiplicative": MultiplicativePolicy,
+    "optimal": OptimalPolicy,
+    "harmonic": HarmonicPolicy,
 }
 """Policies by the name used in settings; each can be created without arguments."""
 
 _ASKED = ("begin", "observe", "plan", "width")
 
 
-def policy(name: str) -> PollingPolicy:
+def create_policy(name: str) -> PollingPolicy:
     """Policy with this name and default parameters.
 
     >>> policy("uniform").width
@@ -55,12 +55,12 @@ def policy(name: str) -> PollingPolicy:
     ours = POLICIES.get(name)
     if ours is not None:
         return ours()
-    if not NAME.fullmatch(name):
+    if not IMPORT_NAME.fullmatch(name):
         raise UsageError(
             f"there is no polling policy `{name}`",
             f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
         )
-    made: object = load(name, "polling policy")
+    made: object = import_object(name, "polling policy")
     missing = [question for question in _ASKED if not hasattr(made, question)]
     if not inspect.isclass(made) or missing:
         lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"

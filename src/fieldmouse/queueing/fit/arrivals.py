@@ -9,17 +9,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.jit import COMPILED
-from fieldmouse.queueing.fit.goodness import Moments, portmanteau
+from fieldmouse.jit import HAS_NUMBA
+from fieldmouse.queueing.fit.goodness import Moments, ljung_box_p_value
 from fieldmouse.queueing.fit.map_fit import (
     LEAST_SCV,
-    decay_of,
+    fit_decay,
+    fit_switched_maps,
+    match_order_two_map,
     means_of_phases,
-    most_likely,
-    order_two,
     third_moment_range,
 )
-from fieldmouse.queueing.fit.phase_type_fit import FitError, HyperErlang, climb, condensed
+from fieldmouse.queueing.fit.phase_type_fit import FitError, HyperErlang, condense_sample, maximise_likelihood
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
@@ -57,7 +57,7 @@ class ArrivalStream:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class TimePieces:
     """Time cut at every batch and every switch, pauses left out."""
 
     lengths: FloatArray
@@ -66,19 +66,19 @@ class Pieces:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ObservedArrivals:
     """The streams by mode, how modes took turns, and what lengths were taken for batches and pauses."""
 
     streams: dict[int, ArrivalStream]
-    pieces: Pieces
+    pieces: TimePieces
     gap: float
     pause: float
     pauses: int
 
 
-def streams(
+def split_by_mode(
     trace: Trace, gap: float | None = None, pause: float | None = None, longest_gap: float = np.inf
-) -> Seen:
+) -> ObservedArrivals:
     """Cut the arrivals of a trace into batches and intervals.
 
     `gap` and `pause` are in seconds, both found from the trace unless given:
@@ -88,14 +88,14 @@ def streams(
     arrived = trace.arrived
     if len(arrived) == 0:
         none = np.empty(0, np.int64)
-        return Seen({}, Pieces(np.empty(0), none, none), gap or 0.0, pause or np.inf, 0)
+        return ObservedArrivals({}, TimePieces(np.empty(0), none, none), gap or 0.0, pause or np.inf, 0)
     steps = np.diff(arrived)
-    gap = batch_gap(steps, longest_gap) if gap is None else gap
+    gap = find_batch_gap(steps, longest_gap) if gap is None else gap
     first = np.concatenate(([0], np.flatnonzero(steps > gap) + 1))
     last = np.concatenate((first[1:] - 1, [len(arrived) - 1]))
     at, sizes = arrived[first], last - first + 1
     intervals = np.diff(at)
-    pause = pause_length(intervals) if pause is None else pause
+    pause = find_pause_length(intervals) if pause is None else pause
 
     switched, modes = trace.switches()
     # The loop tells its robots a moment after the batch that changed the level: put that switch on the batch.
@@ -128,12 +128,12 @@ def streams(
             float(pieces.lengths[pieces.modes == mode].sum()),
             int((counts & (came == mode)).sum()),
         )
-    return Seen(found, pieces, gap, pause, int(idle.sum()))
+    return ObservedArrivals(found, pieces, gap, pause, int(idle.sum()))
 
 
 def _pieces(
     trace: Trace, at: FloatArray, switched: FloatArray, modes: IntArray, idle: NDArray[np.bool_], pause: float
-) -> Pieces:
+) -> TimePieces:
     end = float(trace.arrived[-1])
     if len(trace.switched):
         end = max(end, min(float(trace.switched[0]) + trace.span, end + pause))
@@ -143,14 +143,14 @@ def _pieces(
     interval = np.searchsorted(at, marks[:-1], side="right") - 1
     awake = ~np.concatenate((idle, [False]))[interval] | (interval < 0)
     batch = np.isin(marks[1:], at)
-    return Pieces(np.diff(marks)[awake], mode[awake], batch[awake].astype(np.int64))
+    return TimePieces(np.diff(marks)[awake], mode[awake], batch[awake].astype(np.int64))
 
 
 def _mean(intervals: FloatArray) -> float:
     return float(intervals.mean()) if len(intervals) else 0.0
 
 
-def pause_length(intervals: FloatArray) -> float:
+def find_pause_length(intervals: FloatArray) -> float:
     """The length above which an interval is a pause; infinite when there is none.
 
     Sorted by length, the longest intervals are pauses when each is more than
@@ -167,7 +167,7 @@ def pause_length(intervals: FloatArray) -> float:
     return float(np.sqrt(top[jumps[0]] * top[jumps[0] + 1]))
 
 
-def batch_gap(steps: FloatArray, longest: float = np.inf) -> float:
+def find_batch_gap(steps: FloatArray, longest: float = np.inf) -> float:
     """The valley between steps within batches and steps between them; 0 when there is none.
 
     The steps are counted by their logarithm, in windows of half a decade. A valley
@@ -272,11 +272,11 @@ def fit_mode(stream: ArrivalStream) -> ModeFit:
         moments, correlations = _uncut(stream), nothing
     else:
         moments, correlations = Moments.of(stream.whole), lag_correlations(stream, LAGS)
-    together = portmanteau(correlations, sample) < 0.01
+    together = ljung_box_p_value(correlations, sample) < 0.01
     if abs(moments.scv - 1) < 5 / np.sqrt(sample) and not together:  # 2.5 deviations of an exponential sample
         return ModeFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
-    decay = decay_of(correlations.tolist(), moments.scv) if together else 0.0
-    found = order_two(1 / rate, moments.scv, _likeliest_third(stream, moments) / rate**3, decay)
+    decay = fit_decay(correlations.tolist(), moments.scv) if together else 0.0
+    found = match_order_two_map(1 / rate, moments.scv, _likeliest_third(stream, moments) / rate**3, decay)
     remarks += found.misses
     if together and abs(found.first_correlation - correlations[0]) > 0.1:
         remarks.append(
@@ -298,7 +298,7 @@ def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
     least, most = third_moment_range(1.0, scv)
     tried = np.linspace(least, most, 9) if scv < 1 else least * np.geomspace(1.001, 30.0, 25)
     tried = np.append(tried, np.clip(sample, least, most))
-    points, counts = condensed(stream.whole / moments.mean, 80)
+    points, counts = condense_sample(stream.whole / moments.mean, 80)
 
     def worth(third: float) -> float:
         if scv > 1:
@@ -307,7 +307,7 @@ def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
             return HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(
                 points, counts
             )
-        found = order_two(1.0, scv, third)
+        found = match_order_two_map(1.0, scv, third)
         law = BatchArrivals((found.D0, found.D1)).intervals
         return float(counts @ np.log(np.maximum(law.pdf(points), 1e-300)))
 
@@ -316,11 +316,11 @@ def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
 
 def _uncut(stream: ArrivalStream) -> Moments:
     """Moments of the intervals as they would be if no mode ended: one or two branches, as the data earn."""
-    whole, counts = condensed(np.maximum(stream.whole, 1e-9 * stream.whole.mean()))
-    cut, cut_counts = condensed(stream.cut)
+    whole, counts = condense_sample(np.maximum(stream.whole, 1e-9 * stream.whole.mean()))
+    cut, cut_counts = condense_sample(stream.cut)
     best, least = None, np.inf
     for steps in ((1,), (1, 1), (2,), (3,), (2, 1)):
-        law, likelihood = climb(steps, whole, counts, cut, cut_counts)
+        law, likelihood = maximise_likelihood(steps, whole, counts, cut, cut_counts)
         worth = law.parameters * np.log(len(stream.whole)) - 2 * likelihood
         if worth < least:
             best, least = law, worth
@@ -342,12 +342,12 @@ LATEST = 8000
 _SHAKEN = 0.05  # of the rate, added everywhere at the start: a rate of 0 would stay 0
 
 
-def fit_together(pieces: Pieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int, ModeFit], str]:
+def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int, ModeFit], str]:
     """Fit all modes together; returns them with a remark for the report.
 
     Two phases per mode must earn their parameters, or all modes are Poisson.
     """
-    if not COMPILED:
+    if not HAS_NUMBA:
         return dict(fits), (
             "modes took turns quickly, and to fit them together takes the extra `fieldmouse[lab]`: "
             "fitted one by one, the mode of a full buffer seems faster than it is"
@@ -360,16 +360,16 @@ def fit_together(pieces: Pieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int,
     rates = np.maximum(counts, 0.5) / np.maximum(seconds, 1e-9)
     best = None
     for scv, decay in {_shape(fit) for fit in fits.values()} | {(2.0, 0.5)}:
-        pattern = order_two(1.0, scv, None, decay)
+        pattern = match_order_two_map(1.0, scv, None, decay)
         D1 = pattern.D1 + _SHAKEN
         D0 = np.where(np.eye(2), 0.0, pattern.D0 + _SHAKEN)
         D0 -= np.diag(D0.sum(axis=1) + D1.sum(axis=1))
         scale = rates[:, None, None]
-        turns = most_likely(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
+        turns = fit_switched_maps(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
         if best is None or turns.likelihood > best.likelihood:
             best = turns
     assert best is not None
-    best = most_likely(best.D0, best.D1, lengths, modes, batch, rounds=40)
+    best = fit_switched_maps(best.D0, best.D1, lengths, modes, batch, rounds=40)
     plain = float((counts * np.log(rates) - rates * seconds).sum())
     earned = 2 * (best.likelihood - plain) > 3 * len(fits) * np.log(max(counts.sum(), 2))
     found: dict[int, ModeFit] = {}
@@ -406,7 +406,7 @@ Unseen: TypeAlias = Literal["trend", "ratio", "refuse"]
 
 
 def fit_modes(
-    seen: Seen, modes: Collection[int] | None, unseen: Unseen, remembered: Mapping[int, float]
+    seen: ObservedArrivals, modes: Collection[int] | None, unseen: Unseen, remembered: Mapping[int, float]
 ) -> tuple[dict[int, BatchArrivals], dict[int, ModeFit], list[str]]:
     """Arrivals for each mode asked for (None: each seen well enough), the fits behind them, and remarks.
 
@@ -428,11 +428,15 @@ def fit_modes(
     if any(len(fit.D0) > 1 for fit in fits.values()) and any(
         fit.stream.cut_share > CUT_OFTEN for fit in fits.values()
     ):
-        fits, said = fit_together(seen.pieces, fits)
+        fits, said = fit_modes_jointly(seen.pieces, fits)
         remarks.append(said)
     patterned = {mode: fit for mode, fit in fits.items() if len(fit.D0) > 1}
     known = {mode: fit.arrivals(_start(mode, patterned)) for mode, fit in fits.items()}
-    power = growth({mode: arrivals.rate for mode, arrivals in known.items()}) if unseen == "trend" else 1.0
+    power = (
+        rate_growth_exponent({mode: arrivals.rate for mode, arrivals in known.items()})
+        if unseen == "trend"
+        else 1.0
+    )
     found: dict[int, BatchArrivals] = {}
     for mode in asked:
         if mode in known:
@@ -440,7 +444,8 @@ def fit_modes(
             continue
         if unseen == "refuse":
             raise FitError(
-                f"{robots(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
+                f"{robots_text(mode)} were never seen at work for long",
+                f"seen were {', '.join(map(str, known))}",
             )
         near = _nearest(mode, known)
         if mode in remembered:
@@ -451,13 +456,13 @@ def fit_modes(
             how = "hardly seen", ""
         found[mode] = known[near].scaled(faster)
         remarks.append(
-            f"arrivals with {robots(mode)} were {how[0]}: taken for those with {near}, "
+            f"arrivals with {robots_text(mode)} were {how[0]}: taken for those with {near}, "
             f"{faster:.2f} times as fast{how[1]}"
         )
     return found, {mode: fit for mode, fit in fits.items() if mode in found}, remarks
 
 
-def growth(rates: Mapping[int, float]) -> float:
+def rate_growth_exponent(rates: Mapping[int, float]) -> float:
     """The power of the number of robots with which the rate grows, from 0 to 1; 1 when one number was seen.
 
     >>> round(growth({1: 2.0, 4: 4.0}), 3)
@@ -469,7 +474,7 @@ def growth(rates: Mapping[int, float]) -> float:
     return float(np.clip(slope, 0.0, 1.0))
 
 
-def robots(mode: int) -> str:
+def robots_text(mode: int) -> str:
     return "1 robot" if mode == 1 else f"{mode} robots"
 
 

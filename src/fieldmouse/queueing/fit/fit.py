@@ -21,25 +21,25 @@ from fieldmouse.queueing.fit.arrivals import (
     LAGS,
     ArrivalStream,
     ModeFit,
-    Seen,
+    ObservedArrivals,
     Unseen,
     fit_mode,
     fit_modes,
-    robots,
-    streams,
+    robots_text,
+    split_by_mode,
 )
 from fieldmouse.queueing.fit.goodness import (
     NOTICEABLE,
     FittedPart,
     Goodness,
     Moments,
-    curve,
-    distance,
-    played_chance,
-    portmanteau,
-    textbook_chance,
+    bootstrap_p_value,
+    compare_distributions,
+    ks_distance,
+    ks_p_value,
+    ljung_box_p_value,
 )
-from fieldmouse.queueing.fit.phase_type_fit import FitError, Law, Method, law_of
+from fieldmouse.queueing.fit.phase_type_fit import FitError, FittedLaw, Method, fit_law
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Admission, Model
@@ -88,8 +88,8 @@ def fit(
         raise FitError(
             "no page was served in this trace", "let the crawl run longer, or look why none is indexed"
         )
-    served = law_of(trace.service, service, phases, rng=rng)
-    seen = streams(trace, gap, pause, longest_gap=served.times.mean / 2)
+    served = fit_law(trace.service, service, phases, rng=rng)
+    seen = split_by_mode(trace, gap, pause, longest_gap=served.times.mean / 2)
     arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
@@ -111,7 +111,7 @@ def fit(
     return Fitted(model, Goodness(tuple(parts), tuple(remarks)), rates)
 
 
-def _handling(seen: Seen) -> list[str]:
+def _handling(seen: ObservedArrivals) -> list[str]:
     said = []
     if seen.gap > 0:
         said.append(f"pages at most {seen.gap:.3g} seconds apart were taken for one batch")
@@ -122,24 +122,26 @@ def _handling(seen: Seen) -> list[str]:
     return said
 
 
-def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[Law | None, list[str]]:
+def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[FittedLaw | None, list[str]]:
     """The law of lifetimes; None when no page grew obsolete. Not exponential only on strong evidence."""
     if len(trace.expired) == 0:
         return None, ["no page grew obsolete in the buffer: lifetimes are taken to be endless"]
-    plain = law_of(trace.expired, "exponential", outlived=trace.outlived)
+    plain = fit_law(trace.expired, "exponential", outlived=trace.outlived)
     if method in ("exponential", "moments"):
         return plain, []
     if len(trace.expired) < 30:
         return plain, [f"only {len(trace.expired)} pages grew obsolete: lifetimes are taken for exponential"]
     if method == "auto" and 2.0 ** (capacity - 1) > LARGEST_ORDERED:
-        apart = distance(curve(trace.expired, plain.times, trace.outlived), len(trace.expired))
+        apart = ks_distance(
+            compare_distributions(trace.expired, plain.times, trace.outlived), len(trace.expired)
+        )
         if apart < 2 * NOTICEABLE:
             return plain, []
         return plain, [
             f"lifetimes are {apart:.2f} away from exponential ones, but with room for {capacity} pages no "
             "others can be solved: taken for exponential ones with which as many pages grow obsolete"
         ]
-    likely = law_of(trace.expired, "likelihood" if method == "auto" else method, phases, trace.outlived)
+    likely = fit_law(trace.expired, "likelihood" if method == "auto" else method, phases, trace.outlived)
     solvable = likely.times.order ** float(capacity - 1) <= LARGEST_ORDERED
     if method == "auto" and (likely.criterion > plain.criterion - _STRONG or not solvable):
         return plain, []
@@ -148,22 +150,24 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
 
 def _times_part(
     name: str,
-    law: Law,
+    law: FittedLaw,
     times: FloatArray,
     method: Method,
     phases: int,
     draws: int,
     rng: np.random.Generator | None,
 ) -> FittedPart:
-    found = curve(times, law.times)
-    apart = distance(found, len(times))
+    found = compare_distributions(times, law.times)
+    apart = ks_distance(found, len(times))
 
     def again() -> float:
         assert rng is not None
         drawn = law.times.sample(rng, len(times))
-        return distance(curve(drawn, law_of(drawn, method, phases, rng=rng).times), len(drawn))
+        return ks_distance(
+            compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn)
+        )
 
-    chance = played_chance(apart, draws, again) if rng else textbook_chance(apart, len(times))
+    chance = bootstrap_p_value(apart, draws, again) if rng else ks_p_value(apart, len(times))
     fitted = _moments(law.times)
     remarks = list(law.misses)
     data = Moments.of(times)
@@ -184,8 +188,8 @@ def _times_part(
     )
 
 
-def _lifetime_part(law: Law, trace: Trace) -> FittedPart:
-    found = curve(trace.expired, law.times, trace.outlived)
+def _lifetime_part(law: FittedLaw, trace: Trace) -> FittedPart:
+    found = compare_distributions(trace.expired, law.times, trace.outlived)
     return FittedPart(
         "lifetime",
         f"{law.name} (by likelihood)",
@@ -193,7 +197,7 @@ def _lifetime_part(law: Law, trace: Trace) -> FittedPart:
         len(trace.outlived),
         Moments.of(trace.expired),
         _moments(law.times),
-        distance(found, len(trace.expired)),
+        ks_distance(found, len(trace.expired)),
         None,
         False,
         found,
@@ -207,13 +211,13 @@ def _arrivals_part(
     stream, law = mode.stream, arrivals.intervals
     if mode.expected is not None:
         return _rescaled_part(mode, mode.expected, arrivals)
-    found = curve(stream.whole, law, stream.cut)
+    found = compare_distributions(stream.whole, law, stream.cut)
     sample, cut = len(stream.whole), len(stream.cut)
-    apart = distance(found, max(sample, 1))
+    apart = ks_distance(found, max(sample, 1))
 
     def again() -> float:
         assert rng is not None
-        at = arrivals.sample(rng, sample + 1).at
+        at = arrivals.sample(rng, sample + 1).times
         drawn = np.diff(at)
         fresh = ArrivalStream(
             stream.robots,
@@ -224,17 +228,17 @@ def _arrivals_part(
             float(drawn.sum()),
             sample,
         )
-        return distance(curve(drawn, fit_mode(fresh).arrivals().intervals), sample)
+        return ks_distance(compare_distributions(drawn, fit_mode(fresh).arrivals().intervals), sample)
 
     chance: float | None = None
     played = False
     few = stream.cut_share <= CUT_OFTEN
     if few and sample and rng is not None:
-        chance, played = played_chance(apart, draws, again), True
-    elif few and portmanteau(mode.correlations, sample) > 0.01:
-        chance = textbook_chance(apart, max(sample, 1))
+        chance, played = bootstrap_p_value(apart, draws, again), True
+    elif few and ljung_box_p_value(mode.correlations, sample) > 0.01:
+        chance = ks_p_value(apart, max(sample, 1))
     return FittedPart(
-        f"arrivals with {robots(stream.robots)}",
+        f"arrivals with {robots_text(stream.robots)}",
         mode.law,
         sample,
         cut,
@@ -253,17 +257,17 @@ def _arrivals_part(
 def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> FittedPart:
     """Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true."""
     law, steady = arrivals.intervals, PhaseType.exponential(1.0)
-    found = curve(expected, steady)
-    apart = distance(found, max(len(expected), 1))
+    found = compare_distributions(expected, steady)
+    apart = ks_distance(found, max(len(expected), 1))
     return FittedPart(
-        f"arrivals with {robots(mode.stream.robots)}",
+        f"arrivals with {robots_text(mode.stream.robots)}",
         mode.law,
         len(expected),
         len(mode.stream.cut),
         Moments.of(mode.stream.whole),
         Moments(law.mean, law.scv, law.moment(3)),
         apart,
-        textbook_chance(apart, max(len(expected), 1)),
+        ks_p_value(apart, max(len(expected), 1)),
         False,
         found,
         (),

@@ -81,11 +81,11 @@ class FittedPart:
     rescaled: bool = False  # the curve counts batches expected since the last, not seconds
 
     @property
-    def holds(self) -> bool:
+    def is_acceptable(self) -> bool:
         """A true model that is hard to fit may often be far off; the fit is then no better for it."""
         if self.distance < NOTICEABLE or self.sample == 0:
             return True
-        textbook = textbook_chance(self.distance, self.sample)
+        textbook = ks_p_value(self.distance, self.sample)
         return min(textbook, 1.0 if self.chance is None else self.chance) > DOUBTFUL
 
     def to_row(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class FittedPart:
             "distance": self.distance,
             "chance": self.chance,
             "played": self.played,
-            "holds": self.holds,
+            "holds": self.is_acceptable,
             "correlations": list(self.correlations),
             "fitted_correlations": list(self.fitted_correlations),
             "remarks": list(self.remarks),
@@ -112,15 +112,15 @@ class Goodness:
     remarks: tuple[str, ...] = ()  # changes made to the trace, and data missing in it
 
     @property
-    def holds(self) -> bool:
-        return all(part.holds for part in self.parts)
+    def is_acceptable(self) -> bool:
+        return all(part.is_acceptable for part in self.parts)
 
-    def sentences(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """All that a reader should know before trusting the model."""
         said = list(self.remarks)
         for part in self.parts:
             said += [f"{part.name}: {remark}" for remark in part.remarks]
-            if not part.holds:
+            if not part.is_acceptable:
                 said.append(
                     f"{part.name}: {part.law} does not tell the data well: "
                     f"the distributions are {part.distance:.3f} apart"
@@ -129,13 +129,13 @@ class Goodness:
 
     def to_row(self) -> dict[str, Any]:
         return {
-            "holds": self.holds,
+            "holds": self.is_acceptable,
             "parts": [part.to_row() for part in self.parts],
-            "remarks": self.sentences(),
+            "remarks": self.warnings(),
         }
 
 
-def curve(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> Curve:
+def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> Curve:
     """Data and fit at the times of the sample (at most 1000 of them); cut ones after Kaplan and Meier."""
     ordered = np.sort(times)
     if len(cut):
@@ -150,7 +150,7 @@ def curve(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> Curve:
     return Curve(ordered[chosen], np.asarray(data[chosen], np.float64), np.asarray(law.cdf(ordered[chosen])))
 
 
-def distance(found: Curve, sample: int) -> float:
+def ks_distance(found: Curve, sample: int) -> float:
     """The largest difference of the two distributions, just before and at each time."""
     if len(found.times) == 0:
         return 0.0
@@ -158,7 +158,7 @@ def distance(found: Curve, sample: int) -> float:
     return float(max(np.abs(found.data - found.fit).max(), np.abs(before - found.fit).max()))
 
 
-def textbook_chance(apart: float, sample: int) -> float:
+def ks_p_value(apart: float, sample: int) -> float:
     """P(distance of `sample` independent times from their own law >= apart), after Kolmogorov.
 
     >>> round(textbook_chance(1.36 / 10, 100), 2)
@@ -173,7 +173,7 @@ def textbook_chance(apart: float, sample: int) -> float:
     return float(np.clip(2 * np.sum((-1.0) ** (k - 1) * np.exp(-2 * (k * reach) ** 2)), 0.0, 1.0))
 
 
-def played_chance(apart: float, draws: int, again: Callable[[], float]) -> float:
+def bootstrap_p_value(apart: float, draws: int, again: Callable[[], float]) -> float:
     """How often a model that is true, fitted again, is as far off; `again` draws, fits and measures once.
 
     Once ten draws were as far off the rest is not played: the answer is clear (Besag and Clifford 1991).
@@ -186,7 +186,7 @@ def played_chance(apart: float, draws: int, again: Callable[[], float]) -> float
     return (worse + 1) / (draws + 1)
 
 
-def portmanteau(correlations: FloatArray, sample: int) -> float:
+def ljung_box_p_value(correlations: FloatArray, sample: int) -> float:
     """P(correlations this large at all these lags | there are none), after Ljung and Box (1978).
 
     The number of lags must be even: then chi-squared needs no special function.

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
 _LONGEST = 30.0  # changes of phase in one stretch, on average
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class SwitchedMapFit:
     """The matrices by mode (first index), their log-likelihood, and for each mode, from batch to batch
     that came in it, how many were `expected` in it: exponential of mean 1, if the fit is true."""
 
@@ -24,14 +24,14 @@ class Turns:
     expected: tuple[FloatArray, ...]
 
 
-def most_likely(
+def fit_switched_maps(
     D0: FloatArray,
     D1: FloatArray,
     lengths: FloatArray,
     modes: IntArray,
     batch: IntArray,
     rounds: int = 60,
-) -> Turns:
+) -> SwitchedMapFit:
     """Improve the matrices of each mode (first index) from these starting values.
 
     Piece k of time has length `lengths[k]`, lies in mode `modes[k]` (an index), and ends with a batch
@@ -62,7 +62,7 @@ def most_likely(
     for mode in range(len(D0)):
         mine = parts[1] == mode
         expected.append(np.diff(np.cumsum(-quiet[mine])[parts[2][mine] == 1], prepend=0.0))
-    return Turns(*fitted, float(found), tuple(expected))
+    return SwitchedMapFit(*fitted, float(found), tuple(expected))
 
 
 def _stretches(
@@ -76,7 +76,7 @@ def _stretches(
     return np.repeat(lengths / parts, parts), np.repeat(modes, parts), ends
 
 
-@compiled
+@jit
 def _expected(
     start: FloatArray, D0: FloatArray, D1: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
@@ -191,7 +191,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class OrderTwo:
+class OrderTwoMap:
     """The process, what of the wishes it meets, and a sentence for each that it does not."""
 
     D0: FloatArray
@@ -210,7 +210,9 @@ class OrderTwo:
         return self.decay ** (lag - 1) * self.first_correlation
 
 
-def order_two(mean: float, scv: float, third: float | None = None, decay: float = 0.0) -> OrderTwo:
+def match_order_two_map(
+    mean: float, scv: float, third: float | None = None, decay: float = 0.0
+) -> OrderTwoMap:
     """The process with this mean, squared coefficient of variation, third moment and decay, or the nearest.
 
     Earlier arguments have priority over later ones. Without a third
@@ -229,7 +231,7 @@ def order_two(mean: float, scv: float, third: float | None = None, decay: float 
     if abs(scv - 1) < 1e-6:
         if decay:
             misses.append("intervals that vary like exponential ones cannot hang together in two phases")
-        return OrderTwo(
+        return OrderTwoMap(
             np.eye(2) / -mean, np.full((2, 2), 0.5 / mean), mean, 1.0, 6 * mean**3, 0.0, tuple(misses)
         )
     least, most = third_moment_range(mean, scv)
@@ -253,7 +255,7 @@ def order_two(mean: float, scv: float, third: float | None = None, decay: float 
     if abs(decay - wanted) > 1e-6:
         misses.append(f"correlations that decay by {wanted:.3g} are out of reach; {decay:.3g} is nearest")
     D0, D1 = found
-    return OrderTwo(D0, D1, mean, scv, third, decay, tuple(misses))
+    return OrderTwoMap(D0, D1, mean, scv, third, decay, tuple(misses))
 
 
 def third_moment_range(mean: float, scv: float) -> tuple[float, float]:
@@ -285,7 +287,7 @@ def means_of_phases(mean: float, scv: float, third: float) -> tuple[float, float
     return float(slow), float(c0 / slow)  # not c1/2 - root, which cancels
 
 
-def decay_of(correlations: Sequence[float], scv: float) -> float:
+def fit_decay(correlations: Sequence[float], scv: float) -> float:
     """The decay whose correlations come nearest, in the sum of squares, to those of lags 1, 2, ...
 
     >>> round(decay_of([0.1, 0.05, 0.025], scv=5 / 3), 3)

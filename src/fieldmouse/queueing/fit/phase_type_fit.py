@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.fit.map_fit import means_of_phases
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
@@ -95,7 +95,7 @@ class HyperErlang:
         return f"mixture of Erlang times of {', '.join(map(str, self.steps))} steps"
 
 
-def condensed(times: FloatArray, most: int = 160) -> tuple[FloatArray, FloatArray]:
+def condense_sample(times: FloatArray, most: int = 160) -> tuple[FloatArray, FloatArray]:
     """Replace a sample by at most `most` points with counts: the longest times unchanged,
     the rest averaged over neighbours."""
     ordered = np.sort(times)
@@ -110,7 +110,7 @@ def condensed(times: FloatArray, most: int = 160) -> tuple[FloatArray, FloatArra
     )
 
 
-def climb(
+def maximise_likelihood(
     steps: Sequence[int],
     times: FloatArray,
     counts: FloatArray,
@@ -198,7 +198,7 @@ def _survivals(times: FloatArray, steps: IntArray, rates: FloatArray) -> FloatAr
 _STEP = 8.0  # changes of phase in one stretch, on average: series stay short
 
 
-def most_likely(
+def fit_phase_type(
     times: FloatArray,
     order: int,
     rng: np.random.Generator,
@@ -211,8 +211,8 @@ def most_likely(
     The likelihood has several maxima, so the best of some random `starts` is kept.
     """
     scale = float(times.sum() + outlived.sum()) / len(times)
-    exact, counts = condensed(np.maximum(times, 1e-9 * scale) / scale)
-    bounds, bound_counts = condensed(outlived / scale)
+    exact, counts = condense_sample(np.maximum(times, 1e-9 * scale) / scale)
+    bounds, bound_counts = condense_sample(outlived / scale)
     at = np.concatenate((exact, bounds))
     ended = np.concatenate((counts, np.zeros(len(bounds))))
     lasted = np.concatenate((np.zeros(len(exact)), bound_counts))
@@ -254,7 +254,7 @@ def _stretches(
     return lengths, ending, lasting
 
 
-@compiled
+@jit
 def _expected(
     alpha: FloatArray,
     S: FloatArray,
@@ -372,7 +372,7 @@ class FitError(FieldmouseError):
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class FittedLaw:
     """The law, how it was found, Schwarz's criterion of it, and a sentence for each wish it does not meet."""
 
     times: PhaseType
@@ -383,7 +383,7 @@ class Law:
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class MomentMatch:
     """A mixture with given moments, or nearly."""
 
     times: HyperErlang
@@ -409,11 +409,13 @@ class _Sample:
         return parameters * float(np.log(self.counts.sum()))
 
     def climb(self, steps: tuple[int, ...], rounds: int, start: HyperErlang | None = None) -> HyperErlang:
-        law, _ = climb(steps, self.times, self.counts, self.outlived, self.outlived_counts, rounds, start)
+        law, _ = maximise_likelihood(
+            steps, self.times, self.counts, self.outlived, self.outlived_counts, rounds, start
+        )
         return law
 
 
-def by_moments(mean: float, scv: float, third: float | None = None, phases: int = 8) -> Matched:
+def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: int = 8) -> MomentMatch:
     """The mixture with these moments; the third may be None, and is used for times that vary much.
 
     >>> round(by_moments(mean=2.0, scv=0.4).times.scv, 9)
@@ -421,7 +423,7 @@ def by_moments(mean: float, scv: float, third: float | None = None, phases: int 
     """
     assert mean > 0, "times have a mean"
     if abs(scv - 1) < 1e-9:
-        return Matched(_exponential(mean))
+        return MomentMatch(_exponential(mean))
     if scv < 1:
         return _steady(mean, max(scv, 0.0), phases)
     misses: tuple[str, ...] = ()
@@ -429,37 +431,37 @@ def by_moments(mean: float, scv: float, third: float | None = None, phases: int 
     if third is not None and third > 1.5 * mean**3 * (1 + scv) ** 2 * (1 + 1e-9):
         slow, fast = means_of_phases(mean, scv, third)
         share = (mean - fast) / (slow - fast)
-        return Matched(HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]))
+        return MomentMatch(HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]))
     if third is not None:
         misses = (
             f"a third moment of {third:.4g} cannot go with two branches; both take the same time in all",
         )
     share = (1 + np.sqrt((scv - 1) / (scv + 1))) / 2
     rates = [2 * (1 - share) / mean, 2 * share / mean]
-    return Matched(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
+    return MomentMatch(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
 
 
-def _steady(mean: float, scv: float, phases: int) -> Matched:
+def _steady(mean: float, scv: float, phases: int) -> MomentMatch:
     """k or k - 1 equal steps, with 1 / k <= scv < 1 / (k - 1) (Tijms 1994)."""
     if scv * phases <= 1:
         low = scv * phases < 1 - 1e-9
         misses = (f"the times vary less (scv {scv:.3g}) than {phases} phases can",) if low else ()
-        return Matched(HyperErlang.of([1.0], [phases], [phases / mean]), misses)
+        return MomentMatch(HyperErlang.of([1.0], [phases], [phases / mean]), misses)
     k = int(np.ceil(1 / scv - 1e-12))
     short = (k * scv - np.sqrt(max(k * (1 + scv) - k * k * scv, 0.0))) / (1 + scv)
     rate = (k - short) / mean
     if short < 1e-12 or k == 1:
-        return Matched(HyperErlang.of([1.0], [k], [k / mean]))
-    return Matched(HyperErlang.of([short, 1 - short], [k - 1, k], [rate, rate]))
+        return MomentMatch(HyperErlang.of([1.0], [k], [k / mean]))
+    return MomentMatch(HyperErlang.of([short, 1 - short], [k - 1, k], [rate, rate]))
 
 
-def law_of(
+def fit_law(
     times: FloatArray,
     method: Method = "auto",
     phases: int = 6,
     outlived: FloatArray = _NONE,
     rng: np.random.Generator | None = None,
-) -> Law:
+) -> FittedLaw:
     """The law of a sample; of the times `outlived` only a lower bound is known.
 
     "auto" keeps the law that earns its parameters: exponential, by moments, or the most likely
@@ -472,10 +474,12 @@ def law_of(
     seconds = float(times.sum() + outlived.sum())
     if seconds <= 0:
         raise FitError("all times are zero", "the clock that took them is too coarse")
-    sample = _Sample(*condensed(np.maximum(times, 1e-9 * seconds / len(times))), *condensed(outlived))
+    sample = _Sample(
+        *condense_sample(np.maximum(times, 1e-9 * seconds / len(times))), *condense_sample(outlived)
+    )
 
-    def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> Law:
-        return Law(mixture.phase_type(), mixture.name, by, sample.criterion(mixture), misses)
+    def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> FittedLaw:
+        return FittedLaw(mixture.phase_type(), mixture.name, by, sample.criterion(mixture), misses)
 
     plain = law(_exponential(seconds / len(times)), "mean")
     if method == "exponential":
@@ -485,7 +489,7 @@ def law_of(
     if method == "general":
         return _general(times, phases, outlived, rng, sample.charge(2 * phases - 1))
     mean = float(times.mean())
-    matched = by_moments(mean, float(times.var()) / mean**2, float((times**3).mean()), phases)
+    matched = fit_by_moments(mean, float(times.var()) / mean**2, float((times**3).mean()), phases)
     moments = law(matched.times, "moments", *matched.misses)
     if method == "moments":
         return moments
@@ -498,10 +502,10 @@ def law_of(
 
 def _general(
     times: FloatArray, phases: int, outlived: FloatArray, rng: np.random.Generator | None, charge: float
-) -> Law:
+) -> FittedLaw:
     """However many rates there are, a law of n phases has at most 2 n - 1 free parameters."""
-    found, likelihood = most_likely(times, phases, rng or np.random.default_rng(0), outlived)
-    return Law(found, f"phase type of {phases} phases", "likelihood", charge - 2 * likelihood)
+    found, likelihood = fit_phase_type(times, phases, rng or np.random.default_rng(0), outlived)
+    return FittedLaw(found, f"phase type of {phases} phases", "likelihood", charge - 2 * likelihood)
 
 
 def _likeliest(sample: _Sample, phases: int) -> HyperErlang:

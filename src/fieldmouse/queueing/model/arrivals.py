@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.model import validation
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ROUNDING, FloatArray, IntArray, ModelError
 
 
-class Groups(NamedTuple):
+class SampledBatches(NamedTuple):
     """Batches as they came: when, and how many pages each."""
 
-    at: FloatArray
+    times: FloatArray
     sizes: IntArray
 
 
@@ -35,7 +35,7 @@ class BatchArrivals:
     D: tuple[FloatArray, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "D", sound(self.D))
+        object.__setattr__(self, "D", validated_arrivals(self.D))
 
     @classmethod
     def poisson(cls, rate: float) -> BatchArrivals:
@@ -46,18 +46,18 @@ class BatchArrivals:
         return len(self.D[0])
 
     @property
-    def largest(self) -> int:
+    def largest_batch(self) -> int:
         """Most pages that can come at once."""
         return max(k for k, D in enumerate(self.D) if k and D.any())
 
     @cached_property
     def generator(self) -> FloatArray:
-        return validation.frozen(sum(self.D, np.zeros_like(self.D[0])))
+        return validation.read_only(sum(self.D, np.zeros_like(self.D[0])))
 
     @cached_property
     def theta(self) -> FloatArray:
         """Share of time in each phase."""
-        return validation.frozen(stationary(self.generator))
+        return validation.read_only(stationary(self.generator))
 
     @property
     def rate(self) -> float:
@@ -65,18 +65,18 @@ class BatchArrivals:
         return float(sum(k * (self.theta @ D).sum() for k, D in enumerate(self.D)))
 
     @property
-    def group_rate(self) -> float:
+    def batch_rate(self) -> float:
         """Batches in a unit of time."""
         return float(sum((self.theta @ D).sum() for D in self.D[1:]))
 
     @property
     def batch_mean(self) -> float:
-        return self.rate / self.group_rate
+        return self.rate / self.batch_rate
 
     @cached_property
     def intervals(self) -> PhaseType:
         """The law of the time between two successive batches."""
-        after = self.theta @ self.marks
+        after = self.theta @ self.batch_rates
         return PhaseType(after / after.sum(), self.D[0])
 
     @property
@@ -94,37 +94,37 @@ class BatchArrivals:
         mean = self.intervals.mean
         expected = np.linalg.solve(-self.D[0], np.ones(self.phases)) - mean
         for _ in range(k):
-            expected = np.linalg.solve(-self.D[0], self.marks @ expected)
+            expected = np.linalg.solve(-self.D[0], self.batch_rates @ expected)
         # theta / group_rate is the start of an interval, weighted by its length.
-        return float(self.theta @ expected / self.group_rate / self.variance)
+        return float(self.theta @ expected / self.batch_rate / self.variance)
 
     @cached_property
-    def marks(self) -> FloatArray:
+    def batch_rates(self) -> FloatArray:
         """Rates of all changes of phase that bring pages: D(1) - D[0]."""
-        return validation.frozen(sum(self.D[1:], np.zeros_like(self.D[0])))
+        return validation.read_only(sum(self.D[1:], np.zeros_like(self.D[0])))
 
     def scaled(self, r: float) -> BatchArrivals:
         """The same stream, r times as fast."""
         return BatchArrivals(tuple(r * D for D in self.D))
 
-    def sample(self, rng: np.random.Generator, groups: int) -> Groups:
+    def sample(self, rng: np.random.Generator, groups: int) -> SampledBatches:
         """Draw `groups` batches, with the clock starting at a batch of the stationary stream."""
         at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
         start = int(rng.choice(self.phases, p=self.intervals.alpha))
-        _walk(self.ladder(self.largest), start, rng, at, sizes)
-        return Groups(at, sizes)
+        _walk(self.cumulative_rates(self.largest_batch), start, rng, at, sizes)
+        return SampledBatches(at, sizes)
 
-    def ladder(self, largest: int) -> FloatArray:
+    def cumulative_rates(self, largest: int) -> FloatArray:
         """For each phase the rates of all ways on, summed up; rung r brings r // phases pages and leads
         to phase r % phases, with batches of up to `largest` pages."""
         n = self.phases
         rates = np.zeros((n, (largest + 1) * n))
-        for k, D in enumerate(self.D[: self.largest + 1]):
+        for k, D in enumerate(self.D[: self.largest_batch + 1]):
             rates[:, k * n : (k + 1) * n] = D if k else np.where(np.eye(n), 0.0, D)
         return np.asarray(rates.cumsum(axis=1))
 
 
-def sound(D: object, who: str = "") -> tuple[FloatArray, ...]:
+def validated_arrivals(D: object, who: str = "") -> tuple[FloatArray, ...]:
     """D[0], D[1], ..., checked and freed of rounding; raises a `ModelError` that names the wrong entry."""
     if not isinstance(D, Sequence) or isinstance(D, str) or len(D) < 2:
         raise ModelError(f"{who or 'a stream'} needs a list of at least two matrices, D0 and D1".strip())
@@ -140,17 +140,18 @@ def sound(D: object, who: str = "") -> tuple[FloatArray, ...]:
     for i, total in enumerate(sums):
         if abs(total) > ROUNDING * -first[i, i]:
             raise ModelError(
-                f"{name}0[{i}][{i}] is {validation.show(first[i, i])}: row {i} of D0 + D1 + ... must sum to 0, "
-                f"and sums to {validation.show(total)}"
+                f"{name}0[{i}][{i}] is {validation.show_number(first[i, i])}: row {i} of D0 + D1 + "
+                "... must sum to 0, "
+                f"and sums to {validation.show_number(total)}"
             )
     first[np.diag_indices_from(first)] -= sums
     jumps = (first > 0) | np.any([found > 0 for found in rest], axis=0)
-    for i, j in np.argwhere(~validation.reach(jumps)):
+    for i, j in np.argwhere(~validation.reachable_states(jumps)):
         raise ModelError(
             f"{who or 'the stream'} never gets from phase {i} to phase {j}: "
             "every phase must lead to every other"
         )
-    return tuple(validation.frozen(found) for found in (first, *rest))
+    return tuple(validation.read_only(found) for found in (first, *rest))
 
 
 def stationary(generator: FloatArray) -> FloatArray:
@@ -165,8 +166,8 @@ def stationary(generator: FloatArray) -> FloatArray:
     return np.asarray(share / share.sum())
 
 
-@compiled
-def climb(ladder: FloatArray, phase: int, rng: np.random.Generator) -> int:
+@jit
+def draw_transition(ladder: FloatArray, phase: int, rng: np.random.Generator) -> int:
     """A rung drawn by its rate."""
     row = ladder[phase]
     thrown = rng.random() * row[-1]
@@ -180,7 +181,7 @@ def climb(ladder: FloatArray, phase: int, rng: np.random.Generator) -> int:
     return low
 
 
-@compiled
+@jit
 def _walk(ladder: FloatArray, phase: int, rng: np.random.Generator, at: FloatArray, sizes: IntArray) -> None:
     phases = len(ladder)
     now = 0.0
@@ -188,13 +189,13 @@ def _walk(ladder: FloatArray, phase: int, rng: np.random.Generator, at: FloatArr
         size = 0
         while size == 0:
             now += rng.standard_exponential() / ladder[phase, -1]
-            rung = climb(ladder, phase, rng)
+            rung = draw_transition(ladder, phase, rng)
             size, phase = rung // phases, rung % phases
         at[n] = now
         sizes[n] = size
 
 
-def independent(robots: Sequence[BatchArrivals]) -> dict[int, BatchArrivals]:
+def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArrivals]:
     """Model 1: every fetch worker is an independent stream; in mode l the first l of them bring pages.
 
     A stopped worker keeps changing phase without arrivals. (The paper prints
@@ -221,7 +222,7 @@ def independent(robots: Sequence[BatchArrivals]) -> dict[int, BatchArrivals]:
     return modes
 
 
-def thinned(common: BatchArrivals, q: Sequence[float]) -> dict[int, BatchArrivals]:
+def thinned_stream(common: BatchArrivals, q: Sequence[float]) -> dict[int, BatchArrivals]:
     """Model 2: one stream; with l robots at work a batch of it is brought with probability q[l - 1].
 
     >>> {l: stream.rate for l, stream in thinned(BatchArrivals.poisson(2.0), [0.25, 1.0]).items()}
@@ -240,7 +241,7 @@ def thinned(common: BatchArrivals, q: Sequence[float]) -> dict[int, BatchArrival
     }
 
 
-def marked(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
+def marked_stream(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
     """Model 3: one phase for all robots, and per_robot[l - 1] = (D_1, D_2, ...) of what robot l brings.
 
     What a robot called back would have brought is only a change of phase. The paper
@@ -263,10 +264,10 @@ def marked(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> dict[int,
     return modes
 
 
-def given(modes: Mapping[int, BatchArrivals | Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
+def explicit_modes(modes: Mapping[int, BatchArrivals | Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
     """Model 4: D[0], D[1], ... for each number of robots, as they were measured or made up."""
     return {
-        robots: D if isinstance(D, BatchArrivals) else BatchArrivals(sound(D, f"mode {robots}"))
+        robots: D if isinstance(D, BatchArrivals) else BatchArrivals(validated_arrivals(D, f"mode {robots}"))
         for robots, D in modes.items()
     }
 

@@ -45,7 +45,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class StayTotals:
     """Of pages that end in one way: how many in a unit of time, and the sums of their times and squares."""
 
     rate: float
@@ -61,8 +61,8 @@ class Stay:
         return None if self.mean is None else self.square / self.rate - self.mean**2
 
 
-def measures(
-    chain: Chain, share: FloatArray, fades: FloatArray, served: Stay, obsolete: Stay, method: str
+def compute_measures(
+    chain: Chain, share: FloatArray, fades: FloatArray, served: StayTotals, obsolete: StayTotals, method: str
 ) -> Measures:
     """`share` and `fades` by level, arrival phase and service phase; the stays in pages and their times."""
     by_phase = share.sum(axis=2)
@@ -89,9 +89,9 @@ def measures(
     )
 
 
-def cost(found: Measures, weights: Cost) -> float:
+def cost_of(found: Measures, weights: Cost) -> float:
     """The cost J of the measures."""
-    return weights.of(
+    return weights.total(
         dropped=found.rate * found.loss,
         obsolete=found.rate * found.obs,
         sojourn=found.sojourn_served,

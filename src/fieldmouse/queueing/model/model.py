@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError, show
+from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError, show_number
 
 N = TypeVar("N", float, FloatArray)
 
@@ -27,7 +27,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 class Rule(Protocol):
     """How many robots may work at a level; `policy.thresholds.Thresholds` is one."""
 
-    def robots_at(self, level: int) -> int: ...
+    def concurrency_at(self, level: int) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +42,13 @@ class Model:
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
-            raise ModelError(f"K is {show(self.capacity)}: there must be room for the page in service")
+            raise ModelError(f"K is {show_number(self.capacity)}: there must be room for the page in service")
         if not self.modes:
             raise ModelError("modes is empty: there must be arrivals for at least one number of robots")
         if self.admission not in ADMISSIONS:
-            raise ModelError(f"admission is {show(self.admission)}", f"it is one of {', '.join(ADMISSIONS)}")
+            raise ModelError(
+                f"admission is {show_number(self.admission)}", f"it is one of {', '.join(ADMISSIONS)}"
+            )
         if self.service.is_never:
             raise ModelError("service S is all 0: no page would ever be served")
         first = min(self.modes)
@@ -70,11 +72,11 @@ class Model:
         """The highest level: the capacity, unless the last batch is let in whole."""
         if self.admission != "complete":
             return self.capacity
-        return self.capacity - 1 + max(arrivals.largest for arrivals in self.modes.values())
+        return self.capacity - 1 + max(arrivals.largest_batch for arrivals in self.modes.values())
 
     def robots_by_level(self, rule: Rule) -> IntArray:
         """What the rule says at each level from 0 to the highest; it must name modes of this model."""
-        asked = [rule.robots_at(level) for level in range(self.top + 1)]
+        asked = [rule.concurrency_at(level) for level in range(self.top + 1)]
         for level, robots in enumerate(asked):
             if robots not in self.modes:
                 raise ModelError(
@@ -94,7 +96,7 @@ class Cost:
     robots: float = 0.0
     star: float = 0.0
 
-    def of(self, *, dropped: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
+    def total(self, *, dropped: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
         """J of the paper's (2); `dropped` and `obsolete` are pages in a unit of time. Arrays give an array.
 
         >>> Cost(loss=2.0, star=10.0).of(dropped=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
@@ -110,7 +112,7 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrivals:
+class ArrivalsByLevel:
     """Arrivals level by level, for one mode or for the mode that a rule chooses at each.
 
     `up[i, l]` has the rates of changing phase at level i while l pages are let in
@@ -129,24 +131,26 @@ class Chain:
 
     model: Model
     robots: IntArray
-    arrivals: Arrivals
+    arrivals: ArrivalsByLevel
 
     @property
     def top(self) -> int:
         return self.model.top
 
 
-def states(model: Model, lifetime_phases: int) -> int:
+def count_states(model: Model, lifetime_phases: int) -> int:
     """Number of states when each waiting page has `lifetime_phases` phases, in order."""
     waiting = sum(int(lifetime_phases**pages) for pages in range(model.top))
     return model.phases * (1 + model.service.order * waiting)
 
 
-def chain(model: Model, rule: Rule) -> Chain:
+def build_chain(model: Model, rule: Rule) -> Chain:
     robots = model.robots_by_level(rule)
-    by_mode = {int(r): arrivals(model, int(r)) for r in np.unique(robots)}
+    by_mode = {int(r): arrivals_for_mode(model, int(r)) for r in np.unique(robots)}
     first = next(iter(by_mode.values()))
-    chosen = Arrivals(np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.dropped))
+    chosen = ArrivalsByLevel(
+        np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.dropped)
+    )
     for r, seen in by_mode.items():
         here = robots == r
         chosen.up[here], chosen.brought[here], chosen.dropped[here] = (
@@ -157,40 +161,40 @@ def chain(model: Model, rule: Rule) -> Chain:
     return Chain(model, robots, chosen)
 
 
-def reach(model: Model) -> int:
+def largest_jump(model: Model) -> int:
     """How many levels one batch can climb."""
-    return min(model.top, max(stream.largest for stream in model.modes.values()))
+    return min(model.top, max(stream.largest_batch for stream in model.modes.values()))
 
 
 @lru_cache(maxsize=16)  # a search asks for the same few modes under hundreds of rules
-def arrivals(model: Model, robots: int) -> Arrivals:
+def arrivals_for_mode(model: Model, robots: int) -> ArrivalsByLevel:
     """Arrivals when this many robots work at every level; the arrays are shared: leave them as they are."""
     stream = model.modes[robots]
     levels, W = model.top + 1, model.phases
-    up = np.zeros((levels, reach(model) + 1, W, W))
+    up = np.zeros((levels, largest_jump(model) + 1, W, W))
     brought = np.broadcast_to(sum(k * D.sum(axis=1) for k, D in enumerate(stream.D)), (levels, W))
     dropped = np.zeros((levels, W))
-    roomy = max(0, model.capacity - stream.largest + 1)
-    for k, D in enumerate(stream.D[: stream.largest + 1]):
+    roomy = max(0, model.capacity - stream.largest_batch + 1)
+    for k, D in enumerate(stream.D[: stream.largest_batch + 1]):
         if roomy:
             up[:roomy, k] = D
         for level in range(roomy, levels):
-            let_in = admitted(model, level, k)
+            let_in = admitted_pages(model, level, k)
             up[level, let_in] += D
             dropped[level] += (k - let_in) * D.sum(axis=1) if k else 0.0
-    return Arrivals(up, brought, dropped)
+    return ArrivalsByLevel(up, brought, dropped)
 
 
-def streams(model: Model, modes: Iterable[int]) -> list[Arrivals]:
+def arrivals_for_modes(model: Model, modes: Iterable[int]) -> list[ArrivalsByLevel]:
     """Arrivals by mode, each of which must be able to end an idleness."""
-    found = [arrivals(model, robots) for robots in modes]
+    found = [arrivals_for_mode(model, robots) for robots in modes]
     for robots, stream in zip(modes, found, strict=True):
         if not stream.up[0, 1:].any():
             raise ModelError(f"mode {robots} brings only batches that are larger than K and turned away")
     return found
 
 
-def admitted(model: Model, level: int, batch: int) -> int:
+def admitted_pages(model: Model, level: int, batch: int) -> int:
     """How many pages of a batch are let in at this level."""
     room = max(0, model.capacity - level)
     if batch <= room:

@@ -19,7 +19,7 @@ from fieldmouse.queueing.model import arrivals, phase_type, validation
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import ADMISSIONS, METHODS, Cost, Method, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.model.validation import ModelError, show
+from fieldmouse.queueing.model.validation import ModelError, show_number
 
 MOST_PAGES = 1_000_000
 """The largest buffer: every level is held in memory, and each has a share of the time."""
@@ -29,7 +29,7 @@ OPTIONAL = ("cost", "rule", "method", "admission")
 
 
 @dataclass(frozen=True, slots=True)
-class AskedModel:
+class ModelFile:
     """What a file asks for; `rule` is numbers of robots and limits, as `Thresholds` takes them."""
 
     model: Model
@@ -38,7 +38,7 @@ class AskedModel:
     method: Method
 
 
-def read_model(written: object) -> AskedModel:
+def read_model(written: object) -> ModelFile:
     """Understand a decoded JSON value, or raise a `ModelError` that names the entry and what it breaks."""
     found = _section(written, "the model", REQUIRED, OPTIONAL)
     capacity = _whole(found["K"], "K", least=1)
@@ -50,16 +50,16 @@ def read_model(written: object) -> AskedModel:
     admission = _choice(found.get("admission", "partial"), "admission", ADMISSIONS)
     model = Model(capacity, modes, service, lifetime, admission)
     rule = _rule(found["rule"], model) if found.get("rule") is not None else None
-    return AskedModel(
+    return ModelFile(
         model, _cost(found.get("cost", {})), rule, _choice(found.get("method", "auto"), "method", METHODS)
     )
 
 
-def write_model(asked: AskedModel) -> dict[str, Any]:
+def write_model(asked: ModelFile) -> dict[str, Any]:
     """The JSON value that `read_model` understands as this.
 
     >>> model = Model(2, {1: BatchArrivals.poisson(1.0)}, PhaseType.exponential(2.0), PhaseType.never())
-    >>> write_model(AskedModel(model, Cost(star=1.0), None, "auto"))["service"]
+    >>> write_model(ModelFile(model, Cost(star=1.0), None, "auto"))["service"]
     {'beta': [1.0], 'S': [[-2.0]]}
     """
     model = asked.model
@@ -87,13 +87,13 @@ def _modes(value: object) -> dict[int, BatchArrivals]:
             raise ModelError(
                 f'modes has "{name}": a mode is named by its number of robots', 'write it as "1", "2", ...'
             )
-        modes[int(name)] = BatchArrivals(arrivals.sound(D, f"mode {name}"))
+        modes[int(name)] = BatchArrivals(arrivals.validated_arrivals(D, f"mode {name}"))
     return modes
 
 
 def _phase_type(value: object, who: str, start: str, body: str) -> PhaseType:
     found = _section(value, who, (start, body))
-    law = PhaseType(*phase_type.sound(found[start], found[body], who, start, body))
+    law = PhaseType(*phase_type.validated_phase_type(found[start], found[body], who, start, body))
     if law.is_never and who == "service":
         raise ModelError(f"{who} {body} is all 0: no page would ever be served")
     for i, reached in enumerate(law.reached):
@@ -111,7 +111,7 @@ def _cost(value: object) -> Cost:
     weights = {name: validation.number(weight, f"cost {name}") for name, weight in found.items()}
     for name, weight in weights.items():
         if weight < 0:
-            raise ModelError(f"cost {name} is {show(weight)}: a weight must not be negative")
+            raise ModelError(f"cost {name} is {show_number(weight)}: a weight must not be negative")
     return Cost(**weights)
 
 
@@ -145,26 +145,26 @@ def _rule(value: object, model: Model) -> tuple[tuple[int, ...], tuple[int, ...]
 
 def _wholes(value: object, name: str, least: int) -> tuple[int, ...]:
     if not isinstance(value, list):
-        raise ModelError(f"{name} is {show(value)}: it must be a list of whole numbers")
+        raise ModelError(f"{name} is {show_number(value)}: it must be a list of whole numbers")
     return tuple(_whole(entry, f"{name}[{i}]", least) for i, entry in enumerate(value))
 
 
 def _whole(value: object, name: str, least: int) -> int:
     found = validation.number(value, name)
     if found != int(found) or found < least:
-        raise ModelError(f"{name} is {show(value)}: it must be a whole number, {least} or more")
+        raise ModelError(f"{name} is {show_number(value)}: it must be a whole number, {least} or more")
     return int(found)
 
 
 def _choice(value: object, name: str, known: tuple[Any, ...]) -> Any:
     if value not in known:
-        raise ModelError(f"{name} is {show(value)}", f"it is one of {', '.join(known)}")
+        raise ModelError(f"{name} is {show_number(value)}", f"it is one of {', '.join(known)}")
     return value
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ModelError(f"{name} is {show(value)}: it must be an object with names")
+        raise ModelError(f"{name} is {show_number(value)}: it must be an object with names")
     return value
 
 

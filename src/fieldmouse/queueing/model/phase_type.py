@@ -37,7 +37,7 @@ class PhaseType:
     S: FloatArray
 
     def __post_init__(self) -> None:
-        alpha, S = sound(self.alpha, self.S)
+        alpha, S = validated_phase_type(self.alpha, self.S)
         object.__setattr__(self, "alpha", alpha)
         object.__setattr__(self, "S", S)
 
@@ -67,13 +67,13 @@ class PhaseType:
     @cached_property
     def exit(self) -> FloatArray:
         """The rate of leaving from each phase."""
-        return validation.frozen(_exit(self.S))
+        return validation.read_only(_exit(self.S))
 
     @cached_property
-    def ladder(self) -> FloatArray:
+    def cumulative_rates(self) -> FloatArray:
         """Cumulative rates of each phase to all phases, then out, for drawing the next transition."""
         between = np.where(np.eye(self.order), 0.0, self.S)
-        return validation.frozen(np.column_stack([between, self.exit]).cumsum(axis=1))
+        return validation.read_only(np.column_stack([between, self.exit]).cumsum(axis=1))
 
     @property
     def is_never(self) -> bool:
@@ -130,7 +130,7 @@ class PhaseType:
     @property
     def reached(self) -> NDArray[np.bool_]:
         """The phases that some start leads to."""
-        return (self.alpha > 0) @ validation.reach(self.S > 0)
+        return (self.alpha > 0) @ validation.reachable_states(self.S > 0)
 
     def survival(self, t: ArrayLike) -> FloatArray:
         """P(X > t), accurate also where it is tiny."""
@@ -150,7 +150,7 @@ class PhaseType:
         times = np.zeros(size)
         ahead = np.arange(size)
         while len(ahead):
-            rows = self.ladder[phase]
+            rows = self.cumulative_rates[phase]
             times[ahead] += rng.standard_exponential(len(ahead)) / rows[:, -1]
             phase = _drawn(rows, rng)
             staying = phase < self.order
@@ -187,7 +187,7 @@ class PhaseType:
         return np.asarray(self.alpha @ total)
 
 
-def sound(
+def validated_phase_type(
     alpha: object, S: object, who: str = "", start: str = "alpha", body: str = "S"
 ) -> tuple[FloatArray, FloatArray]:
     """Start and rates, checked and freed of rounding; raises a `ModelError` that names the wrong entry.
@@ -206,17 +206,17 @@ def sound(
         for i, row in enumerate(rates):
             if row.sum() > ROUNDING * -row[i]:
                 raise ModelError(
-                    f"row {i} of {body} sums to {validation.show(row.sum())}: it must not be above 0, "
+                    f"row {i} of {body} sums to {validation.show_number(row.sum())}: it must not be above 0, "
                     f"since {body}[{i}][{i}] is the rate of leaving phase {i} altogether"
                 )
             rates[i, i] -= max(row.sum(), 0.0)
-        leaves = validation.reach(rates > 0) @ (_exit(rates) > 0)
+        leaves = validation.reachable_states(rates > 0) @ (_exit(rates) > 0)
         for stuck in np.flatnonzero(~leaves):
             raise ModelError(
                 f"{who or 'the time'} never ends once in phase {stuck}: from row {stuck} of {body} "
                 "no row that sums to less than 0 can be reached"
             )
-    return validation.frozen(p / p.sum()), validation.frozen(rates)
+    return validation.read_only(p / p.sum()), validation.read_only(rates)
 
 
 def _exit(S: FloatArray) -> FloatArray:

@@ -30,7 +30,7 @@ class ModelError(UsageError):
     """A model holds an invalid number."""
 
 
-def show(value: object) -> str:
+def show_number(value: object) -> str:
     """A number with its sign where that is the point, anything else as JSON would write it.
 
     >>> show(2.0), show(-0.25), show("2"), show(None)
@@ -48,7 +48,7 @@ def show(value: object) -> str:
 def number(value: object, name: str) -> float:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ModelError(f"{name} is {show(value)}: it must be a number")
+        raise ModelError(f"{name} is {show_number(value)}: it must be a number")
     try:
         found = float(value)
     except OverflowError:  # a whole number of hundreds of digits
@@ -57,7 +57,7 @@ def number(value: object, name: str) -> float:
         raise ModelError(f"{name} is {found}: it must be finite")
     if abs(found) > LARGEST:
         raise ModelError(
-            f"{name} is {show(found)}: nothing beyond {LARGEST:g} can be reckoned with",
+            f"{name} is {show_number(found)}: nothing beyond {LARGEST:g} can be reckoned with",
             "choose another unit of time",
         )
     return found
@@ -84,7 +84,7 @@ def matrix(value: object, name: str, size: int | None = None) -> FloatArray:
 
 def nonnegative(found: FloatArray, name: str) -> None:
     for at in np.argwhere(found < 0):
-        raise ModelError(f"{_entry(name, at)} is {show(found[tuple(at)])}: it must not be negative")
+        raise ModelError(f"{_entry(name, at)} is {show_number(found[tuple(at)])}: it must not be negative")
 
 
 def generator_signs(found: FloatArray, name: str) -> None:
@@ -92,13 +92,13 @@ def generator_signs(found: FloatArray, name: str) -> None:
     for i, j in np.argwhere(found < 0):
         if i != j:
             raise ModelError(
-                f"{name}[{i}][{j}] is {show(found[i, j])}: only diagonal entries may be negative"
+                f"{name}[{i}][{j}] is {show_number(found[i, j])}: only diagonal entries may be negative"
             )
     for i in np.flatnonzero(found.diagonal() >= 0):
-        raise ModelError(f"{name}[{i}][{i}] is {show(found[i, i])}: a diagonal entry must be negative")
+        raise ModelError(f"{name}[{i}][{i}] is {show_number(found[i, i])}: a diagonal entry must be negative")
 
 
-def reach(jumps: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def reachable_states(jumps: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """From which state which can be reached, in any number of jumps, none included."""
     found = jumps | np.eye(len(jumps), dtype=bool)
     while True:
@@ -108,7 +108,7 @@ def reach(jumps: NDArray[np.bool_]) -> NDArray[np.bool_]:
         found = wider
 
 
-def frozen(found: FloatArray) -> FloatArray:
+def read_only(found: FloatArray) -> FloatArray:
     """The same numbers as a read-only array."""
     kept = np.array(found, dtype=np.float64)
     kept.setflags(write=False)
@@ -118,7 +118,7 @@ def frozen(found: FloatArray) -> FloatArray:
 def _list(value: object, name: str) -> Sequence[Any]:
     found = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
-        raise ModelError(f"{name} is {show(value)}: it must be a list")
+        raise ModelError(f"{name} is {show_number(value)}: it must be a list")
     if not found:
         raise ModelError(f"{name} is empty")
     return found

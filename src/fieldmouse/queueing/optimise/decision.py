@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.model import Cost, Model, streams
+from fieldmouse.queueing.model.model import Cost, Model, arrivals_for_modes
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.reduction import rates
-from fieldmouse.queueing.solve.waiting_page import journey, welcomed
+from fieldmouse.queueing.optimise.reduction import rates_by_mode
+from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
 
 MOST_STATES = 1500
 ROUNDS = 100
@@ -32,7 +32,7 @@ class TooManyStates(FieldmouseError):
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class StatePolicy:
     """`robots[level, nu, m]` work in each state (an empty system has no m); J is what that costs."""
 
     robots: IntArray
@@ -50,7 +50,7 @@ class _Choices:
     served: FloatArray
 
 
-def best_policy(model: Model, cost: Cost) -> Policy:
+def best_policy(model: Model, cost: Cost) -> StatePolicy:
     if not model.lifetime.is_exponential:
         raise ModelError(
             "policies are improved for exponential lifetimes only", "`optimise` takes any lifetime"
@@ -65,7 +65,7 @@ def best_policy(model: Model, cost: Cost) -> Policy:
     shaped = np.zeros((model.top + 1, model.phases, model.service.order), dtype=np.int64)
     shaped[0] = robots[: model.phases, None]
     shaped[1:] = robots[model.phases :].reshape(shaped[1:].shape)
-    return Policy(shaped, best, rounds)
+    return StatePolicy(shaped, best, rounds)
 
 
 def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, IntArray, int]:
@@ -95,8 +95,8 @@ def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, I
 def _choices(model: Model, cost: Cost) -> _Choices:
     W, M, top = model.phases, model.service.order, model.top
     fade = model.lifetime.rate
-    worth = journey(model.service, fade, top).served[:, :, :2].copy()
-    found = streams(model, model.modes)
+    worth = waiting_moments(model.service, fade, top).served[:, :, :2].copy()
+    found = arrivals_for_modes(model, model.modes)
     up = np.stack([stream.up for stream in found])
     gains = np.zeros((len(found), top + 1, W, M, 3))
     waiting = np.maximum(np.arange(top + 1) - 1.0, 0.0)
@@ -104,8 +104,8 @@ def _choices(model: Model, cost: Cost) -> _Choices:
         gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.dropped[:, :, None]
         gains[mode, ..., 0] += (cost.obs * fade * waiting)[:, None, None]
         gains[mode, 0, ..., 0] += cost.star
-        gains[mode, ..., 1:] = welcomed(stream.up, model.service.alpha, worth)[..., ::-1]
-    parts = rates(up, model.service, fade, gains)
+        gains[mode, ..., 1:] = value_of_admitted(stream.up, model.service.alpha, worth)[..., ::-1]
+    parts = rates_by_mode(up, model.service, fade, gains)
     n, jumps = W * M, up.shape[2] - 1
     states = W + top * n
     whole = np.zeros((len(found), states, states))

@@ -15,11 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmouse.queueing.model.model import Cost, Model, states, streams
+from fieldmouse.queueing.model.model import Cost, Model, arrivals_for_modes, count_states
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.reduction import all_rules, rates
+from fieldmouse.queueing.optimise.reduction import evaluate_all_rules, rates_by_mode
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse.queueing.solve.waiting_page import journey, welcomed
+from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
 
 MOST = 1_000_000
 """Rules that are solved together: some seconds, and a few hundred megabytes."""
@@ -29,17 +29,17 @@ MOST_STATES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ByLevel:
+class RuleByLevel:
     """A rule written out: how many robots at each level, whatever their order."""
 
     robots: tuple[int, ...]
 
-    def robots_at(self, level: int) -> int:
+    def concurrency_at(self, level: int) -> int:
         return self.robots[level]
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
+class RuleTable:
     """Measures of many rules, an array for each; `peaks[rule, k]` is the highest level of mode `modes[k]`.
 
     Modes go from the smallest number of robots to the largest; -1 is a mode not used.
@@ -65,7 +65,7 @@ class Landscape:
 
     def cost(self, weights: Cost) -> FloatArray:
         """J of each rule."""
-        return weights.of(
+        return weights.total(
             dropped=self.rate * self.loss,
             obsolete=self.rate * self.obs,
             sojourn=self.sojourn_served,
@@ -74,7 +74,7 @@ class Landscape:
         )
 
     @cached_property
-    def used(self) -> IntArray:
+    def used_modes(self) -> IntArray:
         """Which modes a rule uses, as bits."""
         return np.asarray((self.peaks >= 0) @ (1 << np.arange(len(self.modes))))
 
@@ -87,15 +87,15 @@ class Landscape:
             found.append(seen)
         return tuple(found)
 
-    def by_level(self, rule: int) -> ByLevel:
+    def by_level(self, rule: int) -> RuleByLevel:
         """The rule written out."""
         robots: list[int] = []
         for mode, peak in zip(reversed(self.modes), self.peaks[rule, ::-1], strict=True):
             robots += [mode] * (int(peak) + 1 - len(robots))
-        return ByLevel(tuple(robots))
+        return RuleByLevel(tuple(robots))
 
 
-def rules(modes: int, levels: int) -> int:
+def count_rules(modes: int, levels: int) -> int:
     """How many rules there are."""
     return math.comb(levels + modes - 1, modes - 1)
 
@@ -115,16 +115,16 @@ def chosen_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
 
 def is_small(model: Model, modes: Sequence[int] | None = None) -> bool:
     """Whether all rules of these modes can be tried."""
-    count = rules(len(chosen_modes(model, modes)), model.top + 1)
+    count = count_rules(len(chosen_modes(model, modes)), model.top + 1)
     if model.lifetime.is_exponential:
         return count <= MOST
-    return count * states(model, model.lifetime.order) <= MOST_STATES
+    return count * count_states(model, model.lifetime.order) <= MOST_STATES
 
 
-def landscape(model: Model, modes: Sequence[int] | None = None) -> Landscape:
+def measure_all_rules(model: Model, modes: Sequence[int] | None = None) -> RuleTable:
     """All rules that use some of these modes (all of the model's when None)."""
     chosen = chosen_modes(model, modes)
-    count = rules(len(chosen), model.top + 1)
+    count = count_rules(len(chosen), model.top + 1)
     if not is_small(model, chosen):
         raise ModelError(
             f"{len(chosen)} modes on {model.top + 1} levels make {count:,} rules, too many to try them all",
@@ -133,11 +133,11 @@ def landscape(model: Model, modes: Sequence[int] | None = None) -> Landscape:
     return _together(model, chosen, count) if model.lifetime.is_exponential else _apart(model, chosen, count)
 
 
-def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
-    found = streams(model, modes)
+def _together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
+    found = arrivals_for_modes(model, modes)
     levels, W, M = model.top + 1, model.phases, model.service.order
     fade = model.lifetime.rate
-    ways = journey(model.service, fade, model.top)
+    ways = waiting_moments(model.service, fade, model.top)
     worth = np.concatenate([ways.served[:, :, :2], ways.obsolete[:, :, :2]], axis=2)
     # Gathered in a unit of time: time, pages brought, dropped, served and their time, obsolete and theirs,
     # idleness, robots.
@@ -146,16 +146,16 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
         gains[mode, ..., 0] = 1.0
         gains[mode, ..., 1] = stream.brought[:, :, None]
         gains[mode, ..., 2] = stream.dropped[:, :, None]
-        gains[mode, ..., 3:7] = welcomed(stream.up, model.service.alpha, worth)
+        gains[mode, ..., 3:7] = value_of_admitted(stream.up, model.service.alpha, worth)
         gains[mode, 0, ..., 7] = 1.0
         gains[mode, ..., 8] = robots
     up = np.stack([stream.up for stream in found])
     peaks, totals = np.empty((count, len(modes)), dtype=np.int64), np.empty((count, 9))
-    reached = all_rules(rates(up, model.service, fade, gains), W, peaks, totals)
+    reached = evaluate_all_rules(rates_by_mode(up, model.service, fade, gains), W, peaks, totals)
     assert reached == count
     time, brought, dropped, served, served_time, faded, faded_time, idle, robots_time = totals.T
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Landscape(
+        return RuleTable(
             model=model,
             modes=modes,
             peaks=peaks,
@@ -172,17 +172,17 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
         )
 
 
-def _apart(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
+def _apart(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
     every = list(_every_rule(len(modes), model.top + 1))
     assert len(every) == count
-    found = [solve(model, ByLevel(tuple(modes[k] for k in choice))) for choice in every]
+    found = [solve(model, RuleByLevel(tuple(modes[k] for k in choice))) for choice in every]
     last = {k: np.array([_highest(choice, k) for choice in every]) for k in range(len(modes))}
 
     def column(name: str) -> FloatArray:
         values = [getattr(one, name) for one in found]
         return np.array([np.nan if value is None else value for value in values])
 
-    return Landscape(
+    return RuleTable(
         model,
         modes,
         np.stack([last[k] for k in range(len(modes))], axis=1),

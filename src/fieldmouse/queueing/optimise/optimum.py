@@ -13,20 +13,25 @@ from itertools import combinations
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.measures import Measures, cost
-from fieldmouse.queueing.model.measures import cost as cost_of
+from fieldmouse.queueing.model.measures import Measures, cost_of
 from fieldmouse.queueing.model.model import Cost, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.landscape import ByLevel, Landscape, chosen_modes, is_small, landscape
-from fieldmouse.queueing.simulate import Simulated, simulate
+from fieldmouse.queueing.optimise.landscape import (
+    RuleByLevel,
+    RuleTable,
+    chosen_modes,
+    is_small,
+    measure_all_rules,
+)
+from fieldmouse.queueing.simulate import SimulatedMeasures, simulate
 from fieldmouse.queueing.solve.solve import solve
 
 Limits = tuple[int, ...]
 """Of all modes but the smallest, the largest first; -1 is a mode that is not used."""
 
 
-def downhill(
+def local_search(
     model: Model, weights: Cost, robots: tuple[int, ...], starts: Iterable[Limits]
 ) -> tuple[Limits, float, int]:
     """The best limits on any walk, their cost, and how many rules were looked at; robots fall."""
@@ -34,7 +39,7 @@ def downhill(
 
     def height(limits: Limits) -> float:
         if limits not in seen:
-            seen[limits] = cost(solve(model, written_out(robots, limits, model.top)), weights)
+            seen[limits] = cost_of(solve(model, rule_by_level(robots, limits, model.top)), weights)
         return seen[limits]
 
     ends = [_walk_downhill(start, height, model.top) for start in starts]
@@ -42,11 +47,11 @@ def downhill(
     return best, height(best), len(seen)
 
 
-def written_out(robots: tuple[int, ...], limits: Limits, top: int) -> ByLevel:
+def rule_by_level(robots: tuple[int, ...], limits: Limits, top: int) -> RuleByLevel:
     by_level: list[int] = []
     for mode, limit in zip(robots, (*limits, top), strict=True):
         by_level += [mode] * (limit + 1 - len(by_level))
-    return ByLevel(tuple(by_level))
+    return RuleByLevel(tuple(by_level))
 
 
 def _walk_downhill(here: Limits, height: Callable[[Limits], float], top: int) -> Limits:
@@ -98,7 +103,7 @@ SCALES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RankedRule:
     """`robots[0]` work while the level is at most `limits[0]`, and so on; J is the cost."""
 
     robots: tuple[int, ...]
@@ -118,13 +123,13 @@ class Optimum:
     limits: tuple[int, ...]
     J: float
     measures: Measures
-    subsets: tuple[Choice, ...]
+    subsets: tuple[RankedRule, ...]
     rules: int
     exhaustive: bool = True
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
+class BoundedOptimum:
     """The rule with least of a measure within bounds.
 
     `multipliers` say how fast the measure would fall if a bound were loosened, rules
@@ -139,7 +144,7 @@ class Bounded:
     floor: float
 
 
-class OutOfReach(FieldmouseError):
+class BoundsUnreachable(FieldmouseError):
     """No rule keeps within all the bounds."""
 
 
@@ -147,10 +152,11 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
     """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
     if not is_small(model, modes):
         return _walked(model, cost, chosen_modes(model, modes))
-    ground = landscape(model, modes)
+    ground = measure_all_rules(model, modes)
     J = ground.cost(cost)
     best = {
-        used: _first(ground, J, np.flatnonzero(ground.used == used)) for used in set(ground.used.tolist())
+        used: _first(ground, J, np.flatnonzero(ground.used_modes == used))
+        for used in set(ground.used_modes.tolist())
     }
     subsets = []
     for size in range(1, len(ground.modes) + 1):
@@ -160,9 +166,9 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
             within = [rule for used, rule in best.items() if not used & ~bits and used >> some[0]]
             rule = _first(ground, J, np.array(within))
             robots = tuple(ground.modes[k] for k in some)
-            subsets.append(Choice(robots, ground.limits(rule, robots), float(J[rule])))
+            subsets.append(RankedRule(robots, ground.limits(rule, robots), float(J[rule])))
     rule = _first(ground, J, np.array(list(best.values())))
-    winner = choice(ground, rule, J)
+    winner = ranked_rule(ground, rule, J)
     return Optimum(
         robots=winner.robots,
         limits=winner.limits,
@@ -178,7 +184,7 @@ def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
     robots = tuple(reversed(modes))
     if model.lifetime.is_exponential:
         if len(modes) <= 2:
-            landscape(model, modes)  # says that even a pair has too many rules
+            measure_all_rules(model, modes)  # says that even a pair has too many rules
         pairs = [optimise(model, cost, pair) for pair in combinations(modes, 2)]
         found = {one.robots: one for pair in pairs for one in pair.subsets}
         best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
@@ -192,17 +198,17 @@ def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
             model.admission,
         )
         guess = optimise(simpler, cost, modes)
-        best = [Choice(guess.robots, guess.limits, guess.J)]
+        best = [RankedRule(guess.robots, guess.limits, guess.J)]
     starts = [_spread(one, robots, model.top) for one in best]
-    limits, J, seen = downhill(model, cost, robots, starts)
-    rule = written_out(robots, limits, model.top)
-    used = sorted({rule.robots_at(level) for level in range(model.top + 1)}, reverse=True)
+    limits, J, seen = local_search(model, cost, robots, starts)
+    rule = rule_by_level(robots, limits, model.top)
+    used = sorted({rule.concurrency_at(level) for level in range(model.top + 1)}, reverse=True)
     winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
     subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
     return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
 
 
-def _spread(one: Choice, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
+def _spread(one: RankedRule, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
     """Limits of a choice among all the modes."""
     seen, limits = -1, []
     ends = dict(zip(one.robots, (*one.limits, top), strict=True))
@@ -212,41 +218,41 @@ def _spread(one: Choice, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
     return tuple(limits)
 
 
-def choice(ground: Landscape, rule: int, J: FloatArray) -> Choice:
+def ranked_rule(ground: RuleTable, rule: int, J: FloatArray) -> RankedRule:
     """A rule of the landscape, told by the modes it uses."""
     peaks = zip(reversed(ground.modes), ground.peaks[rule, ::-1], strict=True)
     robots = tuple(mode for mode, peak in peaks if peak >= 0)
-    return Choice(robots, ground.limits(rule, robots), float(J[rule]))
+    return RankedRule(robots, ground.limits(rule, robots), float(J[rule]))
 
 
-def scale(ground: Landscape, name: str) -> FloatArray:
+def measure_by_name(ground: RuleTable, name: str) -> FloatArray:
     """A measure of every rule, by name; `loss_rate` and `obs_rate` count pages in a unit of time."""
     if name not in SCALES:
         raise ModelError(f"there is no measure `{name}` to hold down", f"there are {', '.join(SCALES)}")
     if name.endswith("_rate"):
-        return np.asarray(ground.rate * scale(ground, name.removesuffix("_rate")))
+        return np.asarray(ground.rate * measure_by_name(ground, name.removesuffix("_rate")))
     values: FloatArray = getattr(ground, name)
     return values
 
 
-def least(ground: Landscape, measure: str, at_most: Mapping[str, float]) -> Bounded:
+def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str, float]) -> BoundedOptimum:
     """The rule with the least of a measure while others stay within bounds."""
-    values = scale(ground, measure)
-    held = {name: scale(ground, name) for name in at_most}
+    values = measure_by_name(ground, measure)
+    held = {name: measure_by_name(ground, name) for name in at_most}
     within = np.ones(len(ground), dtype=bool)
     for name, bound in at_most.items():
         allowed = held[name] <= bound
         if not (within & allowed).any():
             others = " with the other bounds" if within.sum() < len(ground) else ""
-            raise OutOfReach(
+            raise BoundsUnreachable(
                 f"no rule keeps {SCALES[name]} at most {bound:g}{others}",
                 f"the least that can be had is {held[name][within].min():.6g}",
             )
         within &= allowed
     rule = _first(ground, values, np.flatnonzero(within))
-    winner = choice(ground, rule, values)
+    winner = ranked_rule(ground, rule, values)
     floor, multipliers = _dual(values, held, at_most)
-    return Bounded(
+    return BoundedOptimum(
         winner.robots, winner.limits, winner.J, solve(ground.model, ground.by_level(rule)), multipliers, floor
     )
 
@@ -262,7 +268,7 @@ def _dual(
     except ImportError:
         raise ModelError("bounds need scipy, which is not installed", "install `fieldmouse[lab]`") from None
     axes = np.stack([values, *held.values()])
-    worthy = unbeaten(axes)
+    worthy = pareto_front(axes)
     solved = linprog(
         axes[0, worthy],
         A_ub=axes[1:, worthy],
@@ -276,7 +282,7 @@ def _dual(
     }
 
 
-def unbeaten(axes: FloatArray) -> IntArray:
+def pareto_front(axes: FloatArray) -> IntArray:
     """Columns to which no other is at least as good in every row and better in one; of equals, the first."""
     order = np.lexsort(axes[::-1])
     kept: list[int] = []
@@ -290,7 +296,7 @@ def unbeaten(axes: FloatArray) -> IntArray:
     return np.array(kept, dtype=np.int64)
 
 
-def _first(ground: Landscape, values: FloatArray, among: IntArray) -> int:
+def _first(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
     """The least; of rules that tie, the one with the fewest modes and then the lowest limits."""
     if np.isnan(values[among]).all():
         raise ModelError(
@@ -307,9 +313,11 @@ def _first(ground: Landscape, values: FloatArray, among: IntArray) -> int:
     return min((int(rule) for rule in tied), key=plainness)
 
 
-def descend(model: Model, cost: Cost, events: int, seed: int, modes: Sequence[int] | None = None) -> Optimum:
+def optimise_by_simulation(
+    model: Model, cost: Cost, events: int, seed: int, modes: Sequence[int] | None = None
+) -> Optimum:
     """Like `optimise`, by simulations of `events` events each."""
-    played: dict[ByLevel, Simulated] = {}
+    played: dict[RuleByLevel, SimulatedMeasures] = {}
 
     def J(robots: tuple[int, ...], limits: Limits) -> float:
         rule = _by_level(robots, limits, model.top)
@@ -326,7 +334,7 @@ def descend(model: Model, cost: Cost, events: int, seed: int, modes: Sequence[in
             if not ways or ways[best] >= value:
                 break
             here, value = best, ways[best]
-        found.append(Choice(start.robots, here, value))
+        found.append(RankedRule(start.robots, here, value))
     worth = [choice for choice in found if not np.isnan(choice.J)]
     if not worth:
         raise ModelError("no page was served in any run", "check the model, or play more events")
@@ -352,5 +360,5 @@ def _next_to(limits: Limits, top: int) -> Iterator[Limits]:
                 yield way
 
 
-def _by_level(robots: tuple[int, ...], limits: Limits, top: int) -> ByLevel:
-    return ByLevel(tuple(robots[sum(limit < level for limit in limits)] for level in range(top + 1)))
+def _by_level(robots: tuple[int, ...], limits: Limits, top: int) -> RuleByLevel:
+    return RuleByLevel(tuple(robots[sum(limit < level for limit in limits)] for level in range(top + 1)))

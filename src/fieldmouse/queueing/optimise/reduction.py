@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
-from fieldmouse.queueing.solve.stationary import HUGE, passage, shares
+from fieldmouse.queueing.solve.stationary import HUGE, eliminate_states, stationary_weights
 
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class RatesByMode:
     """Transition rates and gains of each mode (the smallest first) at each level.
 
     `within[mode, level]` stays on the level, `climb[mode, level, l]` goes up by l + 1,
@@ -37,8 +37,8 @@ class Rates:
     gains: FloatArray
 
 
-def rates(up: FloatArray, service: PhaseType, fade: float, gains: FloatArray) -> Rates:
-    """From `up[mode, level, l]` (see `chain.Arrivals`) and `gains[mode, level, nu, m]`."""
+def rates_by_mode(up: FloatArray, service: PhaseType, fade: float, gains: FloatArray) -> RatesByMode:
+    """From `up[mode, level, l]` (see `chain.ArrivalsByLevel`) and `gains[mode, level, nu, m]`."""
     modes, levels, _, W, _ = up.shape
     M = service.order
     n, eye, idle = W * M, np.eye(M), np.eye(W)
@@ -55,12 +55,12 @@ def rates(up: FloatArray, service: PhaseType, fade: float, gains: FloatArray) ->
     flat = gains.reshape(modes, levels, n, -1).copy()
     flat[:, 0] = 0.0
     flat[:, 0, :W] = gains[:, 0, :, 0]
-    return Rates(within, climb, down, flat)
+    return RatesByMode(within, climb, down, flat)
 
 
 @dataclass(frozen=True, eq=False)
-class Lower:
-    """`Rates` of a mode when visits to the levels below are left out but what they gather is counted.
+class ReducedLower:
+    """`RatesByMode` of a mode when visits to the levels below are left out but what they gather is counted.
 
     `folds[mode, level]`: how often gains are divided by HUGE. A visit to the lower half
     of a large, idle buffer lasts longer than a double can say. `ceiling[mode]` is the
@@ -75,7 +75,7 @@ class Lower:
     ceiling: IntArray
 
 
-def lower_parts(given: Rates, empty_states: int) -> Lower:
+def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
     within, climb, gains = given.within.copy(), given.climb.copy(), given.gains.copy()
     modes, levels, jumps, n, _ = climb.shape
     folds = np.zeros((modes, levels), dtype=np.int64)
@@ -89,7 +89,7 @@ def lower_parts(given: Rates, empty_states: int) -> Lower:
             # Where the level below is left for upwards, from each of its states, and what it gathers.
             ways = climb[mode, level - 1, :, :states].transpose(1, 0, 2).reshape(states, jumps * n)
             out = np.concatenate([ways, gains[mode, level - 1, :states]], axis=1)
-            passage(within[mode, level - 1, :states, :states].copy(), out, jumps * n)
+            eliminate_states(within[mode, level - 1, :states, :states].copy(), out, jumps * n)
             brought = given.down[level, :, :states] @ out
             within[mode, level] += brought[:, :n]
             climb[mode, level, :-1] += brought[:, n : jumps * n].reshape(n, jumps - 1, n).transpose(1, 0, 2)
@@ -100,10 +100,10 @@ def lower_parts(given: Rates, empty_states: int) -> Lower:
                 gains[mode, level] /= HUGE
                 folds[mode, level] += 1
             states = n
-    return Lower(within, climb, gains, folds, ceiling)
+    return ReducedLower(within, climb, gains, folds, ceiling)
 
 
-def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArray) -> int:
+def evaluate_all_rules(given: RatesByMode, empty_states: int, peaks: IntArray, totals: FloatArray) -> int:
     """Evaluate every rule in which a higher level never has a larger mode; returns their number.
 
     For each, `peaks[rule, mode]` becomes the highest level of the mode (-1:
@@ -111,7 +111,7 @@ def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArr
     """
     modes, levels, jumps, n, _ = given.climb.shape
     kinds = given.gains.shape[3]
-    low = lower_parts(given, empty_states)
+    low = reduce_lower_levels(given, empty_states)
     return _walk(
         given.within,
         given.climb,
@@ -136,13 +136,13 @@ def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArr
     )
 
 
-@compiled
+@jit
 def _folded(folds: int) -> float:
     """1 divided by HUGE `folds` times."""
     return 1.0 if folds <= 0 else 1.0 / HUGE if folds == 1 else 0.0
 
 
-@compiled
+@jit
 def _joined(
     states: int,
     within: FloatArray,
@@ -176,7 +176,7 @@ def _joined(
                     out[s, n + k] += rate * theirs * bounty[jump, u, k]
 
 
-@compiled
+@jit
 def _upper_part(
     out: FloatArray,
     back: FloatArray,
@@ -219,7 +219,7 @@ def _upper_part(
     return folds + 1 if fold else folds
 
 
-@compiled
+@jit
 def _walk(
     within: FloatArray,
     climb: FloatArray,
@@ -265,7 +265,7 @@ def _walk(
                 chain,
                 out,
             )
-            shares(chain, weights[:states])
+            stationary_weights(chain, weights[:states])
             for k in range(kinds):
                 totals[count, k] = 0.0
                 for s in range(states):
@@ -297,7 +297,7 @@ def _walk(
         for s in range(n):
             for t in range(n):
                 out[s, t] = down[level, s, t]
-        passage(chain, out, n)
+        eliminate_states(chain, out, n)
         folds[level - 1] = _upper_part(
             out, back[level], bounty[level], int(folds[level]), back[level - 1], bounty[level - 1]
         )

@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.model.model import Chain
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.stationary import band_weights
 
 
-def fading(chain: Chain, rate: float) -> FloatArray:
+def obsolescence_rates(chain: Chain, rate: float) -> FloatArray:
     """How often some waiting page grows obsolete, by level, arrival phase and service phase."""
     waiting = np.maximum(np.arange(chain.top + 1) - 1.0, 0.0)
     shape = (chain.top + 1, chain.model.phases, chain.model.service.order)
     return np.broadcast_to((waiting * rate)[:, None, None], shape).copy()
 
 
-def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
+def banded_distribution(chain: Chain, fades: FloatArray) -> FloatArray:
     """Share of time by level, arrival phase and service phase; an empty system is in service phase 0."""
     up, service = chain.arrivals.up, chain.model.service
     levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
@@ -41,7 +41,7 @@ def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
     return share
 
 
-@compiled
+@jit
 def _fill(
     up: FloatArray,
     S: FloatArray,
@@ -77,7 +77,7 @@ def _fill(
                     rows[s, nu - s + low] += leave[m]
 
 
-@compiled
+@jit
 def _state(level: int, nu: int, m: int, W: int, M: int) -> int:
     """Where a state stands: the empty system first, then level by level."""
     return nu if level == 0 else W + (level - 1) * W * M + nu * M + m

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import IntArray
 
@@ -47,7 +47,7 @@ class Coordinates:
         return Coordinates(*(part.astype(dtype) for part in parts))
 
 
-def coordinates(lifetime: PhaseType) -> Coordinates:
+def triangular_coordinates(lifetime: PhaseType) -> Coordinates:
     reached = np.flatnonzero(lifetime.reached)
     start, rates = lifetime.alpha[reached], lifetime.S[np.ix_(reached, reached)]
     leave, one = lifetime.exit[reached], np.ones(len(reached))
@@ -89,7 +89,7 @@ def _schur(matrix: Array) -> tuple[Array, Array]:
     return turn, np.triu(triangle)
 
 
-def powers(vector: Array, digits: int) -> Array:
+def kronecker_power(vector: Array, digits: int) -> Array:
     """Kronecker power of a vector; 1 for no digits."""
     product: Array = np.ones(1, dtype=vector.dtype)
     for _ in range(digits):
@@ -97,20 +97,20 @@ def powers(vector: Array, digits: int) -> Array:
     return product
 
 
-def appended(x: Array, vector: Array) -> Array:
+def append_digit(x: Array, vector: Array) -> Array:
     """`x[digits, state]` with one more digit at the end."""
     longer: Array = x[:, None, :] * vector[None, :, None]
     return longer.reshape(-1, x.shape[1])
 
 
-def summed_out(x: Array, digit: int, weights: Array) -> Array:
+def sum_out_digit(x: Array, digit: int, weights: Array) -> Array:
     """`x[digits, state]` without one of the digits, which is summed out with weights."""
     cube = x.reshape(len(weights) ** digit, len(weights), -1)
     left: Array = np.einsum("asb,s->ab", cube, weights)
     return left.reshape(-1, x.shape[1])
 
 
-def turned(x: Array, digits: int, turn: Array) -> Array:
+def change_basis(x: Array, digits: int, turn: Array) -> Array:
     """`x[digits, state]` with every digit turned."""
     before, after = turn.shape
     for digit in range(digits):
@@ -118,7 +118,7 @@ def turned(x: Array, digits: int, turn: Array) -> Array:
     return x.reshape(after**digits, -1)
 
 
-def faded(x: Array, waiting: int, leave: Array) -> Array:
+def obsolescence_flow(x: Array, waiting: int, leave: Array) -> Array:
     """`x[digits, state]` after any one of the first `waiting` pages has left."""
     R = len(leave)
     fewer = np.zeros(x.size // R, dtype=x.dtype)
@@ -127,7 +127,7 @@ def faded(x: Array, waiting: int, leave: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def kinds(order: int, digits: int) -> tuple[IntArray, IntArray]:
+def phase_multisets(order: int, digits: int) -> tuple[IntArray, IntArray]:
     """Which combinations hold the same phases in another order: (kind of each, phase counts of each kind)."""
     keys = np.zeros(1, dtype=np.int64)
     worth = (digits + 1) ** np.arange(order - 1, dtype=np.int64) if order > 1 else np.zeros(0, dtype=np.int64)
@@ -158,7 +158,7 @@ class LevelSolver:
         return x
 
 
-@compiled
+@jit
 def _level(
     b: Array, kind: IntArray, inverse: Array, rates: Array, x: Array, sums: Array, digits: IntArray
 ) -> None:
@@ -191,7 +191,7 @@ def _level(
             digits[k] = 0
 
 
-@compiled
+@jit
 def _faded(x: Array, stride: int, waiting: int, leave: Array, fewer: Array) -> None:
     """Both arrays flat; `stride` is that of the first digit, in numbers."""
     R = len(leave)

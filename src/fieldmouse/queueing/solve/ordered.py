@@ -8,32 +8,32 @@ import numpy as np
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing.model.arrivals import stationary
-from fieldmouse.queueing.model.model import Chain, states
+from fieldmouse.queueing.model.model import Chain, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve import banded
 from fieldmouse.queueing.solve.coordinates import (
     Array,
     LevelSolver,
-    appended,
-    coordinates,
-    faded,
-    kinds,
-    powers,
-    summed_out,
-    turned,
+    append_digit,
+    change_basis,
+    kronecker_power,
+    obsolescence_flow,
+    phase_multisets,
+    sum_out_digit,
+    triangular_coordinates,
 )
 
 
-def distribution(chain: Chain) -> list[FloatArray]:
+def dense_distribution(chain: Chain) -> list[FloatArray]:
     """For each level, a row for each combination of waiting phases (the head's first), as in `ordered`."""
-    rates, starts = generator(chain, chain.model.lifetime)
+    rates, starts = dense_generator(chain, chain.model.lifetime)
     n = chain.model.phases * chain.model.service.order
     levels = np.split(stationary(rates), starts[1:])
     return [levels[0], *(np.ascontiguousarray(level.reshape(n, -1).T) for level in levels[1:])]
 
 
-def generator(chain: Chain, lifetime: PhaseType) -> tuple[FloatArray, list[int]]:
+def dense_generator(chain: Chain, lifetime: PhaseType) -> tuple[FloatArray, list[int]]:
     """All rates (the diagonal is not filled in), and where the states of each level start."""
     service, up, top = chain.model.service, chain.arrivals.up, chain.top
     W, M, R = chain.model.phases, service.order, lifetime.order
@@ -96,7 +96,7 @@ class ModelTooLarge(FieldmouseError):
         self.hint = 'use `"method": "simulate"`, a smaller K, or a lifetime with fewer phases'
 
 
-class NotSettled(FieldmouseError):
+class NotConverged(FieldmouseError):
     """The iteration of the ordered chain did not converge."""
 
     def __init__(self, change: float):
@@ -104,7 +104,7 @@ class NotSettled(FieldmouseError):
         self.hint = 'use `"method": "simulate"`'
 
 
-class Ordered:
+class OrderedChain:
     """A chain with the lifetime's phases; `solution` after `solve` has a tensor for each level.
 
     `solution[i]` has a row for each combination of phases of the i - 1 waiting pages,
@@ -114,8 +114,8 @@ class Ordered:
 
     def __init__(self, chain: Chain):
         model = chain.model
-        self.chain, self.at = chain, coordinates(model.lifetime)
-        count = states(model, self.at.order)
+        self.chain, self.at = chain, triangular_coordinates(model.lifetime)
+        count = count_states(model, self.at.order)
         if count > MOST_STATES:
             raise ModelTooLarge(count)
         up, service, W = chain.arrivals.up, model.service, model.phases
@@ -127,30 +127,32 @@ class Ordered:
         self._ones, self._leaves, self._solvers = [], [], []
         leaves: Array = np.zeros(1, dtype=self.at.rates.dtype)
         for waiting in range(chain.top):
-            ones = powers(self.at.one, waiting)
+            ones = kronecker_power(self.at.one, waiting)
             self._ones.append(ones)
             self._leaves.append(leaves)
             leaves = (np.multiply.outer(leaves, self.at.one) + np.multiply.outer(ones, self.at.leave)).ravel()
             block = self._climb[waiting + 1, 0] + np.kron(np.eye(W), service.S)
-            self._solvers.append(LevelSolver(block, self.at, *kinds(self.at.order, waiting)))
+            self._solvers.append(LevelSolver(block, self.at, *phase_multisets(self.at.order, waiting)))
 
     def solve(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """Shares and rates of fading by level, arrival and service phase; and the solution in full."""
-        if states(self.chain.model, self.chain.model.lifetime.order) > DENSE:
-            return self.converged()
+        if count_states(self.chain.model, self.chain.model.lifetime.order) > DENSE:
+            return self.iterate()
         x: list[Array] = [
-            turned(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)
-            for i, level in enumerate(distribution(self.chain))
+            change_basis(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)
+            for i, level in enumerate(dense_distribution(self.chain))
         ]
         x, share, fades = self._weighed(x)
         return share, fades, x
 
-    def converged(self) -> tuple[FloatArray, FloatArray, list[Array]]:
+    def iterate(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """By rounds, whatever the size."""
-        share = banded.distribution(self.chain, banded.fading(self.chain, self.chain.model.lifetime.rate))
+        share = banded.banded_distribution(
+            self.chain, banded.obsolescence_rates(self.chain, self.chain.model.lifetime.rate)
+        )
         x: list[Array] = [share[0, :, 0].astype(self.at.rates.dtype)]
         for waiting, level in enumerate(share[1:]):
-            x.append(np.multiply.outer(powers(self.at.start, waiting), level.ravel()))
+            x.append(np.multiply.outer(kronecker_power(self.at.start, waiting), level.ravel()))
         mixture = _Mixture()
         best, since = np.inf, 0
         for _ in range(ROUNDS):
@@ -167,7 +169,7 @@ class Ordered:
                 x[:-1] = mixed
             else:
                 mixture = _Mixture()
-        raise NotSettled(change)
+        raise NotConverged(change)
 
     def _inflow(self, x: list[Array], level: int) -> Array:
         """What enters a level from others, in a unit of time."""
@@ -178,14 +180,14 @@ class Ordered:
             if total is None:
                 total = rising
             else:
-                total = (total if below == 1 else appended(total, self.at.start)) + rising
+                total = (total if below == 1 else append_digit(total, self.at.start)) + rising
         assert total is not None
         if level > 1:
-            total = appended(total, self.at.start)
+            total = append_digit(total, self.at.start)
         if level < self.chain.top:
             above = x[level + 1]
-            total = total + summed_out(above, 0, self.at.one) @ self._served
-            total += faded(above, level, self.at.leave)
+            total = total + sum_out_digit(above, 0, self.at.one) @ self._served
+            total += obsolescence_flow(above, level, self.at.leave)
         return total
 
     def _weighed(self, x: list[Array]) -> tuple[list[Array], FloatArray, FloatArray]:
@@ -196,7 +198,7 @@ class Ordered:
             sums[level] = (self._ones[level - 1] @ x[level]).real.reshape(shape)
             fading = (self._leaves[level - 1] @ x[level]).real.reshape(shape)
             np.divide(fading, sums[level], out=fades[level], where=sums[level] > 0)
-        share = banded.distribution(self.chain, fades)
+        share = banded.banded_distribution(self.chain, fades)
         weighed: list[Array] = [share[0, :, 0].astype(x[0].dtype)]
         for level in range(1, self.chain.top + 1):
             factor = np.divide(share[level], sums[level], out=np.zeros(shape), where=sums[level] > 0)

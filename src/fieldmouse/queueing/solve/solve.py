@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse.queueing.model.measures import Measures, Stay, measures
-from fieldmouse.queueing.model.model import METHODS, Chain, Method, Model, Rule, chain
+from fieldmouse.queueing.model.measures import Measures, StayTotals, compute_measures
+from fieldmouse.queueing.model.model import METHODS, Chain, Method, Model, Rule, build_chain
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.ordered import Ordered
-from fieldmouse.queueing.solve.waiting_page import journey, welcomed
+from fieldmouse.queueing.solve.ordered import OrderedChain
+from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
 
 EVENTS = 2_000_000
 """How long a simulation is unless told otherwise."""
@@ -39,9 +39,9 @@ def solve(
         case "auto":
             return solve(model, rule, "banded" if model.lifetime.is_exponential else "ordered")
         case "banded":
-            return _banded(chain(model, rule))
+            return _banded(build_chain(model, rule))
         case "ordered":
-            return _ordered(chain(model, rule))
+            return _ordered(build_chain(model, rule))
         case "simulate":
             return simulate(model, rule, events, rng or np.random.default_rng(0))
         case _:
@@ -49,10 +49,10 @@ def solve(
 
 
 def _ordered(found: Chain) -> Measures:
-    ordered = Ordered(found)
+    ordered = OrderedChain(found)
     share, fades, x = ordered.solve()
-    served, obsolete = waiting_page.stays(ordered, x)
-    return measures(found, share, fades, served, obsolete, "ordered")
+    served, obsolete = waiting_page.phase_type_stays(ordered, x)
+    return compute_measures(found, share, fades, served, obsolete, "ordered")
 
 
 def _banded(found: Chain) -> Measures:
@@ -62,17 +62,17 @@ def _banded(found: Chain) -> Measures:
             "the lifetime is not exponential, so a waiting page's past matters and the banded chain is wrong",
             'use the method "ordered", or "simulate" for a large buffer',
         )
-    fades = banded.fading(found, model.lifetime.rate)
-    share = banded.distribution(found, fades)
-    served, obsolete = stays(found, share)
-    return measures(found, share, fades, served, obsolete, "banded")
+    fades = banded.obsolescence_rates(found, model.lifetime.rate)
+    share = banded.banded_distribution(found, fades)
+    served, obsolete = exponential_stays(found, share)
+    return compute_measures(found, share, fades, served, obsolete, "banded")
 
 
-def stays(found: Chain, share: FloatArray) -> tuple[Stay, Stay]:
+def exponential_stays(found: Chain, share: FloatArray) -> tuple[StayTotals, StayTotals]:
     """Of pages served and of pages grown obsolete, when lifetimes are exponential."""
     model = found.model
-    ways = journey(model.service, model.lifetime.rate, found.top)
+    ways = waiting_moments(model.service, model.lifetime.rate, found.top)
     worth = np.concatenate([ways.served, ways.obsolete], axis=2)
-    total = welcomed(found.arrivals.up, model.service.alpha, worth)
+    total = value_of_admitted(found.arrivals.up, model.service.alpha, worth)
     sums = [float(s) for s in np.tensordot(share, total, axes=3)]
-    return Stay(sums[0], sums[1], sums[2]), Stay(sums[3], sums[4], sums[5])
+    return StayTotals(sums[0], sums[1], sums[2]), StayTotals(sums[3], sums[4], sums[5])

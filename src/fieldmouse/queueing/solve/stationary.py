@@ -8,14 +8,14 @@ diagonal of a generator is never read: it follows from the other entries.
 
 from __future__ import annotations
 
-from fieldmouse.jit import compiled
+from fieldmouse.jit import jit
 from fieldmouse.queueing.model.validation import FloatArray
 
 HUGE = 1e200
 """Weights past this are scaled down: in a buffer of a thousand pages they would leave the doubles."""
 
 
-@compiled
+@jit
 def band_weights(rows: FloatArray, low: int, weights: FloatArray) -> None:
     """Stationary weights of a banded chain; `rows[s, t - s + low]` is the rate from s to t.
 
@@ -48,8 +48,8 @@ def band_weights(rows: FloatArray, low: int, weights: FloatArray) -> None:
                 weights[t] /= HUGE
 
 
-@compiled
-def passage(rates: FloatArray, out: FloatArray, exits: int) -> None:
+@jit
+def eliminate_states(rates: FloatArray, out: FloatArray, exits: int) -> None:
     """Exit probabilities of a set of states, and the gains collected before the exit.
 
     The first `exits` columns of `out` are rates of leaving the set, by destination;
@@ -82,8 +82,8 @@ def passage(rates: FloatArray, out: FloatArray, exits: int) -> None:
                 out[s, c] += back * out[t, c]
 
 
-@compiled
-def shares(rates: FloatArray, weights: FloatArray) -> None:
+@jit
+def stationary_weights(rates: FloatArray, weights: FloatArray) -> None:
     """Stationary weights of a small chain given by all its rates, which are used up."""
     states = len(weights)
     for s in range(states - 1, 0, -1):

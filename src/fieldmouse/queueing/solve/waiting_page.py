@@ -7,41 +7,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.jit import compiled
-from fieldmouse.queueing.model.measures import Stay
+from fieldmouse.jit import jit
+from fieldmouse.queueing.model.measures import StayTotals
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.coordinates import (
     Array,
     LevelSolver,
-    appended,
-    faded,
-    kinds,
-    powers,
-    summed_out,
+    append_digit,
+    kronecker_power,
+    obsolescence_flow,
+    phase_multisets,
+    sum_out_digit,
 )
-from fieldmouse.queueing.solve.ordered import Ordered
-from fieldmouse.queueing.solve.stationary import passage
+from fieldmouse.queueing.solve.ordered import OrderedChain
+from fieldmouse.queueing.solve.stationary import eliminate_states
 
 
 @dataclass(frozen=True, eq=False)
-class Journey:
+class WaitingMoments:
     """By pages ahead and service phase: `[n, m, k]` is E[T^k; it ends so] for k = 0, 1, 2."""
 
     served: FloatArray
     obsolete: FloatArray
 
 
-def journey(service: PhaseType, fade: float, longest: int) -> Journey:
+def waiting_moments(service: PhaseType, fade: float, longest: int) -> WaitingMoments:
     """Journeys that begin with 0 to `longest` - 1 pages ahead; waiting pages grow obsolete at rate `fade`."""
     M = service.order
-    ways = Journey(np.zeros((longest, M, 3)), np.zeros((longest, M, 3)))
+    ways = WaitingMoments(np.zeros((longest, M, 3)), np.zeros((longest, M, 3)))
     room = np.empty((M, M)), np.empty((M, M + 1))
     _journey(service.S, service.exit, service.alpha, fade, ways.served, ways.obsolete, *room)
     return ways
 
 
-def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
+def value_of_admitted(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
     """What pages let in are worth, in a unit of time, by level, arrival phase, service phase and kind.
 
     `worth[n, m, kind]` is what a page is worth that finds n ahead and service in phase
@@ -52,7 +52,7 @@ def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
     return total
 
 
-@compiled
+@jit
 def _journey(
     S: FloatArray,
     leave: FloatArray,
@@ -71,7 +71,7 @@ def _journey(
                 stay[m, to + 1] = 1.0 if to == m else 0.0
             stay[m, 0] = leave[m] + ahead * fade
         # Column m + 1 becomes the expected time in phase m before this number of pages ahead changes.
-        passage(rates, stay, 1)
+        eliminate_states(rates, stay, 1)
         for k in range(3):
             for m in range(M):
                 for at in range(M):
@@ -94,7 +94,7 @@ def _journey(
                         obsolete[ahead, m, k] += time * next_served * obsolete[ahead - 1, start, k]
 
 
-@compiled
+@jit
 def _welcomed(
     up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray
 ) -> None:
@@ -121,7 +121,7 @@ def _welcomed(
                         total[level, nu, m, k] += rate * sums[m, k]
 
 
-def newcomers(ordered: Ordered, x: Sequence[Array]) -> list[Array]:
+def admitted_by_queue_length(ordered: OrderedChain, x: Sequence[Array]) -> list[Array]:
     """Pages let in, in a unit of time: for each number ahead, by phases (its own last) and service phase."""
     chain, at = ordered.chain, ordered.at
     service, W = chain.model.service, chain.model.phases
@@ -137,15 +137,15 @@ def newcomers(ordered: Ordered, x: Sequence[Array]) -> list[Array]:
             else:
                 coming = (x[0] @ place[0, nth]) * service.alpha[None]
             if total is not None:
-                coming = coming + (total if level == 1 else appended(total, at.start))
+                coming = coming + (total if level == 1 else append_digit(total, at.start))
             total = coming
         assert total is not None
-        found.append(appended(total, at.start) if ahead else total)
+        found.append(append_digit(total, at.start) if ahead else total)
     return found
 
 
-def pushed(
-    ordered: Ordered, newcomers: Sequence[Array], u: complex = 0.0, powers_of_time: int = 1
+def transformed_moments(
+    ordered: OrderedChain, newcomers: Sequence[Array], u: complex = 0.0, powers_of_time: int = 1
 ) -> tuple[Array, Array]:
     """E[T^k exp(-u T); served] and E[T^k exp(-u T); obsolete], in a unit of time, for k = 0, 1, ...
 
@@ -160,8 +160,10 @@ def pushed(
     served, obsolete = np.zeros((2, powers_of_time), dtype=dtype)
     falling: list[Array] = []
     for ahead in range(len(newcomers) - 1, -1, -1):
-        solve = LevelSolver(block, where, *kinds(at.order, ahead))
-        own_end = np.multiply.outer(powers(where.one, ahead - 1), where.leave).ravel() if ahead else None
+        solve = LevelSolver(block, where, *phase_multisets(at.order, ahead))
+        own_end = (
+            np.multiply.outer(kronecker_power(where.one, ahead - 1), where.leave).ravel() if ahead else None
+        )
         previous: Array | None = None
         fallen: list[Array] = []
         for k in range(powers_of_time):
@@ -176,15 +178,15 @@ def pushed(
                 served[k] = (time @ service.exit).sum()
                 continue
             obsolete[k] += (own_end @ time).sum()
-            after = summed_out(time, 0, where.one) @ next_served
+            after = sum_out_digit(time, 0, where.one) @ next_served
             if ahead > 1:
-                after = after + faded(time, ahead - 1, where.leave)
+                after = after + obsolescence_flow(time, ahead - 1, where.leave)
             fallen.append(after)
         falling = fallen
     return served, obsolete
 
 
-def stays(ordered: Ordered, x: Sequence[Array]) -> tuple[Stay, Stay]:
+def phase_type_stays(ordered: OrderedChain, x: Sequence[Array]) -> tuple[StayTotals, StayTotals]:
     """Of pages served and of pages grown obsolete."""
-    served, obsolete = pushed(ordered, newcomers(ordered, x), powers_of_time=3)
-    return Stay(*(float(s) for s in served.real)), Stay(*(float(s) for s in obsolete.real))
+    served, obsolete = transformed_moments(ordered, admitted_by_queue_length(ordered, x), powers_of_time=3)
+    return StayTotals(*(float(s) for s in served.real)), StayTotals(*(float(s) for s in obsolete.real))

@@ -11,7 +11,7 @@ import socket
 from ipaddress import IPv4Network
 
 from fieldmouse.errors import UsageError
-from fieldmouse.testing.meadow.rng import throw
+from fieldmouse.testing.meadow.rng import random_words
 
 LOOPBACK = "127.0.0.0/8"
 
@@ -67,10 +67,10 @@ class HostAddresses:
 
 def place_of_host(seed: int, number: int, places: int) -> int:
     """Place of host `number`, from 1 on."""
-    return throw(seed, "place", number)[0] % places + 1
+    return random_words(seed, "place", number)[0] % places + 1
 
 
-def place_of_visitor(address: str, places: int) -> int:
+def place_of_client(address: str, places: int) -> int:
     """Place of the client with that address.
 
     >>> [place_of_visitor(f"127.9.0.{last}", 2) for last in (1, 2, 3)]

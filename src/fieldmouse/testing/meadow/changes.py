@@ -1,10 +1,10 @@
 """Changes and lifetimes of the synthetic web's pages.
 
-Each page changes by a Poisson process that is computable for any time: it is cut into windows of eight mean
-intervals, and the changes of a window are drawn from a hash of page and window. No history is kept, and every
-process and every test sees the same changes. A few pages also appear, vanish or move; these lifetimes follow from
-the seed, and times count from the start of the meadow. Only leaves vanish or move, so the other pages stay
-reachable.
+Each page changes by a Poisson process that is computable for any time: it is cut into windows of eight
+mean intervals, and the changes of a window are drawn from a hash of page and window. No history is kept,
+and every process and every test sees the same changes. A few pages also appear, vanish or move; these
+lifetimes follow from the seed, and times count from the start of the meadow. Only leaves vanish or move,
+so the other pages stay reachable.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ from enum import Enum
 from typing import NamedTuple
 
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import Signs, dice_of, original_of
+from fieldmouse.testing.meadow.paths import PageTraits, original_of, page_rng
 from fieldmouse.testing.meadow.plan import FANOUT, Site
-from fieldmouse.testing.meadow.rng import below, exponential, lognormal, lognormal_by_median, throw
+from fieldmouse.testing.meadow.rng import (
+    exponential,
+    lognormal_quantiles,
+    lognormal_quantiles_by_median,
+    random_words,
+    threshold,
+)
 
 _WINDOW = 8.0
 _PER_WINDOW = 1 << 16
@@ -40,22 +46,22 @@ class Changes:
         self._changing = int(options.changing * 2**32)
         self._rate = 1.0 / options.change_every
         sigma = options.change_sigma
-        self._spread = lognormal(1.0) if sigma is None else lognormal_by_median(sigma)
+        self._spread = lognormal_quantiles(1.0) if sigma is None else lognormal_quantiles_by_median(sigma)
 
     def rate(self, site: Site, page: int) -> float:
         """Changes per second of a page; copies change with their original."""
-        return self.rate_by(dice_of(site, original_of(site, page)))
+        return self.rate_from_rng(page_rng(site, original_of(site, page)))
 
-    def rate_by(self, dice: list[int]) -> float:
+    def rate_from_rng(self, dice: list[int]) -> float:
         if dice[11] >= self._changing:
             return 0.0
         return self._rate * self._spread[dice[12] % len(self._spread)]
 
     def version(self, site: Site, page: int, at: float) -> PageVersion:
         page = original_of(site, page)
-        return self.version_by(site, page, self.rate(site, page), at)
+        return self.version_at_rate(site, page, self.rate(site, page), at)
 
-    def version_by(self, site: Site, page: int, rate: float, at: float) -> PageVersion:
+    def version_at_rate(self, site: Site, page: int, rate: float, at: float) -> PageVersion:
         if rate == 0.0:
             return _UNCHANGED
         width = _WINDOW / rate
@@ -93,7 +99,7 @@ class Changes:
                     yield PageVersion(window * _PER_WINDOW + k, moment)
             window += 1
 
-    def tells_of_seconds(self, site: Site, page: int, version: PageVersion) -> bool:
+    def distinct_by_second(self, site: Site, page: int, version: PageVersion) -> bool:
         """Whether a date in whole seconds distinguishes this version from the one before."""
         return len(self.between(site, page, int(version.since) - 1e-6, version.since)) < 2
 
@@ -103,7 +109,7 @@ class Changes:
         moments: list[float] = []
         draw = 0
         while True:
-            for face in throw(self._seed, "change", site.number, page, window, draw):
+            for face in random_words(self._seed, "change", site.number, page, window, draw):
                 moment += exponential(face) / rate
                 if moment >= start + width:
                     return moments
@@ -111,7 +117,7 @@ class Changes:
             draw += 1
 
 
-class Whereabout(Enum):
+class Location(Enum):
     """Location of a page at some time."""
 
     HERE = "here"
@@ -120,51 +126,56 @@ class Whereabout(Enum):
     MOVED = "moved"  # 301, permanently
 
 
-class Turn(NamedTuple):
+class LocationChange(NamedTuple):
     """Change of a page's location at time `at`."""
 
     at: float
-    where: Whereabout
+    location: Location
 
 
-class Fates:
+class PageLifetimes:
     """Lifetimes of the pages of a meadow. `any` is False if no page ever appears, vanishes or moves."""
 
     def __init__(self, options: MeadowOptions, changes: Changes):
         self._seed, self._began, self._staying = options.seed, options.began, options.staying
-        self._vanishing, self._moving = below(options.vanishing), below(options.moving)
-        self._appearing = below(options.appearing)
-        self._changes, self._signs = changes, Signs(options)
-        self.any = bool(self._vanishing or self._moving or self._appearing)
+        self._vanishing, self._moving = threshold(options.vanishing), threshold(options.moving)
+        self._appearing = threshold(options.appearing)
+        self._changes, self._signs = changes, PageTraits(options)
+        self.is_active = bool(self._vanishing or self._moving or self._appearing)
 
-    def turns(self, site: Site, page: int) -> list[Turn]:
+    def location_changes(self, site: Site, page: int) -> list[LocationChange]:
         """Location changes of the page, in order of time."""
-        if not self.any or page * FANOUT + 1 < site.linked or page == 0 or original_of(site, page) != page:
+        if (
+            not self.is_active
+            or page * FANOUT + 1 < site.linked
+            or page == 0
+            or original_of(site, page) != page
+        ):
             return []
-        dice = throw(self._seed, "fate", site.number, page)
+        dice = random_words(self._seed, "fate", site.number, page)
         at = self._began + self._staying * exponential(dice[2])
         if dice[0] < self._vanishing:
             if dice[3] & 1:
-                return [Turn(at, Whereabout.GONE)]
+                return [LocationChange(at, Location.GONE)]
             back = at + self._staying * exponential(dice[4])
-            return [Turn(at, Whereabout.AWAY), Turn(back, Whereabout.HERE)]
-        return [Turn(at, Whereabout.MOVED)] if dice[1] < self._moving else []
+            return [LocationChange(at, Location.AWAY), LocationChange(back, Location.HERE)]
+        return [LocationChange(at, Location.MOVED)] if dice[1] < self._moving else []
 
-    def where(self, site: Site, page: int, at: float) -> Whereabout:
-        passed = [turn.where for turn in self.turns(site, page) if turn.at <= at]
-        return passed[-1] if passed else Whereabout.HERE
+    def location(self, site: Site, page: int, at: float) -> Location:
+        passed = [turn.location for turn in self.location_changes(site, page) if turn.at <= at]
+        return passed[-1] if passed else Location.HERE
 
-    def story_from(self, site: Site, page: int) -> float | None:
+    def new_page_since(self, site: Site, page: int) -> float | None:
         """Time of the first change, from which the page links to a new page. None if it never does."""
-        if not self._appearing or original_of(site, page) != page or self.turns(site, page):
+        if not self._appearing or original_of(site, page) != page or self.location_changes(site, page):
             return None
-        if throw(self._seed, "story", site.number, page)[0] >= self._appearing:
+        if random_words(self._seed, "story", site.number, page)[0] >= self._appearing:
             return None
-        if self._signs.is_nofollow(site, page, dice_of(site, page)):
+        if self._signs.is_nofollow(site, page, page_rng(site, page)):
             return None  # a crawler would not find it
         first = next(self._changes.after(site, page, self._began), None)
         return first.since if first else None
 
-    def has_story(self, site: Site, page: int, at: float) -> bool:
-        since = self.story_from(site, page)
+    def links_to_new_page(self, site: Site, page: int, at: float) -> bool:
+        since = self.new_page_since(site, page)
         return since is not None and since <= at

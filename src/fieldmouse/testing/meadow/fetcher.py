@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from fieldmouse.clock import Clock
 from fieldmouse.testing.meadow.meadow import Meadow
-from fieldmouse.testing.meadow.responder import Ask, MeadowAnswer
+from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.types.outcome import Failed, Response
-from fieldmouse.types.reason import Reason
-from fieldmouse.types.request import Link
+from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 
 
@@ -36,11 +36,11 @@ class MeadowFetcher:
         self._answering: dict[str, int] = {}
 
     async def fetch(
-        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         site = self._meadow.site(host)
         if site is None or site.address != address:
-            return Failed(link, Reason.NO_CONNECTION, self._clock.now(), f"no such host at {address}")
+            return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), f"no such host at {address}")
         path = path_of(link.url)
         started_at = self._clock.now()
         busy = self._answering.get(address, 0)
@@ -49,11 +49,13 @@ class MeadowFetcher:
         )
         self._answering[address] = busy + 1
         try:
-            ask = Ask(path, "gzip, br, zstd", link.etag, link.last_modified, self._source)
-            answer = self._meadow.desk.answer(site, ask, started_at)
+            ask = MeadowRequest(path, "gzip, br, zstd", link.etag, link.last_modified, self._source)
+            answer = self._meadow.responder.respond(site, ask, started_at)
             if answer.stall or answer.delay > self._patience:
                 await self._clock.sleep(self._patience)
-                return Failed(link, Reason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s")
+                return Failed(
+                    link, OutcomeReason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s"
+                )
             await self._clock.sleep(answer.delay)
             answered_at = self._clock.now()
             if answer.drip:
@@ -77,7 +79,7 @@ class MeadowFetcher:
     async def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _request(self, link: Link, authority: str, path: str) -> bytes:
+    def _request(self, link: Request, authority: str, path: str) -> bytes:
         lines = [f"GET {path} HTTP/1.1", f"Host: {authority}", f"User-Agent: {self._user_agent}"]
         lines.append("Accept-Encoding: gzip, br, zstd")
         if link.etag:
@@ -87,7 +89,7 @@ class MeadowFetcher:
         return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _head(answer: MeadowAnswer) -> bytes:
+def _head(answer: MeadowResponse) -> bytes:
     return b"HTTP/1.1 %d Meadow\r\n%sContent-Length: %d\r\n\r\n" % (
         answer.status,
         answer.headers,

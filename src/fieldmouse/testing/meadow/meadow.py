@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fieldmouse.testing.meadow.changes import PageVersion
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import Nook, find
+from fieldmouse.testing.meadow.paths import SpecialPath, parse_path
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
-from fieldmouse.testing.meadow.responder import Ask, MeadowAnswer, MeadowDesk
-from fieldmouse.testing.meadow.truth import Fact, truth
+from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse, Responder
+from fieldmouse.testing.meadow.truth import TrueUrl, true_urls
 from fieldmouse.url import Host, Url, host_of, path_of
 
 
@@ -17,15 +17,15 @@ class Meadow:
     def __init__(self, options: MeadowOptions, port: int | None = None):
         self.options = options
         self.plan = MeadowPlan(options, options.port if port is None else port)
-        self.desk = MeadowDesk(self.plan)
+        self.responder = Responder(self.plan)
 
     @property
     def seeds(self) -> list[Url]:
         """A few root pages; each of them reaches all pages."""
         return [Url(f"{site.origin}/") for site in self.plan.sites[: max(1, min(10, self.options.seeds))]]
 
-    def truth(self) -> list[Fact]:
-        return list(truth(self.plan))
+    def truth(self) -> list[TrueUrl]:
+        return list(true_urls(self.plan))
 
     def site(self, host: Host) -> Site | None:
         return self.plan.by_authority.get(host.removeprefix("http://"))
@@ -35,32 +35,32 @@ class Meadow:
         site = self.site(host)
         return site.address if site else None
 
-    def render(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowAnswer:
+    def render(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowResponse:
         """Response of the host to a request for `path` at that time."""
         site = self.site(host)
         if site is None:
-            return MeadowAnswer(404, b"", b"")
-        return self.desk.answer(site, Ask(path, accept_encoding), at)
+            return MeadowResponse(404, b"", b"")
+        return self.responder.respond(site, MeadowRequest(path, accept_encoding), at)
 
     def version(self, url: Url, at: float) -> PageVersion | None:
         """Version of the page at that time; None if the URL is not a page of the meadow."""
         page = self._page(url)
-        return self.desk.changes.version(*page, at) if page else None
+        return self.responder.changes.version(*page, at) if page else None
 
     def rate(self, url: Url) -> float:
         """Changes per second of a page; 0 if it never changes or is not a page of the meadow."""
         page = self._page(url)
-        return self.desk.changes.rate(*page) if page else 0.0
+        return self.responder.changes.rate(*page) if page else 0.0
 
     def changes(self, url: Url, start: float, end: float) -> list[float]:
         """Times in (start, end] at which the page's content changed; appearing, vanishing and moving do not
         count."""
         page = self._page(url)
-        return self.desk.changes.between(*page, start, end) if page else []
+        return self.responder.changes.between(*page, start, end) if page else []
 
     def _page(self, url: Url) -> tuple[Site, int] | None:
         site = self.site(host_of(url))
-        place = find(site, path_of(url)) if site else None
-        if site is None or place is None or place.nook not in (None, Nook.HOME):
+        place = parse_path(site, path_of(url)) if site else None
+        if site is None or place is None or place.special not in (None, SpecialPath.HOME):
             return None
         return site, place.number

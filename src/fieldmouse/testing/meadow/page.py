@@ -1,11 +1,12 @@
-"""Rendering of the synthetic web's pages: markup, text and about a hundred links, mostly from precompressed pieces.
+"""Rendering of the synthetic web's pages: markup, text and about a hundred links, mostly from precompressed
+pieces.
 
-Deflate streams that end on a byte boundary can be concatenated, so a page of 30 KB consists of pieces that are
-stored in both forms, and only the page's individual parts are compressed on request. Head, menu and footer are the
-same on all pages of a host. Paragraphs come from a pool by topic. Some links come in blocks that several pages of a
-host share, like side bars; others are individual, in all the forms that people write. The links that keep the meadow
-connected (a page's children, a root's hosts) are always individual. Noise (counters, times of day, tokens) differs
-at every fetch but is not a change.
+Deflate streams that end on a byte boundary can be concatenated, so a page of 30 KB consists of pieces
+that are stored in both forms, and only the page's individual parts are compressed on request. Head, menu
+and footer are the same on all pages of a host. Paragraphs come from a pool by topic. Some links come in
+blocks that several pages of a host share, like side bars; others are individual, in all the forms that
+people write. The links that keep the meadow connected (a page's children, a root's hosts) are always
+individual. Noise (counters, times of day, tokens) differs at every fetch but is not a change.
 """
 
 from __future__ import annotations
@@ -19,20 +20,27 @@ from isal import isal_zlib
 
 from fieldmouse.testing.meadow.changes import PageVersion
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import Nook, Signs, children, nook_path, path_of
+from fieldmouse.testing.meadow.paths import PageTraits, SpecialPath, child_pages, path_of, special_path
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
-from fieldmouse.testing.meadow.rng import MASK, MULTIPLIER, below, lognormal, throw, throw_at
-from fieldmouse.testing.meadow.words import FLAT, NAMES, TOPIC_WORDS, paragraphs
+from fieldmouse.testing.meadow.rng import (
+    MASK,
+    MULTIPLIER,
+    lognormal_quantiles,
+    random_words,
+    salted_random_words,
+    threshold,
+)
+from fieldmouse.testing.meadow.words import ALL_TOPIC_WORDS, NAMES, TOPIC_WORDS, paragraphs
 
 
 def noise(options: MeadowOptions, site: Site, page: int, at: float) -> str:
     """Markup with the page's noise; "" on a page without noise."""
     if not options.noise:
         return ""
-    dice = throw(options.seed, "noise", site.number, page)
-    if dice[0] >= below(options.noise):
+    dice = random_words(options.seed, "noise", site.number, page)
+    if dice[0] >= threshold(options.noise):
         return ""
-    token = throw(options.seed, "token", site.number, page, repr(at))
+    token = random_words(options.seed, "token", site.number, page, repr(at))
     match dice[1] % 4:
         case 0:
             return f'<p class="counter">You are visitor number {int(at * 100) - 10**11:,} of this page.</p>\n'
@@ -52,40 +60,40 @@ _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
 
 
-class Piece(NamedTuple):
+class CompressedPiece(NamedTuple):
     plain: bytes
     # raw, without a last block, ending on a byte boundary, without references to earlier data
     deflated: bytes
 
 
-def ready(text: str) -> Piece:
+def compress_well(text: str) -> CompressedPiece:
     """Make a piece for all hosts; compressed well, because it is made once."""
     plain = text.encode()
     deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return Piece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
+    return CompressedPiece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
 
 
-def fresh(text: str) -> Piece:
+def compress_fast(text: str) -> CompressedPiece:
     """Make a piece for one page or one host; compressed fast, because a client is waiting."""
     plain = text.encode()
     deflater = isal_zlib.compressobj(0, isal_zlib.DEFLATED, -15)
-    return Piece(plain, deflater.compress(plain) + deflater.flush(isal_zlib.Z_FULL_FLUSH))
+    return CompressedPiece(plain, deflater.compress(plain) + deflater.flush(isal_zlib.Z_FULL_FLUSH))
 
 
-def stored(text: str) -> Piece:
+def store_uncompressed(text: str) -> CompressedPiece:
     """Make a piece too short to be worth compressing; at most 64 KB."""
     plain = text.encode()
-    return Piece(plain, _STORED.pack(0, len(plain), len(plain) ^ 0xFFFF) + plain)
+    return CompressedPiece(plain, _STORED.pack(0, len(plain), len(plain) ^ 0xFFFF) + plain)
 
 
-def gzipped(pieces: list[Piece]) -> bytes:
+def gzip_member(pieces: list[CompressedPiece]) -> bytes:
     """Gzip member of all pieces concatenated.
 
     >>> import gzip
     >>> gzip.decompress(gzipped([ready("field"), fresh("mou"), stored("se")]))
     b'fieldmouse'
     """
-    plain = plain_of(pieces)
+    plain = join_plain(pieces)
     return b"".join(
         (
             _GZIP_HEAD,
@@ -96,7 +104,7 @@ def gzipped(pieces: list[Piece]) -> bytes:
     )
 
 
-def plain_of(pieces: list[Piece]) -> bytes:
+def join_plain(pieces: list[CompressedPiece]) -> bytes:
     return b"".join([piece[0] for piece in pieces])
 
 
@@ -114,7 +122,7 @@ class Fillers:
             for size in range(_CLASSES)
         ]
 
-    def take(self, missing: int, choice: int) -> list[Piece]:
+    def take(self, missing: int, choice: int) -> list[CompressedPiece]:
         """Return pieces of about `missing` bytes in total; none if that is less than the smallest piece."""
         taken = []
         while missing >= _SMALLEST:
@@ -126,30 +134,32 @@ class Fillers:
         return taken
 
 
-def _filler(seed: int, size: int, variant: int) -> Piece:
+def _filler(seed: int, size: int, variant: int) -> CompressedPiece:
     cells: list[str] = []
     length = 0
     while length < size - 60:
-        for face in throw(seed, "filler", size, variant, len(cells)):
-            cells.append(f'"{FLAT[face % len(FLAT)]}":{{"id":{face >> 12},"on":{face & 3}}}')
+        for face in random_words(seed, "filler", size, variant, len(cells)):
+            cells.append(
+                f'"{ALL_TOPIC_WORDS[face % len(ALL_TOPIC_WORDS)]}":{{"id":{face >> 12},"on":{face & 3}}}'
+            )
             length += len(cells[-1]) + 1
             if length >= size - 60:
                 break
-    return ready(f'<script type="application/json">{{{",".join(cells)}}}</script>\n')
+    return compress_well(f'<script type="application/json">{{{",".join(cells)}}}</script>\n')
 
 
 _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
 
-class Shell:
+class PageFrame:
     """Pieces around a page, compressed once per host."""
 
     def __init__(self, plan: MeadowPlan, site: Site):
         options = plan.options
-        dice = throw(options.seed, "shell", site.number)
+        dice = random_words(options.seed, "shell", site.number)
         language = ("en", "en-GB", "en-US")[dice[0] % 3]
-        name = FLAT[dice[1] % len(FLAT)].capitalize()
-        self.top = fresh(
+        name = ALL_TOPIC_WORDS[dice[1] % len(ALL_TOPIC_WORDS)].capitalize()
+        self.top = compress_fast(
             f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<link rel="icon" href="data:,">\n'
@@ -159,11 +169,11 @@ class Shell:
         menu = range(min(site.original, max(2, min(20, options.links // 5))))
         entries = "".join(
             f'<li class="menu-item depth-1"><a href="{path_of(site, k).replace("&", "&amp;")}">'
-            f"{FLAT[(dice[4] + k) % len(FLAT)]}</a></li>\n"
+            f"{ALL_TOPIC_WORDS[(dice[4] + k) % len(ALL_TOPIC_WORDS)]}</a></li>\n"
             for k in menu
         )
         middle = path_of(site, site.original // 2).replace("&", "&amp;")
-        self.nav = fresh(
+        self.nav = compress_fast(
             f'<body class="host-{site.number}">\n<a class="skip" href="#content">skip to content</a>\n'
             f'<header><div class="brand"><img src="{_PIXEL}" alt="{name}"> {name}</div></header>\n'
             f'<nav aria-label="main"><ul class="menu">\n{entries}</ul></nav>\n'
@@ -171,7 +181,7 @@ class Shell:
             '<!-- <a href="/gone/commented-out.html">an old link</a> -->\n<div id="content">\n'
         )
         # Every page links to the first host, so a crawl finds all pages from any start.
-        self.footer = fresh(
+        self.footer = compress_fast(
             "</article></main></div>\n<footer><p>Made of clover. "
             '<a href="mailto:mouse@meadow.test">Write to us</a>, '
             '<a href="javascript:void(0)">share</a>, <a href="tel:+0000">call</a> or '
@@ -187,7 +197,7 @@ def _style(salt: int, size: int) -> str:
     length = 0
     while length < size:
         k = salt + len(lines) * 7919
-        word = FLAT[k % len(FLAT)]
+        word = ALL_TOPIC_WORDS[k % len(ALL_TOPIC_WORDS)]
         lines.append(
             f".{word}-{len(lines)}>.item{{margin:{k % 13}px {k % 7}px;color:#{k * 40503 & 0xFFFFFF:06x};"
             f"font:{k % 9 + 9}px/1.{k % 8} sans-serif}}\n"
@@ -201,7 +211,7 @@ def _script(salt: int, size: int) -> str:
     length = 0
     while length < size:
         k = salt + len(lines) * 104729
-        word = FLAT[k % len(FLAT)]
+        word = ALL_TOPIC_WORDS[k % len(ALL_TOPIC_WORDS)]
         lines.append(
             f'window.{word}{len(lines)}=function(a){{return a<{k % 97}?"<b href=/no>"+a:a*{k % 1009}}};\n'
         )
@@ -216,30 +226,30 @@ _ITEM = '<li class="item"><a class="entry link" href="%s">%s</a></li>\n'
 _BUNDLES = 64  # of paragraphs, for each topic
 
 
-class Press:
+class PageRenderer:
     """Page renderer, one per process. Its caches grow with the number of visited hosts, within bounds."""
 
     def __init__(self, plan: MeadowPlan):
         options = plan.options
         self.plan = plan
-        self.signs = Signs(options)
+        self.traits = PageTraits(options)
         self._links = options.links
         self._bytes = options.page_kb * 1024
         self._paragraphs = paragraphs(options.seed)
         self._text = [_bundles(topic, k) for k, topic in enumerate(self._paragraphs)]
         self._rewriting = options.rewriting
         self._fillers = Fillers(options.seed)
-        self._shells: dict[int, Shell] = {}
-        self._blocks: dict[tuple[int, int], Piece] = {}
+        self._shells: dict[int, PageFrame] = {}
+        self._blocks: dict[tuple[int, int], CompressedPiece] = {}
         self._hrefs: list[list[str]] = [
             [] for _ in plan.sites
         ]  # absolute, by host and page; "" until first used
-        self._sizes = lognormal(0.45)
-        self._counts = lognormal(0.35)
+        self._sizes = lognormal_quantiles(0.45)
+        self._counts = lognormal_quantiles(0.35)
         self._popular = plan.popular
         self._anchors = _anchors(options.seed)
 
-    def pieces(
+    def render(
         self,
         site: Site,
         page: int,
@@ -248,12 +258,12 @@ class Press:
         noise: str,
         story: bool,
         moved: bool,
-    ) -> list[Piece]:
+    ) -> list[CompressedPiece]:
         """Render an original page as pieces. `dice` are the page's random numbers; with `moved` the page is
         at its new URL."""
         shell = self._shells.get(site.number)
         if shell is None:
-            shell = self._shells[site.number] = Shell(self.plan, site)
+            shell = self._shells[site.number] = PageFrame(self.plan, site)
         topic = dice[13] % len(NAMES)
         words = TOPIC_WORDS[topic]
         first, second = words[dice[14] % len(words)], words[(dice[14] >> 8) % len(words)]
@@ -261,17 +271,17 @@ class Press:
         wanted = int(self._links * self._counts[dice[10] & 1023]) - shell.links
         own = self._own_links(site, page, dice, wanted)
         if story:
-            own.append(self._item(nook_path(Nook.STORY, page), page))
-        home = site.origin + nook_path(Nook.HOME, page) if moved else self._href(site, page)
+            own.append(self._item(special_path(SpecialPath.STORY, page), page))
+        home = site.origin + special_path(SpecialPath.HOME, page) if moved else self._href(site, page)
         pieces = [
             shell.top,
-            stored(
+            store_uncompressed(
                 f'<title>{title}</title>\n<meta name="description" content="{first}, {second} and other '
                 f'{NAMES[topic]}: page {page} of {site.authority}">\n<link rel="canonical" '
                 f'href="{home}">\n{self._meta(site, page, dice)}</head>\n'
             ),
             shell.nav,
-            fresh(
+            compress_fast(
                 f"<main><article><h1>{title}</h1>\n<p class=lead>All that is known of {first}, {second} and "
                 f"{words[(dice[14] >> 16) % len(words)]}. Revision {version.number}.</p>\n{noise}"
                 f"{self._latest(site, page, topic, version)}"
@@ -295,7 +305,7 @@ class Press:
         if not self._rewriting:
             return ""
         texts, words = self._paragraphs[topic], TOPIC_WORDS[topic]
-        face, *faces = throw(self.plan.options.seed, "latest", site.number, page, version.number)
+        face, *faces = random_words(self.plan.options.seed, "latest", site.number, page, version.number)
         # A text may recur by chance; the words after it make every version different.
         last = " ".join(words[other % len(words)] for other in faces[:10])
         return f"<p>{texts[face % len(texts)]} Of late {last}.</p>\n"
@@ -304,7 +314,7 @@ class Press:
         """Links that only this page has, as list items."""
         anchors, popular = self._anchors, self._popular
         items = [
-            self._item(self._written(site, child, child + page), child) for child in children(site, page)
+            self._item(self._written(site, child, child + page), child) for child in child_pages(site, page)
         ]
         if page == 0:
             sites = self.plan.sites
@@ -314,10 +324,10 @@ class Press:
             for near in (page - step, page + step):
                 if 0 < near < site.original and near % 97 != 5 and page % 97 != 5:  # in the same directory
                     items.append(self._item(self._href(site, near).rpartition("/")[2], near))
-        for nook in self.signs.nooks(site, page, dice):
+        for nook in self.traits.special_links(site, page, dice):
             items.append(self._nook(site, page, nook, dice))
         singles = max(0, min(_SINGLES, wanted - len(items)))
-        faces = throw_at(site.salt, -1 - page)
+        faces = salted_random_words(site.salt, -1 - page)
         own, hrefs = site.linked, self._hrefs
         half = singles // 2 if own > 4 else 0
         for face in faces[:half]:
@@ -333,23 +343,23 @@ class Press:
     def _item(self, href: str, number: int) -> str:
         return _ITEM % (href, self._anchors[number & 1023])
 
-    def _nook(self, site: Site, page: int, nook: Nook, dice: list[int]) -> str:
-        if nook is Nook.SESSION:
+    def _nook(self, site: Site, page: int, nook: SpecialPath, dice: list[int]) -> str:
+        if nook is SpecialPath.SESSION:
             return self._item(f"{path_of(site, page)}?sid={dice[9]:08x}", page)
-        if nook is Nook.CALENDAR:
-            return self._item(nook_path(nook, 0), page)
-        if nook is Nook.PARTNER:
-            return f'<li><a rel="sponsored nofollow" href="{nook_path(nook, page)}">our partner</a></li>\n'
-        return self._item(nook_path(nook, page), page)
+        if nook is SpecialPath.CALENDAR:
+            return self._item(special_path(nook, 0), page)
+        if nook is SpecialPath.PARTNER:
+            return f'<li><a rel="sponsored nofollow" href="{special_path(nook, page)}">our partner</a></li>\n'
+        return self._item(special_path(nook, page), page)
 
     def _meta(self, site: Site, page: int, dice: list[int]) -> str:
         # Half of the nofollow pages say so in a header instead; see `desk`.
-        words = ["nofollow"] if self.signs.is_nofollow(site, page, dice) and dice[6] & 1 else []
-        if dice[7] < self.signs.noindex:
+        words = ["nofollow"] if self.traits.is_nofollow(site, page, dice) and dice[6] & 1 else []
+        if dice[7] < self.traits.noindex:
             words.append("noindex")
         return f'<meta name="robots" content="{",".join(words)}">\n' if words else ""
 
-    def _block(self, site: Site, number: int, own: bool) -> Piece:
+    def _block(self, site: Site, number: int, own: bool) -> CompressedPiece:
         """One of a limited number of shared link lists: of this host's pages, or of all hosts' pages."""
         if own and site.linked > 4:
             key = (site.number, number % (1 + min(63, site.size // _BLOCK)))
@@ -360,16 +370,16 @@ class Press:
             block = self._blocks[key] = self._make_block(*key)
         return block
 
-    def _make_block(self, host: int, number: int) -> Piece:
+    def _make_block(self, host: int, number: int) -> CompressedPiece:
         items = []
-        for face in throw(self.plan.options.seed, "block", host, number)[:_BLOCK]:
+        for face in random_words(self.plan.options.seed, "block", host, number)[:_BLOCK]:
             if host >= 0:
                 site = self.plan.sites[host]
                 items.append(self._item(self._written(site, face % site.linked, face >> 5), face))
             else:
                 other = self._popular[face & 4095]
                 items.append(self._item(self._href(other, (face >> 12) % other.linked), face >> 3))
-        return fresh('<aside><ul class="side">\n' + "".join(items) + "</ul></aside>\n")
+        return compress_fast('<aside><ul class="side">\n' + "".join(items) + "</ul></aside>\n")
 
     def _href(self, site: Site, page: int) -> str:
         """Absolute URL of a page, escaped for an attribute; cached, because many links use it."""
@@ -384,7 +394,7 @@ class Press:
     def _written(self, site: Site, page: int, form: int) -> str:
         """Link to a page of the same host, in one of the forms people write."""
         href = self._href(site, page)
-        start = site.cut
+        start = site.path_start
         if page & 63 == 9 and form & 8:
             href = href.replace("%C3%A9%20", "é ")
         form &= 7
@@ -401,20 +411,20 @@ class Press:
         return f"HTTP{href[4:start]}/./x/..{href[start:]}#top"
 
 
-def _bundles(texts: list[str], topic: int) -> list[Piece]:
+def _bundles(texts: list[str], topic: int) -> list[CompressedPiece]:
     """Articles for pages of one topic, with two to five of its paragraphs each."""
     made = []
     for k in range(_BUNDLES):
-        r = throw("bundle", topic, k)
+        r = random_words("bundle", topic, k)
         chosen = [texts[face % len(texts)] for face in r[1 : 3 + r[0] % 4]]
-        made.append(ready("".join(f"<p>{text}</p>\n" for text in chosen)))
+        made.append(compress_well("".join(f"<p>{text}</p>\n" for text in chosen)))
     return made
 
 
 def _anchors(seed: int) -> list[str]:
     made = []
     for k in range(1024):
-        r = throw(seed, "anchor", k)
+        r = random_words(seed, "anchor", k)
         words = TOPIC_WORDS[r[0] % len(TOPIC_WORDS)]
         made.append(f"{words[r[1] % len(words)]} {words[r[2] % len(words)]} {words[r[3] % len(words)]}")
     return made

@@ -1,12 +1,13 @@
 """Hosts of the synthetic web: sizes, names, addresses, places and habits.
 
-All of it is a pure function of the options, computed once at the start and small: a host is one object, its pages
-are numbers. Host number 0 is the largest and the first seed. Every host has its root page, numbered 0, and
-`size - 1` others, in three ranges: the first `original` pages are linked and have their own body; the next, up to
-`linked`, are linked and copy another page's body; the last, up to `size`, are only in the sitemap.
+All of it is a pure function of the options, computed once at the start and small: a host is one object,
+its pages are numbers. Host number 0 is the largest and the first seed. Every host has its root page,
+numbered 0, and `size - 1` others, in three ranges: the first `original` pages are linked and have their
+own body; the next, up to `linked`, are linked and copy another page's body; the last, up to `size`, are
+only in the sitemap.
 
-With several *places*, each host is in a random one, and the last number of a client's address gives its place:
-127.9.0.1 is in the first, 127.9.0.2 in the second.
+With several *places*, each host is in a random one, and the last number of a client's address gives its
+place: 127.9.0.1 is in the first, 127.9.0.2 in the second.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from fieldmouse.testing.meadow.addresses import HostAddresses, place_of_host
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.rng import below, lognormal, throw
+from fieldmouse.testing.meadow.rng import lognormal_quantiles, random_words, threshold
 
 FANOUT = 20
 """Pages that a page links to first on its host: few levels, so a large host never runs out of known URLs."""
@@ -66,11 +67,11 @@ class Site:
     address: str
     place: int  # from 1 on; 1 for all hosts if there is only one place
     salt: bytes
-    twist: int  # odd, to scatter words and copies over page numbers
+    scatter: int  # odd, to scatter words and copies over page numbers
     sections: list[str]
     habits: SiteHabits
-    cut: int  # index in the host's URLs at which the path begins
-    first: int  # number of pages of all earlier hosts
+    path_start: int  # index in the host's URLs at which the path begins
+    pages_before: int  # number of pages of all earlier hosts
     links_to_sites: range  # the hosts that its root page links to first
 
     @property
@@ -78,7 +79,7 @@ class Site:
         return f"http://{self.authority}"
 
 
-def sizes(pages: int, hosts: int, gamma: float) -> list[int]:
+def host_sizes(pages: int, hosts: int, gamma: float) -> list[int]:
     """Pages per host: proportional to i**-gamma, at least one each, exactly `pages` together.
 
     >>> sizes(10, 4, 1.0)
@@ -112,8 +113,8 @@ class MeadowPlan:
         self.options = options
         self.port = port
         self.addresses = HostAddresses(options.listen)
-        spread = lognormal(options.latency_spread)
-        counts = sizes(options.pages, options.hosts, options.gamma)
+        spread = lognormal_quantiles(options.latency_spread)
+        counts = host_sizes(options.pages, options.hosts, options.gamma)
         firsts = accumulate(counts, initial=0)
         self.sites = [
             self._settle(k, size, first, spread)
@@ -134,7 +135,7 @@ class MeadowPlan:
         copies = min(copies, (size - hidden) // 2)
         hidden = min(hidden, size - 1)
         first = number * HOST_FANOUT + 1
-        dice = throw(options.seed, "twist", number)
+        dice = random_words(options.seed, "twist", number)
         authority = f"{name}:{self.port}" if self.port != 80 else name
         return Site(
             number=number,
@@ -145,11 +146,11 @@ class MeadowPlan:
             address=address,
             place=place_of_host(options.seed, number, options.places),
             salt=b"%d/%d" % (options.seed, number),
-            twist=dice[0] | 1,
+            scatter=dice[0] | 1,
             sections=SECTIONS[: min(len(SECTIONS), 1 + size // 20)],
             habits=habits,
-            cut=len(authority) + 7,
-            first=before,
+            path_start=len(authority) + 7,
+            pages_before=before,
             links_to_sites=range(first, min(first + HOST_FANOUT, options.hosts)),
         )
 
@@ -170,9 +171,9 @@ class MeadowPlan:
 
 
 def _habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> SiteHabits:
-    r = throw(options.seed, "habits", number)
-    has_robots = r[0] < below(options.robots)
-    trap = has_robots and r[1] < below(options.traps)
+    r = random_words(options.seed, "habits", number)
+    has_robots = r[0] < threshold(options.robots)
+    trap = has_robots and r[1] < threshold(options.traps)
     # The largest hosts use gzip, the cheapest to serve; otherwise one random number would decide the meadow's
     # speed.
     tongue = 0 if not options.compression else 19 if number < 8 and options.hosts > 8 else r[2] % 20
@@ -181,8 +182,10 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
         keeps_private=has_robots and r[3] % 2 == 0,
         names_mice=has_robots and r[4] % 4 == 0,
         has_trap=trap,
-        crawl_delay=options.crawl_delay if has_robots and r[5] < below(options.crawl_delay_share) else 0.0,
-        has_sitemap=has_robots and r[6] < below(options.sitemaps),
+        crawl_delay=options.crawl_delay
+        if has_robots and r[5] < threshold(options.crawl_delay_share)
+        else 0.0,
+        has_sitemap=has_robots and r[6] < threshold(options.sitemaps),
         sitemap_indexed=r[7] % 2 == 0,
         sitemap_gzipped=r[8] % 2 == 0,
         encoding="" if tongue < 2 else "br" if tongue == 2 else "zstd" if tongue == 3 else "gzip",
@@ -190,13 +193,13 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
         closing=r[10] % 20 == 0,
         validators=2 if r[11] % 5 < 3 else r[11] % 5 - 3,
         date_lie=_date_lie(options, number),
-        busy=r[12] < below(options.busy),
-        slow=r[13] < below(options.slow),
-        stalling=r[14] < below(options.stalling),
+        busy=r[12] < threshold(options.busy),
+        slow=r[13] < threshold(options.slow),
+        stalling=r[14] < threshold(options.stalling),
         latency=options.latency * spread[r[15] % len(spread)],
     )
 
 
 def _date_lie(options: MeadowOptions, number: int) -> str:
-    lies, kind, *_ = throw(options.seed, "dates", number)
-    return ("now", "never")[kind & 1] if lies < below(options.date_lies) else ""
+    lies, kind, *_ = random_words(options.seed, "dates", number)
+    return ("now", "never")[kind & 1] if lies < threshold(options.date_lies) else ""

@@ -10,12 +10,12 @@ import math
 from hashlib import blake2b
 from statistics import NormalDist
 
-FACES = 2**32
+RANGE = 2**32
 MULTIPLIER = 6364136223846793005  # Knuth's, for sequences longer than one draw: x = x * M + 1 mod 2**64
 MASK = 2**64 - 1
 
 
-def throw(*what: int | str) -> list[int]:
+def random_words(*what: int | str) -> list[int]:
     """Sixteen random numbers for the key `what`.
 
     >>> throw(7, "page", 1) == throw(7, "page", 1) != throw(7, "page", 2)
@@ -25,17 +25,17 @@ def throw(*what: int | str) -> list[int]:
     return memoryview(digest).cast("I").tolist()
 
 
-def throw_at(salt: bytes, number: int) -> list[int]:
+def salted_random_words(salt: bytes, number: int) -> list[int]:
     """Sixteen random numbers for the hot path: one salt per host, one number per page."""
     return memoryview(blake2b(b"%d" % number, digest_size=64, key=salt).digest()).cast("I").tolist()
 
 
-def below(share: float) -> int:
+def threshold(share: float) -> int:
     """Threshold below which a random number falls with probability `share`."""
-    return int(share * FACES)
+    return int(share * RANGE)
 
 
-def lognormal(sigma: float, steps: int = 1024) -> list[float]:
+def lognormal_quantiles(sigma: float, steps: int = 1024) -> list[float]:
     """Quantiles of a lognormal with mean 1: index it with a random number modulo `steps`.
 
     >>> 0.99 < sum(lognormal(0.4)) / 1024 < 1.0
@@ -45,15 +45,15 @@ def lognormal(sigma: float, steps: int = 1024) -> list[float]:
     return [math.exp(sigma * normal.inv_cdf((k + 0.5) / steps) - sigma * sigma / 2) for k in range(steps)]
 
 
-def lognormal_by_median(sigma: float) -> list[float]:
+def lognormal_quantiles_by_median(sigma: float) -> list[float]:
     """Quantiles of a lognormal with median 1; with a sigma of 2 the mean is 7.4.
 
     >>> round(lognormal_by_median(2.0)[512], 2)
     1.0
     """
-    return [value * math.exp(sigma * sigma / 2) for value in lognormal(sigma)]
+    return [value * math.exp(sigma * sigma / 2) for value in lognormal_quantiles(sigma)]
 
 
 def exponential(throw: int) -> float:
     """Convert one random number to an exponential variable with mean 1."""
-    return -math.log((throw + 0.5) / FACES)
+    return -math.log((throw + 0.5) / RANGE)

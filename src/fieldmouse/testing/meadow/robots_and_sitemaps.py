@@ -10,16 +10,16 @@ from __future__ import annotations
 import gzip
 import time
 
-from fieldmouse.testing.meadow.changes import Changes, Fates, Whereabout
+from fieldmouse.testing.meadow.changes import Changes, Location, PageLifetimes
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import Nook, nook_path, path_of
+from fieldmouse.testing.meadow.paths import SpecialPath, path_of, special_path
 from fieldmouse.testing.meadow.plan import Site
-from fieldmouse.testing.meadow.rng import below, throw
+from fieldmouse.testing.meadow.rng import random_words, threshold
 
 PER_SITEMAP = 1000
 
 
-def exclusion(site: Site, options: MeadowOptions) -> str | None:
+def robots_txt(site: Site, options: MeadowOptions) -> str | None:
     """Text of the host's robots.txt; None if it has none."""
     habits = site.habits
     if not habits.has_robots:
@@ -53,7 +53,7 @@ def sitemap_paths(site: Site) -> list[str]:
 
 
 def sitemap(
-    site: Site, path: str, options: MeadowOptions, changes: Changes, fates: Fates, at: float
+    site: Site, path: str, options: MeadowOptions, changes: Changes, fates: PageLifetimes, at: float
 ) -> bytes | None:
     """Sitemap document at `path`, or None if there is none."""
     paths = sitemap_paths(site)
@@ -74,23 +74,23 @@ def sitemap(
     return gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text
 
 
-def _places(site: Site, page: int, fates: Fates, at: float) -> list[str]:
+def _places(site: Site, page: int, fates: PageLifetimes, at: float) -> list[str]:
     """Current path of the page, and of the new page it links to."""
-    if not fates.any:
+    if not fates.is_active:
         return [path_of(site, page)]
-    story = [nook_path(Nook.STORY, page)] if fates.has_story(site, page, at) else []
-    where = fates.where(site, page, at)
-    if where is Whereabout.MOVED:
-        return [nook_path(Nook.HOME, page)]
-    return [path_of(site, page), *story] if where is Whereabout.HERE else []
+    story = [special_path(SpecialPath.STORY, page)] if fates.links_to_new_page(site, page, at) else []
+    where = fates.location(site, page, at)
+    if where is Location.MOVED:
+        return [special_path(SpecialPath.HOME, page)]
+    return [path_of(site, page), *story] if where is Location.HERE else []
 
 
 class _Lastmod:
     """Lastmod dates of a host: the truth, or one of the two common lies."""
 
     def __init__(self, site: Site, options: MeadowOptions, changes: Changes):
-        self._lies = lies(site, options)
-        self._always_today = bool(throw(options.seed, "lastmod", site.number)[1] & 1)
+        self._lies = has_false_lastmod(site, options)
+        self._always_today = bool(random_words(options.seed, "lastmod", site.number)[1] & 1)
         self._site, self._changes, self._began = site, changes, options.began
 
     def of(self, page: int, at: float) -> float:
@@ -99,9 +99,9 @@ class _Lastmod:
         return self._changes.version(self._site, page, at).since
 
 
-def lies(site: Site, options: MeadowOptions) -> bool:
+def has_false_lastmod(site: Site, options: MeadowOptions) -> bool:
     """Whether the host's lastmod is wrong."""
-    return throw(options.seed, "lastmod", site.number)[0] < below(options.sitemap_lies)
+    return random_words(options.seed, "lastmod", site.number)[0] < threshold(options.sitemap_lies)
 
 
 def _row(site: Site, place: str, since: float) -> str:

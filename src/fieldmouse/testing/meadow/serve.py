@@ -25,12 +25,12 @@ import uvloop
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.testing.meadow.addresses import HostAddresses
-from fieldmouse.testing.meadow.changes import PageVersion, Whereabout
+from fieldmouse.testing.meadow.changes import Location, PageVersion
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.paths import Nook, nook_path, path_of
+from fieldmouse.testing.meadow.paths import SpecialPath, path_of, special_path
 from fieldmouse.testing.meadow.plan import Site
-from fieldmouse.testing.meadow.server import ArrivalLog, Conversation, Grounds
+from fieldmouse.testing.meadow.server import ArrivalLog, HttpConnection, ServerState
 from fieldmouse.testing.meadow.truth import write_truth
 from fieldmouse.url import Url
 
@@ -43,7 +43,7 @@ class MeadowReady(msgspec.Struct):
 
 
 @contextmanager
-def serving(options: MeadowOptions) -> Iterator[MeadowReady]:
+def meadow_process(options: MeadowOptions) -> Iterator[MeadowReady]:
     """Serve a meadow during the context. All its files are complete when the context ends."""
     text = msgspec.json.encode(options, enc_hook=str).decode()
     command = [sys.executable, "-m", "fieldmouse.testing.meadow.serve", text]
@@ -95,28 +95,30 @@ def changes_after(meadow: Meadow, start: float) -> Iterator[MeadowChange]:
 
 def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[MeadowChange]:
     """Yield the changes of one page."""
-    changes, fates = meadow.desk.changes, meadow.desk.fates
+    changes, fates = meadow.responder.changes, meadow.responder.lifetimes
     here = Url(site.origin + path_of(site, page))
-    home = Url(site.origin + nook_path(Nook.HOME, page))
-    turns = [turn for turn in fates.turns(site, page) if turn.at > start]
-    story = fates.story_from(site, page)
-    revision, where = changes.version(site, page, start).number, fates.where(site, page, start)
+    home = Url(site.origin + special_path(SpecialPath.HOME, page))
+    turns = [turn for turn in fates.location_changes(site, page) if turn.at > start]
+    story = fates.new_page_since(site, page)
+    revision, where = changes.version(site, page, start).number, fates.location(site, page, start)
     for version in _with_end(changes.after(site, page, start)):
         while turns and turns[0].at < version.since:
             turn = turns.pop(0)
-            where = turn.where
-            if where is Whereabout.HERE:
+            where = turn.location
+            if where is Location.HERE:
                 yield MeadowChange(turn.at, here, changes.version(site, page, turn.at).number, "back")
             else:
-                kind = "moved" if where is Whereabout.MOVED else "gone"
+                kind = "moved" if where is Location.MOVED else "gone"
                 yield MeadowChange(turn.at, here, revision, kind)
-        if version is _NEVER or where is Whereabout.GONE:
+        if version is _NEVER or where is Location.GONE:
             return
         revision = version.number
-        if where is Whereabout.HERE or where is Whereabout.MOVED:
-            yield MeadowChange(version.since, here if where is Whereabout.HERE else home, revision)
+        if where is Location.HERE or where is Location.MOVED:
+            yield MeadowChange(version.since, here if where is Location.HERE else home, revision)
         if story == version.since:
-            yield MeadowChange(version.since, Url(site.origin + nook_path(Nook.STORY, page)), 0, "new")
+            yield MeadowChange(
+                version.since, Url(site.origin + special_path(SpecialPath.STORY, page)), 0, "new"
+            )
 
 
 def _with_end(versions: Iterator[PageVersion]) -> Iterator[PageVersion]:
@@ -248,11 +250,11 @@ async def _serve(
     loop = asyncio.get_running_loop()
     arrivals = meadow.options.arrivals
     log = ArrivalLog(arrivals) if arrivals else None
-    grounds = Grounds(meadow.desk, log, loop)
+    grounds = ServerState(meadow.responder, log, loop)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = await loop.create_server(lambda: Conversation(grounds), sock=listener, backlog=_BACKLOG)
+    server = await loop.create_server(lambda: HttpConnection(grounds), sock=listener, backlog=_BACKLOG)
     if ready:
         sys.stdout.buffer.write(ready)
         sys.stdout.buffer.flush()

@@ -1,9 +1,10 @@
 """HTTP/1.1 server of the synthetic web, and its log of arriving requests.
 
-There is one protocol object per connection, with keep-alive, pipelining, HEAD, chunks, delayed and slow responses.
-A request head is split by hand: clients here are well-behaved, and every microsecond is taken from the crawler on
-the same machine. While a response is delayed, dripping or held back by a full socket, later requests of the
-connection wait in the buffer. Politeness is judged from the log, on the server's side.
+There is one protocol object per connection, with keep-alive, pipelining, HEAD, chunks, delayed and slow
+responses. A request head is split by hand: clients here are well-behaved, and every microsecond is taken
+from the crawler on the same machine. While a response is delayed, dripping or held back by a full socket,
+later requests of the connection wait in the buffer. Politeness is judged from the log, on the server's
+side.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import cast
 import msgspec
 
 from fieldmouse.testing.meadow.plan import Site
-from fieldmouse.testing.meadow.responder import Ask, MeadowAnswer, MeadowDesk
+from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse, Responder
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class ArrivalLog:
         self._waiting: list[Arrival] = []
         self._encode = msgspec.json.Encoder().encode
 
-    def note(self, arrival: Arrival) -> None:
+    def add(self, arrival: Arrival) -> None:
         self._waiting.append(arrival)
 
     def flush(self) -> None:
@@ -70,10 +71,10 @@ _MAX_HEAD = 65536
 _DRIPS = 20
 
 
-class Grounds:
+class ServerState:
     """State shared by all connections of one process."""
 
-    def __init__(self, desk: MeadowDesk, log: ArrivalLog | None, loop: asyncio.AbstractEventLoop):
+    def __init__(self, desk: Responder, log: ArrivalLog | None, loop: asyncio.AbstractEventLoop):
         self.desk = desk
         self.log = log
         self.loop = loop
@@ -90,10 +91,10 @@ class Grounds:
             self.log.flush()
 
 
-class Conversation(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, grounds: Grounds):
+    def __init__(self, grounds: ServerState):
         self._grounds = grounds
         self._buffer = b""
         self._held = False  # a response is under way, or the socket is full
@@ -168,14 +169,14 @@ class Conversation(asyncio.Protocol):
         if site is None:
             self._refuse(404)
             return
-        ask = Ask(
+        ask = MeadowRequest(
             target,
             headers.get("accept-encoding", ""),
             headers.get("if-none-match", ""),
             headers.get("if-modified-since", ""),
             self._client,
         )
-        answer = grounds.desk.answer(site, ask, grounds.stands_at or time.time())
+        answer = grounds.desk.respond(site, ask, grounds.stands_at or time.time())
         # HTTP/1.0 has no chunks; the length is sent instead.
         chunked = site.habits.chunked and protocol == "HTTP/1.1"
         keep = keep and not site.habits.closing
@@ -186,7 +187,7 @@ class Conversation(asyncio.Protocol):
         else:
             self._answer(site, answer, method, keep, chunked)
 
-    def _answer(self, site: Site, answer: MeadowAnswer, method: str, keep: bool, chunked: bool) -> None:
+    def _answer(self, site: Site, answer: MeadowResponse, method: str, keep: bool, chunked: bool) -> None:
         status, headers, body = answer[:3]
         chunked = chunked and status == 200
         if chunked:
@@ -253,7 +254,7 @@ class Conversation(asyncio.Protocol):
         answering[self._address] = busy + 1
         self._owes = True
         assert self._grounds.log
-        self._grounds.log.note(Arrival(time.time(), host, self._address, path, busy, agent, self._client))
+        self._grounds.log.add(Arrival(time.time(), host, self._address, path, busy, agent, self._client))
 
     def _settle(self) -> None:
         if self._owes:

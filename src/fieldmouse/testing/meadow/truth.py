@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.testing.meadow.paths import (
-    Nook,
-    Signs,
-    chain,
-    dice_of,
-    nook_path,
+    PageTraits,
+    SpecialPath,
+    is_redirect_chain,
     original_of,
+    page_rng,
     path_of,
+    special_path,
 )
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
 from fieldmouse.testing.meadow.responder import redirect_status
@@ -28,7 +28,7 @@ from fieldmouse.testing.meadow.robots_and_sitemaps import sitemap_paths
 from fieldmouse.url import Url
 
 
-class Fact(msgspec.Struct, frozen=True):
+class TrueUrl(msgspec.Struct, frozen=True):
     """One line of the ground truth. `allowed` considers robots.txt and nofollow, for fieldmouse."""
 
     url: Url
@@ -36,51 +36,51 @@ class Fact(msgspec.Struct, frozen=True):
     allowed: bool
 
 
-_STATUS = {Nook.GONE: 404, Nook.BROKEN: 500}
+_STATUS = {SpecialPath.GONE: 404, SpecialPath.BROKEN: 500}
 _FORBIDDEN = {
-    Nook.PRIVATE,
-    Nook.FILE,
-    Nook.NOMICE,
-    Nook.PARTNER,
-    Nook.MEMBERS,
-    Nook.CALENDAR,
-    Nook.SESSION,
+    SpecialPath.PRIVATE,
+    SpecialPath.FILE,
+    SpecialPath.NOMICE,
+    SpecialPath.PARTNER,
+    SpecialPath.MEMBERS,
+    SpecialPath.CALENDAR,
+    SpecialPath.SESSION,
 }
 
 
-def truth(plan: MeadowPlan) -> Iterator[Fact]:
-    signs = Signs(plan.options)
+def true_urls(plan: MeadowPlan) -> Iterator[TrueUrl]:
+    signs = PageTraits(plan.options)
     for site in plan.sites:
         yield from _site(site, signs, plan.options.open_traps)
 
 
-def _site(site: Site, signs: Signs, open_traps: bool) -> Iterator[Fact]:
+def _site(site: Site, signs: PageTraits, open_traps: bool) -> Iterator[TrueUrl]:
     origin = site.origin
     for path in sitemap_paths(site):
-        yield Fact(Url(origin + path), 200, True)
+        yield TrueUrl(Url(origin + path), 200, True)
     for page in range(site.size):
-        dice = dice_of(site, page)
+        dice = page_rng(site, page)
         path = path_of(site, page)
-        yield Fact(Url(origin + path), 0 if signs.stalls(site, page, dice) else 200, True)
+        yield TrueUrl(Url(origin + path), 0 if signs.stalls(site, page, dice) else 200, True)
         if original_of(site, page) != page or signs.stalls(site, page, dice):
             continue
-        for nook in signs.nooks(site, page, dice):
-            if nook is Nook.SESSION:
+        for nook in signs.special_links(site, page, dice):
+            if nook is SpecialPath.SESSION:
                 if not open_traps:
-                    yield Fact(Url(f"{origin}{path}?sid={dice[9]:08x}"), 200, False)
-            elif nook is Nook.CALENDAR:
+                    yield TrueUrl(Url(f"{origin}{path}?sid={dice[9]:08x}"), 200, False)
+            elif nook is SpecialPath.CALENDAR:
                 if not open_traps:
-                    yield Fact(Url(origin + nook_path(nook, 0)), 200, False)
-            elif nook is Nook.GO:
-                yield Fact(Url(origin + nook_path(nook, page)), redirect_status(dice), True)
-                if chain(dice):
-                    yield Fact(Url(origin + nook_path(Nook.ONWARD, page)), 301, True)
+                    yield TrueUrl(Url(origin + special_path(nook, 0)), 200, False)
+            elif nook is SpecialPath.GO:
+                yield TrueUrl(Url(origin + special_path(nook, page)), redirect_status(dice), True)
+                if is_redirect_chain(dice):
+                    yield TrueUrl(Url(origin + special_path(SpecialPath.ONWARD, page)), 301, True)
             else:
-                url = Url(origin + nook_path(nook, page))
-                yield Fact(url, _STATUS.get(nook, 200), nook not in _FORBIDDEN)
+                url = Url(origin + special_path(nook, page))
+                yield TrueUrl(url, _STATUS.get(nook, 200), nook not in _FORBIDDEN)
 
 
 def write_truth(plan: MeadowPlan, path: Path) -> None:
     encoder = msgspec.json.Encoder()
     with path.open("wb") as file:
-        file.writelines(encoder.encode(fact) + b"\n" for fact in truth(plan))
+        file.writelines(encoder.encode(fact) + b"\n" for fact in true_urls(plan))

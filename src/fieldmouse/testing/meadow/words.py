@@ -47,7 +47,7 @@ TOPICS = {
 }
 NAMES = tuple(TOPICS)
 TOPIC_WORDS = tuple(tuple(words.split()) for words in TOPICS.values())
-FLAT = tuple(word for words in TOPIC_WORDS for word in words)
+ALL_TOPIC_WORDS = tuple(word for words in TOPIC_WORDS for word in words)
 PER_TOPIC = 32
 """Number of paragraphs per topic."""
 

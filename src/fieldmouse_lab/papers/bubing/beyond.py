@@ -1,12 +1,13 @@
 """Experiments beyond the BUbiNG thesis: all policies under all laws of host size, and the cost at real sizes.
 
-The thesis compares distinct hosts online. A crawler also pays their cost: draws, appends, reads and a growing backlog.
-The same games are also played with a source whose probabilities are permuted every 50000 steps. The ratio of a
-policy's draws to the smallest possible number for its distinct hosts is the main measure.
+The thesis compares distinct hosts online. A crawler also pays their cost: draws, appends, reads and a
+growing backlog. The same games are also played with a source whose probabilities are permuted every 50000
+steps. The ratio of a policy's draws to the smallest possible number for its distinct hosts is the main
+measure.
 
-The thesis plays 1000 places and 100000 hosts. Here there are up to 10^6 and 10^7: the time per step must not grow with
-the number of hosts, and memory must grow with hosts and places only. Times depend on the machine; they are shown but
-not checked.
+The thesis plays 1000 places and 100000 hosts. Here there are up to 10^6 and 10^7: the time per step must
+not grow with the number of hosts, and memory must grow with hosts and places only. Times depend on the
+machine; they are shown but not checked.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from dataclasses import dataclass, replace
 
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.games import law
-from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES, Throws, only_ours
-from fieldmouse_lab.urn.exact import fewest_draws
-from fieldmouse_lab.urn.game import Game, Outcome
-from fieldmouse_lab.urn.play import many, play
+from fieldmouse_lab.papers.bubing.games import power_law
+from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES, Sample, new_row
+from fieldmouse_lab.urn.exact import min_draws_per_step
+from fieldmouse_lab.urn.game import Game, GameResult
+from fieldmouse_lab.urn.play import play, play_many
 from fieldmouse_lab.urn.sources import power
 from fieldmouse_lab.urn.strategies import Strategy, strategy
 
@@ -36,7 +37,7 @@ CAPTION = "dashes: the fewest draws with which any policy can keep K distinct ho
 SOURCES = {"stationary": 0, "changing": PERMUTED_EVERY}
 
 
-def contenders() -> dict[str, Strategy]:
+def compared_strategies() -> dict[str, Strategy]:
     """Return the last strategies of the thesis and all policies that a crawl can use."""
     return {
         "alg11": strategy("alg11"),
@@ -46,11 +47,11 @@ def contenders() -> dict[str, Strategy]:
     }
 
 
-def _draws_over_bound(outcome: Outcome) -> float:
-    return outcome.per_step(outcome.draws) / fewest_draws(outcome.p, outcome.distinct_mean)
+def _draws_over_bound(outcome: GameResult) -> float:
+    return outcome.per_step(outcome.draws) / min_draws_per_step(outcome.p, outcome.distinct_mean)
 
 
-MEASURES: dict[str, Callable[[Outcome], float]] = {
+MEASURES: dict[str, Callable[[GameResult], float]] = {
     "distinct / K": lambda outcome: outcome.distinct_mean / PLACES,
     "draws per step": lambda outcome: outcome.per_step(outcome.draws),
     "draws / fewest possible": _draws_over_bound,
@@ -68,10 +69,10 @@ class Score:
     gamma: float
     source: str
     measure: str
-    ours: Throws
+    ours: Sample
 
     def row(self) -> Row:
-        return only_ours(f"{self.policy}, gamma {self.gamma}, {self.source}, {self.measure}", self.ours)
+        return new_row(f"{self.policy}, gamma {self.gamma}, {self.source}, {self.measure}", self.ours)
 
 
 def scores(
@@ -81,10 +82,10 @@ def scores(
     for done, (name, gamma, source) in enumerate(rounds):
         progress(done / len(rounds), f"{name}, gamma {gamma}, {source}")
         every = SOURCES[source] * steps // STEPS
-        game = Game(replace(law(gamma), permute_every=every), PLACES, steps, policies[name])
-        outcomes = many([game], range(1, GAMES + 1))[0]
+        game = Game(replace(power_law(gamma), permute_every=every), PLACES, steps, policies[name])
+        outcomes = play_many([game], range(1, GAMES + 1))[0]
         for measure, of in MEASURES.items():
-            yield Score(name, gamma, source, measure, Throws.of([of(outcome) for outcome in outcomes]))
+            yield Score(name, gamma, source, measure, Sample.of([of(outcome) for outcome in outcomes]))
 
 
 def _panel(results: list[Score], source: str, measure: str, y_log: bool) -> Panel:
@@ -96,7 +97,7 @@ def _panel(results: list[Score], source: str, measure: str, y_log: bool) -> Pane
             Series(name, [score.gamma for score in of_policy], [score.ours.mean for score in of_policy])
         )
     if measure == "draws per step":
-        bound = [fewest_draws(law(gamma).p, PLACES) for gamma in GAMMAS]
+        bound = [min_draws_per_step(power_law(gamma).p, PLACES) for gamma in GAMMAS]
         curves.append(Series("", GAMMAS, bound, "dashes"))
     return Panel("gamma", measure, tuple(curves), source, y_log=y_log)
 
@@ -111,8 +112,8 @@ def _index_guarantee(results: list[Score]) -> str:
     )
 
 
-def beyond(progress: Progress) -> Result:
-    results = list(scores(contenders(), GAMMAS, STEPS, progress))
+def compare_policies(progress: Progress) -> Result:
+    results = list(scores(compared_strategies(), GAMMAS, STEPS, progress))
     shown = (("distinct / K", False), ("draws per step", True), ("backlog growth per step", False))
     panels = tuple(_panel(results, source, measure, log) for source in SOURCES for measure, log in shown)
     return Result(
@@ -135,7 +136,7 @@ BEYOND_EXPERIMENTS = (
         "beyond",
         "Every policy over every law of host size, stationary and changing",
         "Distinct hosts, draws against the fewest possible, backlog, appends and reads; gamma 0.3 to 1.7.",
-        beyond,
+        compare_policies,
     ),
 )
 
@@ -146,7 +147,7 @@ SCALE_POLICIES = ("neutral", "mice-and-elephants", "index")
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class GameCost:
     """Cost of one game: microseconds per step including the filling, peak megabytes, distinct colours / K."""
 
     policy: str
@@ -158,16 +159,16 @@ class Bill:
 
     def rows(self) -> Iterator[Row]:
         label = f"{self.policy}, K/C {_power_of_ten(self.places)}/{_power_of_ten(self.hosts)}"
-        yield only_ours(f"{label}, microseconds per step", self.microseconds)
-        yield only_ours(f"{label}, megabytes", self.megabytes)
-        yield only_ours(f"{label}, distinct / K", self.distinct)
+        yield new_row(f"{label}, microseconds per step", self.microseconds)
+        yield new_row(f"{label}, megabytes", self.megabytes)
+        yield new_row(f"{label}, distinct / K", self.distinct)
 
 
 def _power_of_ten(size: int) -> str:
     return f"10^{math.log10(size):g}"
 
 
-def bill(policy: str, places: int, hosts: int, steps: int) -> Bill:
+def measure_cost(policy: str, places: int, hosts: int, steps: int) -> GameCost:
     tracemalloc.start()
     try:
         game = Game(power(hosts, GAMMA), places, steps, strategy(policy))
@@ -178,10 +179,12 @@ def bill(policy: str, places: int, hosts: int, steps: int) -> Bill:
     finally:
         tracemalloc.stop()
     played = places + steps
-    return Bill(policy, places, hosts, 1e6 * seconds / played, peak / 2**20, outcome.distinct_mean / places)
+    return GameCost(
+        policy, places, hosts, 1e6 * seconds / played, peak / 2**20, outcome.distinct_mean / places
+    )
 
 
-def _cost_panel(bills: list[Bill], measure: str, label: str) -> Panel:
+def _cost_panel(bills: list[GameCost], measure: str, label: str) -> Panel:
     curves = []
     for policy in SCALE_POLICIES:
         of_policy = [one for one in bills if one.policy == policy]
@@ -190,13 +193,13 @@ def _cost_panel(bills: list[Bill], measure: str, label: str) -> Panel:
     return Panel("hosts and places", label, tuple(curves), x_log=True, y_log=True)
 
 
-def scale(progress: Progress) -> Result:
+def measure_scale(progress: Progress) -> Result:
     play(Game(power(10, GAMMA), 1, 1, strategy("index")), 1)  # compiles the kernel before the clock starts
     bills = []
     rounds = [(policy, *size) for policy in SCALE_POLICIES for size in SIZES]
     for done, (policy, places, hosts) in enumerate(rounds):
         progress(done / len(rounds), f"{policy}, K {places}, C {hosts}")
-        bills.append(bill(policy, places, hosts, SCALE_STEPS))
+        bills.append(measure_cost(policy, places, hosts, SCALE_STEPS))
     panels = (
         _cost_panel(bills, "microseconds", "microseconds per step"),
         _cost_panel(bills, "megabytes", "megabytes at most"),
@@ -217,7 +220,7 @@ SCALE_EXPERIMENTS = (
         "beyond",
         "Cost of a step as hosts and places grow to 10^7 and 10^6",
         "Microseconds per step and megabytes, at the sizes of section 8.1.",
-        scale,
+        measure_scale,
         alone=True,
     ),
 )

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldmouse_lab.catalogue import Series
-from fieldmouse_lab.papers.bubing.printed import COLOURS, PLACES, SEEDS, Throws
-from fieldmouse_lab.urn.exact import initial_mean
-from fieldmouse_lab.urn.game import Game, Outcome
-from fieldmouse_lab.urn.play import many
+from fieldmouse_lab.papers.bubing.printed import COLOURS, PLACES, SEEDS, Sample
+from fieldmouse_lab.urn.exact import initial_colours
+from fieldmouse_lab.urn.game import Game, GameResult
+from fieldmouse_lab.urn.play import play_many
 from fieldmouse_lab.urn.sources import Source, power
 from fieldmouse_lab.urn.strategies import Strategy, strategy
 
@@ -30,7 +30,7 @@ Queues = Literal["per-host", "one"]
 
 NEUTRAL = Strategy("none")
 
-POINTS = 200
+CURVE_POINTS = 200
 """Points in the curve of a course."""
 
 
@@ -45,7 +45,7 @@ class GameCourse:
     cost: Reals
 
     @classmethod
-    def of(cls, outcome: Outcome) -> GameCourse:
+    def of(cls, outcome: GameResult) -> GameCourse:
         t = outcome.times.astype(np.float64)
         cost = outcome.moves / np.maximum(t, 1.0)
         cost[t <= 0] = np.nan
@@ -60,21 +60,21 @@ def curve(label: str, t: Reals, y: Reals, style: Literal["line", "dashes"] = "li
 class PlayedGame:
     """Measures of one game over all seeds, as far as the thesis prints or draws them."""
 
-    elephants: Mapping[int, Throws]  # by step
-    share: Throws  # 1 - q: share of the source, at the end
-    distinct: Throws  # colours online, over the last half
-    cost: Throws  # moves of the disk's head per step
-    draws: Throws  # per step, over the last half
+    elephants: Mapping[int, Sample]  # by step
+    share: Sample  # 1 - q: share of the source, at the end
+    distinct: Sample  # colours online, over the last half
+    cost: Sample  # moves of the disk's head per step
+    draws: Sample  # per step, over the last half
     course: GameCourse
 
 
 @cache
-def law(gamma: float, colours: int = COLOURS) -> Source:
+def power_law(gamma: float, colours: int = COLOURS) -> Source:
     return power(colours, gamma)
 
 
 @cache
-def elephants(
+def play_elephants(
     gamma: float,
     delta: int,
     queues: Queues,
@@ -96,16 +96,16 @@ def elephants(
         stop_search=stop_search,
     )
     marks = tuple(range(50_000, steps + 1, 50_000))
-    game = Game(law(gamma), PLACES, steps, played, initial=initial, checkpoints=marks)
+    game = Game(power_law(gamma), PLACES, steps, played, initial=initial, checkpoints=marks)
     return _played(game, marks, seeds)
 
 
 def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
     # Only the first course is drawn. Measuring all others as often would take longer than playing.
-    drawn = many([replace(game, every=max(1, game.steps // POINTS))], [1])[0]
-    outcomes = drawn + many([game], range(2, seeds + 1))[0]
+    drawn = play_many([replace(game, every=max(1, game.steps // CURVE_POINTS))], [1])[0]
+    outcomes = drawn + play_many([game], range(2, seeds + 1))[0]
     return PlayedGame(
-        {mark: _throws(outcome.elephants[outcome.at(mark)] for outcome in outcomes) for mark in marks},
+        {mark: _throws(outcome.elephants[outcome.index_of(mark)] for outcome in outcomes) for mark in marks},
         _throws(outcome.elephant_share for outcome in outcomes),
         _throws(outcome.distinct_mean for outcome in outcomes),
         _throws(outcome.moves[-1] / outcome.steps for outcome in outcomes),
@@ -114,34 +114,34 @@ def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
     )
 
 
-def _throws(values: Iterable[float]) -> Throws:
-    return Throws.of([float(value) for value in values])
+def _throws(values: Iterable[float]) -> Sample:
+    return Sample.of([float(value) for value in values])
 
 
 @dataclass(frozen=True, slots=True)
-class Unaided:
+class NeutralGame:
     """Measures of the game without an offline structure: at t = K of the thesis' clock, and over the last
     half."""
 
-    initial: Throws
-    distinct: Throws
-    new: Throws
-    lengths: tuple[Throws, ...]  # number of colours with 0 to 5 balls online
+    initial: Sample
+    distinct: Sample
+    new: Sample
+    lengths: tuple[Sample, ...]  # number of colours with 0 to 5 balls online
     course: GameCourse
     lengths_course: Reals  # one row per point of the course
 
 
 @cache
-def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unaided:
-    game = Game(source, places, steps, NEUTRAL, every=max(1, (steps + places) // POINTS))
-    outcomes = many([game], range(1, seeds + 1))[0]
+def play_neutral(source: Source, places: int, steps: int, seeds: int = SEEDS) -> NeutralGame:
+    game = Game(source, places, steps, NEUTRAL, every=max(1, (steps + places) // CURVE_POINTS))
+    outcomes = play_many([game], range(1, seeds + 1))[0]
     first = outcomes[0]
-    return Unaided(
-        _throws(outcome.distinct[outcome.at(0)] for outcome in outcomes),
+    return NeutralGame(
+        _throws(outcome.distinct[outcome.index_of(0)] for outcome in outcomes),
         _throws(outcome.distinct_mean for outcome in outcomes),
-        _throws(outcome.new[outcome.half :].mean() for outcome in outcomes),
+        _throws(outcome.new[outcome.half_index :].mean() for outcome in outcomes),
         tuple(
-            _throws(outcome.lengths[outcome.half :, length].mean() for outcome in outcomes)
+            _throws(outcome.lengths[outcome.half_index :, length].mean() for outcome in outcomes)
             for length in range(first.lengths.shape[1])
         ),
         GameCourse.of(first),
@@ -150,7 +150,7 @@ def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unai
 
 
 @cache
-def course(
+def play_course(
     source: Source,
     places: int,
     steps: int,
@@ -168,18 +168,18 @@ def course(
         steps,
         chosen,
         initial=initial,
-        every=max(1, (steps + places) // POINTS),
+        every=max(1, (steps + places) // CURVE_POINTS),
         stored=stored,
         ceiling=ceiling,
         draw_cap=draw_cap,
     )
-    return GameCourse.of(many([game], [1])[0][0])
+    return GameCourse.of(play_many([game], [1])[0][0])
 
 
-def filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:
+def expected_filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:
     """Lemma 3.2.1 for t from 1 to K: t, expected colours online, and the probability of a new colour."""
     t = np.unique(np.linspace(1, places, 41).round())
     p = source.p[source.p > 0]
-    distinct = np.array([initial_mean(p, int(at)) for at in t])
+    distinct = np.array([initial_colours(p, int(at)) for at in t])
     new = np.array([float(p @ (1 - p) ** at) for at in t])
     return t, distinct, new

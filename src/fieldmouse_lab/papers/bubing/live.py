@@ -26,38 +26,38 @@ from fieldmouse_lab.catalogue import (
     Series,
     Verdict,
 )
-from fieldmouse_lab.trial import Ending, Trial, crawl
+from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
 POLICIES = ("index", "mice-and-elephants", "greedy", "neutral")
 SEEDS = (1, 2, 3)
 
 
-def shares(
-    trial: Trial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
-) -> tuple[dict[tuple[str, int], float], dict[str, Ending]]:
+def ideal_shares(
+    trial: PolicyTrial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
+) -> tuple[dict[tuple[str, int], float], dict[str, TrialResult]]:
     """Crawl with each policy and seed; return the shares of the ideal, and the endings of the first seed."""
     ideal_shares: dict[tuple[str, int], float] = {}
-    endings: dict[str, Ending] = {}
+    endings: dict[str, TrialResult] = {}
     done, crawls = 0, len(policies) * len(seeds)
     for seed in seeds:
-        seeded = trial.seeded(seed)
+        seeded = trial.with_seed(seed)
         ideal, meadow = seeded.ideal(), seeded.meadow()
         for policy in policies:
             progress(done / crawls, f"{policy}, seed {seed}")
             with TemporaryDirectory(prefix="fieldmouse-") as directory:
-                ending = crawl(seeded, policy, Path(directory) / "crawl", meadow)
+                ending = run_trial(seeded, policy, Path(directory) / "crawl", meadow)
             ideal_shares[policy, seed] = ending.summary.pages / ideal
             endings.setdefault(policy, ending)
             done += 1
     return ideal_shares, endings
 
 
-def run(trial: Trial, name: str, progress: Progress) -> Result:
-    return result(trial, name, *shares(trial, POLICIES, SEEDS, progress))
+def run(trial: PolicyTrial, name: str, progress: Progress) -> Result:
+    return result(trial, name, *ideal_shares(trial, POLICIES, SEEDS, progress))
 
 
 def result(
-    trial: Trial, name: str, ideal_shares: dict[tuple[str, int], float], endings: dict[str, Ending]
+    trial: PolicyTrial, name: str, ideal_shares: dict[tuple[str, int], float], endings: dict[str, TrialResult]
 ) -> Result:
     seeds = sorted({seed for _, seed in ideal_shares})
     rows = [
@@ -72,7 +72,7 @@ def result(
     return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, ideal_shares)))
 
 
-def _remarks(trial: Trial, ideal_shares: dict[tuple[str, int], float]) -> list[str]:
+def _remarks(trial: PolicyTrial, ideal_shares: dict[tuple[str, int], float]) -> list[str]:
     seeds = sorted({seed for _, seed in ideal_shares})
     best = {seed: max(POLICIES, key=lambda policy: ideal_shares[policy, seed]) for seed in seeds}
     worst = min(ideal_shares["index", seed] for seed in seeds)
@@ -98,7 +98,7 @@ def _remarks(trial: Trial, ideal_shares: dict[tuple[str, int], float]) -> list[s
     ]
 
 
-def _figure(trial: Trial, name: str, endings: dict[str, Ending]) -> Figure:
+def _figure(trial: PolicyTrial, name: str, endings: dict[str, TrialResult]) -> Figure:
     minutes = np.arange(0.0, trial.time + 1e-9, trial.delay) / 60
     ideal = [trial.ideal(60 * at) for at in minutes.tolist()]
     return Figure(
@@ -122,12 +122,14 @@ def _figure(trial: Trial, name: str, endings: dict[str, Ending]) -> Figure:
 Curve = tuple[Sequence[float], Sequence[float]]
 
 
-def _panel(label: str, endings: dict[str, Ending], curve: Callable[[Ending], Curve], *more: Series) -> Panel:
+def _panel(
+    label: str, endings: dict[str, TrialResult], curve: Callable[[TrialResult], Curve], *more: Series
+) -> Panel:
     lines = tuple(Series(policy, *curve(ending)) for policy, ending in endings.items())
     return Panel("minutes", label, (*more, *lines))
 
 
-def _read(ending: Ending, value: Callable[..., int]) -> Curve:
+def _read(ending: TrialResult, value: Callable[..., int]) -> Curve:
     readings = ending.readings[:: max(1, len(ending.readings) // 200)]
     start = ending.readings[0].at - 1.0
     return [(reading.at - start) / 60 for reading in readings], [
@@ -135,7 +137,7 @@ def _read(ending: Ending, value: Callable[..., int]) -> Curve:
     ]
 
 
-def _ready(trial: Trial, ending: Ending) -> Curve:
+def _ready(trial: PolicyTrial, ending: TrialResult) -> Curve:
     edges = np.arange(0.0, trial.time + 1e-9, trial.delay)
     counts, _ = np.histogram(ending.visits, edges)
     return (edges[1:] / 60).tolist(), counts.astype(float).tolist()
@@ -152,13 +154,13 @@ EXPERIMENTS = (
         "live",
         "Four policies on a live crawl of a list of URLs",
         ABOUT + "Every URL is known from the start, in random order: the urn game's source.",
-        partial(run, Trial(), "live-frontier"),
+        partial(run, PolicyTrial(), "live-frontier"),
     ),
     Experiment(
         "live-frontier-seeds",
         "live",
         "Four policies on a live crawl from three seeds",
         ABOUT + "Three seeds are known, and the rest is found by links.",
-        partial(run, Trial(listed=False, front=64), "live-frontier-seeds"),
+        partial(run, PolicyTrial(listed=False, front=64), "live-frontier-seeds"),
     ),
 )

@@ -1,13 +1,15 @@
-"""Printed tables of the BUbiNG thesis, and the rules that decide whether ours agree: exact, random or approximate.
+"""Printed tables of the BUbiNG thesis, and the rules that decide whether ours agree: exact, random or
+approximate.
 
-Tables are read from `printed/thesis.toml`. Cells are text, because the digits of a printed number show its
-precision: 0.0050 is more precise than 0.005.
+Tables are read from `printed/thesis.toml`. Cells are text, because the digits of a printed number show
+its precision: 0.0050 is more precise than 0.005.
 
-A number that follows from a formula must agree in every printed digit, rounded or truncated. A number from one
-simulation is a random sample: it agrees if it lies in the prediction interval of one more game. The thesis prints 627
-such samples, so one width is chosen for all: if every table came from our game, the probability that any cell is
-called different is at most 5 % (Bonferroni over a Student prediction interval, because the spread is estimated from
-our seeds). A number that the text calls "about" agrees within 10 %.
+A number that follows from a formula must agree in every printed digit, rounded or truncated. A number
+from one simulation is a random sample: it agrees if it lies in the prediction interval of one more game.
+The thesis prints 627 such samples, so one width is chosen for all: if every table came from our game, the
+probability that any cell is called different is at most 5 % (Bonferroni over a Student prediction
+interval, because the spread is estimated from our seeds). A number that the text calls "about" agrees
+within 10 %.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def _read(row: str, columns: list[float], simulations: int, down: str, across: s
 
 
 @cache
-def tables() -> dict[str, UrnTable]:
+def printed_tables() -> dict[str, UrnTable]:
     """All tables by number, such as "8.10"."""
     text = files("fieldmouse_lab.papers").joinpath("printed/thesis.toml").read_text()
     result: dict[str, UrnTable] = {}
@@ -95,9 +97,9 @@ SEEDS = 15
 
 SIMULATED_CELLS = 627
 FALSE_ALARMS = 0.05
-ABOUT = 0.1
+APPROXIMATE_TOLERANCE = 0.1
 
-REMARKED: dict[tuple[str, str], str] = {
+CELL_NOTES: dict[tuple[str, str], str] = {
     ("8.6", "delta 9, T 300000, simulation 2"): (
         "looks like an outlier, and the thesis wonders at it: fewer than after 200000 steps (131). "
         "It is some two and a half of our spreads low, as a few of 627 cells are by chance"
@@ -107,7 +109,7 @@ REMARKED: dict[tuple[str, str], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Throws:
+class Sample:
     """One quantity over several games: mean, spread (standard deviation) and number of games."""
 
     mean: float
@@ -115,25 +117,25 @@ class Throws:
     games: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Throws:
+    def of(cls, values: Sequence[float]) -> Sample:
         assert len(values) > 1, "one game has no spread"
         return cls(float(np.mean(values)), float(np.std(values, ddof=1)), len(values))
 
     @property
-    def one_more(self) -> float:
+    def prediction_spread(self) -> float:
         """Standard deviation of one further game around our mean, which has an error too."""
         return self.spread * math.sqrt(1 + 1 / self.games)
 
 
 @cache
-def reach(games: int, cells: int = SIMULATED_CELLS) -> float:
+def interval_width(games: int, cells: int = SIMULATED_CELLS) -> float:
     """Distance in spreads from which a simulated cell is called different."""
     from scipy.special import stdtrit  # imported here, so that listing experiments does not load scipy
 
     return float(stdtrit(games - 1, 1 - FALSE_ALARMS / cells / 2))
 
 
-def unit(printed: str) -> float:
+def last_digit_unit(printed: str) -> float:
     """Return one unit in the last printed digit.
 
     >>> unit("0.0050"), unit("404"), unit("2.2140e-04")
@@ -143,9 +145,9 @@ def unit(printed: str) -> float:
     return float(f"1e{int(power or 0) - len(digits.partition('.')[2])}")
 
 
-def to_the_digit(label: str, printed: str, ours: float, note: str = "") -> Row:
+def compare_exact(label: str, printed: str, ours: float, note: str = "") -> Row:
     """Compare a deterministic number."""
-    value, step = float(printed), unit(printed)
+    value, step = float(printed), last_digit_unit(printed)
     slack = 1e-9 * step  # rounding error of binary fractions
     if abs(ours - value) <= step / 2 + slack:
         return Row(label, value, ours, None, Verdict.SAME, note)
@@ -155,28 +157,32 @@ def to_the_digit(label: str, printed: str, ours: float, note: str = "") -> Row:
     return Row(label, value, ours, None, Verdict.DIFFERENT, note)
 
 
-def by_chance(label: str, printed: str, ours: Throws, table: str = "") -> Row:
+def compare_simulated(label: str, printed: str, ours: Sample, table: str = "") -> Row:
     """Compare a number that one simulation gave."""
     value = float(printed)
-    off = abs(value - ours.mean) - unit(printed) / 2
-    verdict = Verdict.SAME if off <= reach(ours.games) * ours.one_more else Verdict.DIFFERENT
-    return Row(label, value, ours.mean, ours.spread, verdict, REMARKED.get((table, label), ""))
+    off = abs(value - ours.mean) - last_digit_unit(printed) / 2
+    verdict = (
+        Verdict.SAME if off <= interval_width(ours.games) * ours.prediction_spread else Verdict.DIFFERENT
+    )
+    return Row(label, value, ours.mean, ours.spread, verdict, CELL_NOTES.get((table, label), ""))
 
 
-def about(label: str, printed: float, ours: float | Throws, note: str = "") -> Row:
+def compare_approximate(label: str, printed: float, ours: float | Sample, note: str = "") -> Row:
     """Compare a number that the text rounds freely, such as "about 950"."""
-    mean, spread = (ours.mean, ours.spread) if isinstance(ours, Throws) else (ours, None)
-    verdict = Verdict.SAME if abs(mean - printed) <= ABOUT * abs(printed) else Verdict.DIFFERENT
+    mean, spread = (ours.mean, ours.spread) if isinstance(ours, Sample) else (ours, None)
+    verdict = (
+        Verdict.SAME if abs(mean - printed) <= APPROXIMATE_TOLERANCE * abs(printed) else Verdict.DIFFERENT
+    )
     return Row(label, printed, mean, spread, verdict, note)
 
 
-def only_ours(label: str, ours: float | Throws, note: str = "") -> Row:
+def new_row(label: str, ours: float | Sample, note: str = "") -> Row:
     """Return a row for a number that was not printed."""
-    mean, spread = (ours.mean, ours.spread) if isinstance(ours, Throws) else (ours, None)
+    mean, spread = (ours.mean, ours.spread) if isinstance(ours, Sample) else (ours, None)
     return Row(label, None, mean, spread, Verdict.NEW, note)
 
 
-def residuals(rows: Sequence[Row]) -> str:
+def describe_residuals(rows: Sequence[Row]) -> str:
     """Summarise the differences between the printed numbers of a table and ours, as a test of the whole
     table.
 

@@ -11,94 +11,96 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fieldmouse_lab.catalogue import Experiment, Progress, Result, Row
-from fieldmouse_lab.papers.bubing.games import Queues, elephants, law
+from fieldmouse_lab.papers.bubing.games import Queues, play_elephants, power_law
 from fieldmouse_lab.papers.bubing.printed import (
     PLACES,
     SEEDS,
-    Throws,
+    Sample,
     UrnCell,
     UrnTable,
-    by_chance,
-    only_ours,
-    reach,
-    residuals,
-    tables,
-    to_the_digit,
+    compare_exact,
+    compare_simulated,
+    describe_residuals,
+    interval_width,
+    new_row,
+    printed_tables,
 )
 
-LONGEST = {"per-host": 300_000, "one": 600_000}
+GAME_STEPS = {"per-host": 300_000, "one": 600_000}
 """Steps of the games behind tables 8.4 and 8.6 to 8.10, which use different times of them."""
 
 
 def _count_known(cell: UrnCell) -> int:
     """Count the elephants known from the start: hosts with a probability of 1/(beta K) or more."""
-    return int((law(cell.column).p >= (1 - 1e-12) / (cell.row * PLACES)).sum())
+    return int((power_law(cell.column).p >= (1 - 1e-12) / (cell.row * PLACES)).sum())
 
 
 def _largest(gamma: float, count: int) -> float:
-    return float(law(gamma).p[:count].sum())
+    return float(power_law(gamma).p[:count].sum())
 
 
 def table_7_1(progress: Progress) -> Result:
-    rows = [to_the_digit(cell.label, cell.printed, _count_known(cell)) for cell in tables()["7.1"].cells]
+    rows = [
+        compare_exact(cell.label, cell.printed, _count_known(cell)) for cell in printed_tables()["7.1"].cells
+    ]
     return Result(tuple(rows), remarks=("a host is an elephant if its probability is 1/(beta K) or more",))
 
 
 def table_7_2(progress: Progress) -> Result:
     rows = [
-        to_the_digit(cell.label, cell.printed, _largest(cell.column, _count_known(cell)))
-        for cell in tables()["7.2"].cells
+        compare_exact(cell.label, cell.printed, _largest(cell.column, _count_known(cell)))
+        for cell in printed_tables()["7.2"].cells
     ]
     return Result(tuple(rows))
 
 
 def table_8_3(progress: Progress) -> Result:
-    counts = tables()["8.1"]
+    counts = printed_tables()["8.1"]
     rows = [
-        to_the_digit(
+        compare_exact(
             cell.label,
             cell.printed,
             _largest(cell.column, int(counts.cell(cell.row, cell.column).printed)),
         )
-        for cell in tables()["8.3"].cells
+        for cell in printed_tables()["8.3"].cells
     ]
     return Result(tuple(rows), remarks=("computed from the number of elephants printed in Table 8.1",))
 
 
-def _count(queues: Queues, cell: UrnCell) -> Throws:
-    return elephants(cell.column, cell.row, queues).elephants[200_000]
+def _count(queues: Queues, cell: UrnCell) -> Sample:
+    return play_elephants(cell.column, cell.row, queues).elephants[200_000]
 
 
-def _share(cell: UrnCell) -> Throws:
-    return elephants(cell.column, cell.row, "per-host").share
+def _share(cell: UrnCell) -> Sample:
+    return play_elephants(cell.column, cell.row, "per-host").share
 
 
-def _at(queues: Queues, cell: UrnCell) -> Throws:
-    return elephants(0.9, cell.row, queues, LONGEST[queues]).elephants[int(cell.column)]
+def _at(queues: Queues, cell: UrnCell) -> Sample:
+    return play_elephants(0.9, cell.row, queues, GAME_STEPS[queues]).elephants[int(cell.column)]
 
 
-def simulated(
-    number: str, ours: Callable[[UrnCell], Throws], remarks: Sequence[str], progress: Progress
+def compare_table(
+    number: str, ours: Callable[[UrnCell], Sample], remarks: Sequence[str], progress: Progress
 ) -> Result:
     """Compare every cell of a simulated table with the mean of our games."""
-    table: UrnTable = tables()[number]
+    table: UrnTable = printed_tables()[number]
     rows: list[Row] = []
     for done, cell in enumerate(table.cells):
         progress(done / len(table.cells), cell.label)
-        rows.append(by_chance(cell.label, cell.printed, ours(cell), number))
+        rows.append(compare_simulated(cell.label, cell.printed, ours(cell), number))
     rule = (
         f"{SEEDS} games per cell; a printed number, from one game, is the same if it is within "
-        f"{reach(SEEDS):.1f} spreads of our mean"
+        f"{interval_width(SEEDS):.1f} spreads of our mean"
     )
-    return Result(tuple(rows), remarks=(*remarks, rule, residuals(rows)))
+    return Result(tuple(rows), remarks=(*remarks, rule, describe_residuals(rows)))
 
 
 def table_8_5(progress: Progress) -> Result:
     """Compare Table 8.5 and add the game that the thesis left out because of its computation time."""
-    result = simulated("8.5", partial(_count, "one"), ("T = 200000",), progress)
-    missing = only_ours(
+    result = compare_table("8.5", partial(_count, "one"), ("T = 200000",), progress)
+    missing = new_row(
         "delta 1, gamma 1.3",
-        elephants(1.3, 1, "one").elephants[200_000],
+        play_elephants(1.3, 1, "one").elephants[200_000],
         "the thesis left this game out because of its computation time",
     )
     return Result((*result.rows, missing), remarks=result.remarks)
@@ -109,16 +111,16 @@ STOPPED = "the number when the search ends is that of any game at this time: T* 
 RUNS: dict[str, Callable[[Progress], Result]] = {
     "7.1": table_7_1,
     "7.2": table_7_2,
-    "8.1": partial(simulated, "8.1", partial(_count, "per-host"), ("T = 200000",)),
-    "8.2": partial(simulated, "8.2", _share, ("T = 200000",)),
+    "8.1": partial(compare_table, "8.1", partial(_count, "per-host"), ("T = 200000",)),
+    "8.2": partial(compare_table, "8.2", _share, ("T = 200000",)),
     "8.3": table_8_3,
-    "8.4": partial(simulated, "8.4", partial(_at, "per-host"), ("gamma = 0.9",)),
+    "8.4": partial(compare_table, "8.4", partial(_at, "per-host"), ("gamma = 0.9",)),
     "8.5": table_8_5,
-    "8.6": partial(simulated, "8.6", partial(_at, "one"), ("gamma = 0.9",)),
-    "8.7": partial(simulated, "8.7", partial(_at, "one"), ("gamma = 0.9",)),
-    "8.8": partial(simulated, "8.8", partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
-    "8.9": partial(simulated, "8.9", partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
-    "8.10": partial(simulated, "8.10", partial(_at, "one"), ("gamma = 0.9", STOPPED)),
+    "8.6": partial(compare_table, "8.6", partial(_at, "one"), ("gamma = 0.9",)),
+    "8.7": partial(compare_table, "8.7", partial(_at, "one"), ("gamma = 0.9",)),
+    "8.8": partial(compare_table, "8.8", partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
+    "8.9": partial(compare_table, "8.9", partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
+    "8.10": partial(compare_table, "8.10", partial(_at, "one"), ("gamma = 0.9", STOPPED)),
 }
 
 EXACT = ("7.1", "7.2", "8.3")
@@ -132,5 +134,5 @@ EXPERIMENTS = tuple(
         RUNS[number],
         shares="" if number in EXACT else "thesis games",
     )
-    for number, table in tables().items()
+    for number, table in printed_tables().items()
 )

@@ -24,41 +24,41 @@ from fieldmouse_lab.catalogue import (
     Series,
     Verdict,
 )
-from fieldmouse_lab.network.live_trial import Crossing, Region, cross
+from fieldmouse_lab.network.live_trial import RegionSetup, RegionTrialResult, run_live_trial
 
 RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
 SEEDS = (501, 502, 503)
 """Seeds that were not used for any choice of parameters."""
 _STRETCHES = 20  # parts of a crawl, in the figure
 
-Crossed = Mapping[tuple[str, int], Crossing]
+Crossings = Mapping[tuple[str, int], RegionTrialResult]
 """By rule and seed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terrain:
+class NetworkExperiment:
     """One setup for all rules and seeds."""
 
     name: str
-    land: Region
+    region: RegionSetup
     rules: tuple[str, ...] = RULES
     seeds: tuple[int, ...] = SEEDS
 
     def run(self, progress: Progress) -> Result:
         pairs = [(rule, seed) for seed in self.seeds for rule in self.rules]
-        found: dict[tuple[str, int], Crossing] = {}
+        found: dict[tuple[str, int], RegionTrialResult] = {}
         for done, (rule, seed) in enumerate(pairs):
             progress(done / len(pairs), f"{rule}, seed {seed}")
             with TemporaryDirectory(prefix="fieldmouse-") as room:
-                found[rule, seed] = cross(self.land, rule, Path(room) / "crawl", seed)
+                found[rule, seed] = run_live_trial(self.region, rule, Path(room) / "crawl", seed)
         return self.result(found)
 
-    def result(self, found: Crossed) -> Result:
+    def result(self, found: Crossings) -> Result:
         rows = [self._row(rule, found) for rule in self.rules]
         rows += [self._lead(rule, found) for rule in self.rules if rule != "priced"]
         return Result(tuple(rows), (self._figure(found),), tuple(self._remarks(found)))
 
-    def _row(self, rule: str, found: Crossed) -> Row:
+    def _row(self, rule: str, found: Crossings) -> Row:
         each = [found[rule, seed] for seed in self.seeds]
         note = (
             f"{mean(one.near_share() for one in each):.0%} of the later requests from near by, "
@@ -66,12 +66,12 @@ class Terrain:
         )
         return _new(f"pages a second, {rule}", [one.pace for one in each], note)
 
-    def _lead(self, rule: str, found: Crossed) -> Row:
+    def _lead(self, rule: str, found: Crossings) -> Row:
         ratios = [found["priced", seed].pace / found[rule, seed].pace for seed in self.seeds]
         return _new(f"priced over {rule}", ratios, f"at least {min(ratios):.2f}")
 
-    def _remarks(self, found: Crossed) -> list[str]:
-        land = self.land
+    def _remarks(self, found: Crossings) -> list[str]:
+        land = self.region
         seen = [len(one.times) for one in found.values()]
         return [
             f"{land.places} agents in as many places, {land.robots} robots each; {land.hosts} hosts with "
@@ -81,7 +81,7 @@ class Terrain:
             "the middle eight tenths of them, as the web server saw it.",
         ]
 
-    def _figure(self, found: Crossed) -> Figure:
+    def _figure(self, found: Crossings) -> Figure:
         seed = self.seeds[0]
         near, pace = [], []
         for rule in self.rules:
@@ -111,16 +111,16 @@ ABOUT = (
     "Real agents with a real coordinator crawl a meadow whose answers take longer from one place to another. "
 )
 
-TERRAINS = (
+NETWORK_EXPERIMENTS = (
     (
-        Terrain("live-network", Region()),
+        NetworkExperiment("live-network", RegionSetup()),
         "Six rules that assign hosts to agents, live",
         "Hosts are visited as fast as they allow, so only distance matters; takes half an hour.",
     ),
     (
-        Terrain(
+        NetworkExperiment(
             "live-network-busy",
-            Region(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
+            RegionSetup(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
             rules=("priced", "ipmicra", "kalman", "hash", "shortest-delay"),
         ),
         "Five rules with few fetch workers, live",
@@ -129,6 +129,6 @@ TERRAINS = (
 )
 
 EXPERIMENTS = tuple(
-    Experiment(terrain.name, "live", title, ABOUT + how, partial(Terrain.run, terrain), alone=True)
-    for terrain, title, how in TERRAINS
+    Experiment(terrain.name, "live", title, ABOUT + how, partial(NetworkExperiment.run, terrain), alone=True)
+    for terrain, title, how in NETWORK_EXPERIMENTS
 )

@@ -1,14 +1,15 @@
 """Printed numbers of the thesis on KALMAN-BLAWLB, and the interpretations where its text is ambiguous.
 
 Tarjei Romtveit, Load-balancing by applying a Bayesian Learning Automata (BLA) scheme in a non-stationary
-web-crawler network, master's thesis, University of Agder, 2010. Levels that the thesis gives as a range ("1 - 1.1")
-are kept as a range.
+web-crawler network, master's thesis, University of Agder, 2010. Levels that the thesis gives as a range
+("1 - 1.1") are kept as a range.
 
-Round trips as printed cannot give the printed level of consistent hashing. Two interpretations do: calibrated trips
-and literal trips with more work per visit. The noises in table 7.4 are either standard deviations or variances. The
-text says little about IPMicra's transfer of subnets between agents; the other extreme is that a subnet is never
-transferred. A number that lies between interpretations is open. Interpretations were fitted only to the level of
-consistent hashing, and those that do not give it are excluded.
+Round trips as printed cannot give the printed level of consistent hashing. Two interpretations do:
+calibrated trips and literal trips with more work per visit. The noises in table 7.4 are either standard
+deviations or variances. The text says little about IPMicra's transfer of subnets between agents; the
+other extreme is that a subnet is never transferred. A number that lies between interpretations is open.
+Interpretations were fitted only to the level of consistent hashing, and those that do not give it are
+excluded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fieldmouse_lab.network.environment import TripReading
-from fieldmouse_lab.network.play import NetworkSetting, ground_of
+from fieldmouse_lab.network.play import NetworkSetting, web_of_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +57,17 @@ RUNS = (
 PARTITIONS = {"Small": (6, 13, 25, 56), "Large": (60, 130, 250, 560)}
 """Sizes of the partitions by environment (Table 7.2)."""
 
-NEVER = 1 << 60
+NEVER_TRANSFERRED = 1 << 60
 """Number of complaints that no subnet reaches."""
 LITERAL_WORK = 1.5
 """Seconds of work per visit with which literal trips also give the printed level of hashing."""
-BLIND = 0.03
+BLIND_TOLERANCE = 0.03
 """Largest relative difference from the rate of distance-blind rules at which a rule counts as distance-blind.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class ThesisReading:
+class ThesisInterpretation:
     """One interpretation of the ambiguous points."""
 
     trips: TripReading = TripReading.CALIBRATED
@@ -82,20 +83,22 @@ class ThesisReading:
         parts += ["subnets never offered anew"] if self.never else []
         return ", ".join(parts)
 
-    def of(self, setting: NetworkSetting) -> NetworkSetting:
+    def apply(self, setting: NetworkSetting) -> NetworkSetting:
         """Return the setting of a run under this interpretation."""
-        setting = replace(setting, reading=self.trips, work=self.work, complaints=NEVER if self.never else 0)
+        setting = replace(
+            setting, reading=self.trips, work=self.work, complaints=NEVER_TRANSFERRED if self.never else 0
+        )
         if not self.variances:
             return setting
         return replace(setting, sigma_tr=setting.sigma_tr**0.5, sigma_ob=setting.sigma_ob**0.5)
 
 
-def readings(one: PrintedRun) -> Iterator[ThesisReading]:
+def interpretations(one: PrintedRun) -> Iterator[ThesisInterpretation]:
     """Yield the interpretations, ours first."""
     kalman = one.policy == "kalman"
     for trips, work in ((TripReading.CALIBRATED, None), (TripReading.LITERAL, LITERAL_WORK)):
-        yield ThesisReading(trips, work)
-        yield ThesisReading(trips, work, variances=kalman, never=not kalman)
+        yield ThesisInterpretation(trips, work)
+        yield ThesisInterpretation(trips, work, variances=kalman, never=not kalman)
 
 
 def blind_rate(setting: NetworkSetting, seeds: tuple[int, ...]) -> float:
@@ -103,4 +106,4 @@ def blind_rate(setting: NetworkSetting, seeds: tuple[int, ...]) -> float:
 
     The work of each agent per visit is then the mean over all hosts, and no agent is idle.
     """
-    return float(np.mean([(1 / ground_of(setting, seed).service.mean(axis=0)).sum() for seed in seeds]))
+    return float(np.mean([(1 / web_of_seed(setting, seed).service.mean(axis=0)).sum() for seed in seeds]))

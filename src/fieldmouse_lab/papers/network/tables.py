@@ -26,14 +26,21 @@ from fieldmouse_lab.catalogue import (
     Verdict,
 )
 from fieldmouse_lab.network.environment import TripReading
-from fieldmouse_lab.network.play import RULES, NetworkCourse, NetworkSetting, Shock, course, run
-from fieldmouse_lab.papers.network.printed import BLIND, RUNS, PrintedRun, ThesisReading, blind_rate, readings
+from fieldmouse_lab.network.play import RULES, NetworkCourse, NetworkSetting, Shock, play_course, play_network
+from fieldmouse_lab.papers.network.printed import (
+    BLIND_TOLERANCE,
+    RUNS,
+    PrintedRun,
+    ThesisInterpretation,
+    blind_rate,
+    interpretations,
+)
 
 Run = Callable[[Progress], Result]
 SEEDS = tuple(range(1, 26))
-FEW = 5
+READING_SEEDS = 5
 """Webs on which other interpretations are played."""
-FRESH = (101, 102, 103)
+FRESH_SEEDS = (101, 102, 103)
 _REACH = 4.0
 """Standard errors within which our mean may lie: the probability that one of 24 lies outside is 1 in 600."""
 _ROUNDED = 0.05
@@ -42,7 +49,7 @@ _THEIRS = 100
 """Runs behind each mean that the thesis prints."""
 
 
-def setting_of(one: PrintedRun, reading: TripReading) -> NetworkSetting:
+def network_setting(one: PrintedRun, reading: TripReading) -> NetworkSetting:
     return NetworkSetting(
         one.policy, times=one.times, reading=reading, sigma_tr=one.sigma_tr, sigma_ob=one.sigma_ob
     )
@@ -50,12 +57,14 @@ def setting_of(one: PrintedRun, reading: TripReading) -> NetworkSetting:
 
 @cache
 def _course(one: PrintedRun, reading: TripReading, seeds: tuple[int, ...]) -> NetworkCourse:
-    return course(setting_of(one, reading), seeds)
+    return play_course(network_setting(one, reading), seeds)
 
 
 @cache
-def _course_in_reading(one: PrintedRun, reading: ThesisReading, seeds: tuple[int, ...]) -> NetworkCourse:
-    return course(reading.of(setting_of(one, TripReading.CALIBRATED)), seeds)
+def _course_in_reading(
+    one: PrintedRun, reading: ThesisInterpretation, seeds: tuple[int, ...]
+) -> NetworkCourse:
+    return play_course(reading.apply(network_setting(one, TripReading.CALIBRATED)), seeds)
 
 
 def _compare(
@@ -72,8 +81,8 @@ def _compare(
         return Row(label, printed, ours, spread, Verdict.SAME)
     verdict, note = _in_other_readings(one, what, printed, slack, seeds)
     if what == "rate" and one.policy == "kalman" and one.times > 1:
-        blind = blind_rate(setting_of(one, TripReading.CALIBRATED), seeds)
-        if abs(ours / blind - 1) <= BLIND:
+        blind = blind_rate(network_setting(one, TripReading.CALIBRATED), seeds)
+        if abs(ours / blind - 1) <= BLIND_TOLERANCE:
             note += (
                 f". Section 8.2.2 says that distances are hardly seen in Large; if they are not, the rate is"
                 f" {blind:.3f}, as with hashing"
@@ -86,8 +95,8 @@ def _in_other_readings(
 ) -> tuple[Verdict, str]:
     digits = 3 if what == "rate" else 0
     means = {
-        reading.name: float(getattr(_course_in_reading(one, reading, seeds[:FEW]), what).mean())
-        for reading in readings(one)
+        reading.name: float(getattr(_course_in_reading(one, reading, seeds[:READING_SEEDS]), what).mean())
+        for reading in interpretations(one)
     }
     means_by_reading = "; ".join(f"{name}: {mean:,.{digits}f}" for name, mean in means.items())
     if min(means.values()) - slack <= printed <= max(means.values()) + slack:
@@ -175,13 +184,13 @@ def _curves(environment: str, runs: Sequence[PrintedRun], seeds: tuple[int, ...]
     )
 
 
-def policies(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
+def policies(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result:
     """Compare all policies with the limit, on webs that were not used for tuning."""
     rows: list[Row] = []
     cases = [(policy, times, reading) for times in (1, 10) for reading in TripReading for policy in RULES]
     for place, (policy, times, reading) in enumerate(cases):
         progress(place / len(cases), policy)
-        found = [run(NetworkSetting(policy, times=times, reading=reading), seed) for seed in seeds]
+        found = [play_network(NetworkSetting(policy, times=times, reading=reading), seed) for seed in seeds]
         name = f"{policy}, {'Small' if times == 1 else 'Large'} {reading}"
         shares = [one.fraction_of_limit for one in found]
         moves = float(np.mean([one.moves_per_task for one in found]))
@@ -191,17 +200,17 @@ def policies(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
     return Result(tuple(rows), remarks=(_about_limit(seeds),))
 
 
-def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH) -> Result:
+def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result:
     """Play Small while an agent is slow or dead, after one has joined, and while round trips drift."""
     rows: list[Row] = []
     cases = [(shock, policy) for shock in Shock if shock is not Shock.NONE for policy in RULES]
     for place, (shock, policy) in enumerate(cases):
         progress(place / len(cases), f"{policy}, {shock}")
         base = NetworkSetting(policy, shock=shock)
-        shares = [run(base, seed).fraction_of_limit for seed in seeds]
+        shares = [play_network(base, seed).fraction_of_limit for seed in seeds]
         rows.append(_new(f"share of the limit, {policy}, {shock}", shares))
         if policy in ("priced", "kalman"):
-            costly = [run(replace(base, transfer=2.0, delay=5.0), seed) for seed in seeds]
+            costly = [play_network(replace(base, transfer=2.0, delay=5.0), seed) for seed in seeds]
             label = f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}"
             rows.append(_new(label, [one.fraction_of_limit for one in costly]))
     drift = (

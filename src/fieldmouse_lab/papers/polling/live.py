@@ -26,42 +26,47 @@ from fieldmouse_lab.catalogue import (
     Series,
     Verdict,
 )
-from fieldmouse_lab.refresh.upkeep import Kept, Upkeep, keep, keep_on_the_wire
+from fieldmouse_lab.refresh.upkeep import (
+    RefreshTrial,
+    RefreshTrialResult,
+    run_live_refresh,
+    run_virtual_refresh,
+)
 
 POLICIES = ("learned", "uniform", "multiplicative", "automaton")
 SEEDS = (411, 421, 422)
 """Seeds that were not used for any choice of parameters."""
-ALLOWED = 0.03
+FRESHNESS_TOLERANCE = 0.03
 """Largest accepted error of `fieldmouse freshness`."""
 
-Keeps = Callable[[Upkeep, str, Path, int], Kept]
-Tried = Mapping[tuple[str, int], Kept]
+UpkeepRunner = Callable[[RefreshTrial, str, Path, int], RefreshTrialResult]
+UpkeepResults = Mapping[tuple[str, int], RefreshTrialResult]
 """By policy and seed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
+class RefreshExperiment:
     """One experiment for all policies and seeds, in virtual time or with real processes."""
 
     name: str
-    upkeep: Upkeep
-    keeps: Keeps = keep
+    upkeep: RefreshTrial
+    keep: UpkeepRunner = run_virtual_refresh
     policies: tuple[str, ...] = POLICIES
     seeds: tuple[int, ...] = SEEDS
 
-    def tried(self, progress: Progress) -> Tried:
+    def run_all(self, progress: Progress) -> UpkeepResults:
         pairs = [(policy, seed) for seed in self.seeds for policy in self.policies]
-        found: dict[tuple[str, int], Kept] = {}
+        found: dict[tuple[str, int], RefreshTrialResult] = {}
         for done, (policy, seed) in enumerate(pairs):
             progress(done / len(pairs), f"{policy}, seed {seed}")
             with TemporaryDirectory(prefix="fieldmouse-") as room:
-                found[policy, seed] = self.keeps(self.upkeep, policy, Path(room) / "upkeep", seed)
+                found[policy, seed] = self.keep(self.upkeep, policy, Path(room) / "upkeep", seed)
         return found
 
     def run(self, progress: Progress) -> Result:
-        return self.result(self.tried(progress))
+        return self.result(self.run_all(progress))
 
-    def result(self, tried: Tried) -> Result:
+    def result(self, tried: UpkeepResults) -> Result:
         rows = [_row(policy, seed, kept) for (policy, seed), kept in tried.items()]
         others = [policy for policy in self.policies if policy != "learned"]
         rows += [_summed(f"learned above {policy}", self._lead(tried, policy)) for policy in others]
@@ -69,17 +74,19 @@ class Arena:
         rows.append(_summed("the optimum that knows the rates, by its law", best))
         return Result(tuple(rows), (self._figure(tried),), tuple(self._remarks(tried)))
 
-    def _lead(self, tried: Tried, policy: str) -> list[float]:
+    def _lead(self, tried: UpkeepResults, policy: str) -> list[float]:
         return [tried["learned", seed].fresh - tried[policy, seed].fresh for seed in self.seeds]
 
-    def _remarks(self, tried: Tried) -> list[str]:
+    def _remarks(self, tried: UpkeepResults) -> list[str]:
         upkeep = self.upkeep
         leads = {policy: min(self._lead(tried, policy)) for policy in self.policies if policy != "learned"}
         ahead = [
             f"{leads[policy]:.3f} above {policy}" for policy in sorted(leads, key=lambda one: leads[one])
         ]
         off = max(max(abs(kept.error), abs(kept.error_now)) for kept in tried.values())
-        held = sum(max(abs(kept.error), abs(kept.error_now)) <= ALLOWED for kept in tried.values())
+        held = sum(
+            max(abs(kept.error), abs(kept.error_now)) <= FRESHNESS_TOLERANCE for kept in tried.values()
+        )
         return [
             f"{upkeep.pages:,} pages on {upkeep.hosts} hosts, log-normal rates of change (sigma "
             f"{upkeep.sigma:g}); the median page changes every {upkeep.patience:g} rounds. A round is the "
@@ -87,11 +94,12 @@ class Arena:
             f"{upkeep.rounds} rounds after a first crawl, of which the last {upkeep.counted} count. "
             "Numbers are shares of time in which a copy was what the server had, told by the meadow.",
             f"learned is at least {', '.join(ahead)}",
-            f"`fieldmouse freshness` is right within {ALLOWED:g} in {held} of {len(tried)} crawls, for the "
+            f"`fieldmouse freshness` is right within {FRESHNESS_TOLERANCE:g} in {held} of "
+            f"{len(tried)} crawls, for the "
             f"time that was measured and for the end; it is {off:.3f} off at most",
         ]
 
-    def _figure(self, tried: Tried) -> Figure:
+    def _figure(self, tried: UpkeepResults) -> Figure:
         seed = self.seeds[0]
         rounds = [number + 0.5 for number in range(self.upkeep.rounds)]
         best = self.upkeep.optimum(Meadow(self.upkeep.options(seed)))
@@ -105,10 +113,11 @@ class Arena:
         )
 
 
-def _row(policy: str, seed: int, kept: Kept) -> Row:
+def _row(policy: str, seed: int, kept: RefreshTrialResult) -> Row:
     off = max(abs(kept.error), abs(kept.error_now))
     note = (
-        f"`freshness` {'says' if off <= ALLOWED else 'is WRONG with'} {kept.report.measured:.3f}; "
+        f"`freshness` {'says' if off <= FRESHNESS_TOLERANCE else 'is WRONG with'} "
+        f"{kept.report.measured:.3f}; "
         f"{kept.fresh_now:.3f} current in the end, {kept.report.expected:.3f} expected; "
         f"{kept.report.polls:,} polls, {kept.report.useful_ratio:.0%} useful"
     )
@@ -125,23 +134,25 @@ ABOUT = (
     "beside the estimate of `fieldmouse freshness`. "
 )
 
-ARENAS = (
+REFRESH_EXPERIMENTS = (
     (
-        Arena("live-refresh", Upkeep()),
+        RefreshExperiment("live-refresh", RefreshTrial()),
         "Four polling policies keep a crawl fresh",
         "Virtual time, three seeds; the median page is polled four times between two changes. "
         "Half an hour of processor time.",
     ),
     (
-        Arena("live-refresh-lies", Upkeep(lies=1.0, rounds=16, counted=8), policies=("learned", "uniform")),
+        RefreshExperiment(
+            "live-refresh-lies", RefreshTrial(lies=1.0, rounds=16, counted=8), policies=("learned", "uniform")
+        ),
         "Polling policies where no date of a change is true",
         "Virtual time, three seeds; every Last-Modified is the time of the request, or never moves.",
     ),
     (
-        Arena(
+        RefreshExperiment(
             "live-refresh-wire",
-            Upkeep(pages=2000, pace=144_000.0, delay=0.05, rounds=6, counted=3),
-            keep_on_the_wire,
+            RefreshTrial(pages=2000, pace=144_000.0, delay=0.05, rounds=6, counted=3),
+            run_live_refresh,
             seeds=(424,),
         ),
         "Four polling policies on real processes",
@@ -151,7 +162,12 @@ ARENAS = (
 
 EXPERIMENTS = tuple(
     Experiment(
-        arena.name, "live", title, ABOUT + how, partial(Arena.run, arena), alone=arena.keeps is not keep
+        arena.name,
+        "live",
+        title,
+        ABOUT + how,
+        partial(RefreshExperiment.run, arena),
+        alone=arena.keep is not run_virtual_refresh,
     )
-    for arena, title, how in ARENAS
+    for arena, title, how in REFRESH_EXPERIMENTS
 )

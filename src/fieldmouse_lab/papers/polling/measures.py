@@ -14,50 +14,61 @@ from fieldmouse_lab.catalogue import (
     Series,
     Verdict,
 )
-from fieldmouse_lab.papers.bubing.printed import Throws, about, only_ours
-from fieldmouse_lab.papers.polling.games import SEEDS, Test, games, last_half, law, rate, useful
-from fieldmouse_lab.papers.polling.printed import RATE_16, TEST_2_TOTAL, Twin, ours_by_law
-from fieldmouse_lab.refresh.automaton_law import FreeLaw, SlotLaw
-from fieldmouse_lab.refresh.populations import domains
+from fieldmouse_lab.papers.bubing.printed import Sample, compare_approximate, new_row
+from fieldmouse_lab.papers.polling.games import (
+    SEEDS,
+    Test,
+    free_law,
+    last_half,
+    play_test,
+    update_rate,
+    useful_ratio,
+)
+from fieldmouse_lab.papers.polling.printed import RATE_16, TEST_2_TOTAL, ExactLaw, new_row_with_law
+from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw, SlotLaw
+from fieldmouse_lab.refresh.populations import domain_pages
 from fieldmouse_lab.refresh.two_phase import PollReading
 
 TESTS: tuple[Test, ...] = ("first", "second")
 
-CLOSE = 0.005
+LAW_TOLERANCE = 0.005
 """Largest accepted difference of R and the rate of updates from the exact law over thousands of slots."""
 
-DRAWN = 400
+FIGURE_SLOTS = 400
 """Slots of Figures 3 and 4, enough for the automata to be stationary."""
 
 
 def _states(test: Test) -> int:
-    return law(test).resolution
+    return free_law(test).resolution
 
 
 def _steady(test: Test) -> SlotLaw:
-    return law(test).spell(law(test).steady())
+    return free_law(test).slot_law(free_law(test).steady())
 
 
-def measures(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
+def r_and_update_rate(
+    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
+) -> Result:
     """Compute R and the rate of updates at the end."""
     rows: list[Row] = []
-    pages = domains().pages
+    pages = domain_pages().pages
     for done, test in enumerate(TESTS):
         progress(done / 2, f"N = {_states(test)}")
-        played = games(test, reading, seeds)
+        played = play_test(test, reading, seeds)
         steady = _steady(test)
-        found = played.over(useful)
+        found = played.sample(useful_ratio)
         rows.append(_near(f"R, N = {_states(test)}", found, steady.useful))
         rows.append(
             _near(
                 f"rate of updates, N = {_states(test)}",
-                played.over(lambda c: rate(c, pages)),
+                played.sample(lambda c: update_rate(c, pages)),
                 steady.updates / pages,
             )
         )
     rows.append(
         _around(
-            games("second", reading, seeds).over(lambda c: rate(c, pages)), _steady("second").updates / pages
+            play_test("second", reading, seeds).sample(lambda c: update_rate(c, pages)),
+            _steady("second").updates / pages,
         )
     )
     rows += _more_states(pages)
@@ -74,14 +85,14 @@ def measures(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, 
     return Result(tuple(rows), _figures(reading, seeds), remarks)
 
 
-def _near(label: str, ours: Throws, exact: float) -> Row:
-    verdict = Verdict.NEW if abs(ours.mean - exact) <= CLOSE else Verdict.DIFFERENT
+def _near(label: str, ours: Sample, exact: float) -> Row:
+    verdict = Verdict.NEW if abs(ours.mean - exact) <= LAW_TOLERANCE else Verdict.DIFFERENT
     return Row(label, None, ours.mean, ours.spread, verdict, f"exact law {exact:.4f}")
 
 
-def _around(ours: Throws, exact: float) -> Row:
-    row = about("rate of updates with 16 states, around", RATE_16, ours)
-    if abs(ours.mean - exact) > CLOSE:
+def _around(ours: Sample, exact: float) -> Row:
+    row = compare_approximate("rate of updates with 16 states, around", RATE_16, ours)
+    if abs(ours.mean - exact) > LAW_TOLERANCE:
         return Row(row.label, row.printed, row.ours, row.spread, Verdict.DIFFERENT, f"exact law {exact:.4f}")
     if row.verdict is Verdict.SAME:
         return row
@@ -93,10 +104,10 @@ def _around(ours: Throws, exact: float) -> Row:
 def _more_states(pages: int) -> list[Row]:
     rows = []
     for states in (32, 64, 128):
-        chosen = FreeLaw.of(domains().p, states)
-        steady = chosen.spell(chosen.steady())
-        rows.append(only_ours(f"R, N = {states}", steady.useful, "exact law"))
-        rows.append(only_ours(f"rate of updates, N = {states}", steady.updates / pages, "exact law"))
+        chosen = FreeAutomatonLaw.of(domain_pages().p, states)
+        steady = chosen.slot_law(chosen.steady())
+        rows.append(new_row(f"R, N = {states}", steady.useful, "exact law"))
+        rows.append(new_row(f"rate of updates, N = {states}", steady.updates / pages, "exact law"))
     return rows
 
 
@@ -108,14 +119,14 @@ def _slots_until_stationary() -> list[Row]:
         "second": "the document: 10000, almost twice as long",
     }
     for test in TESTS:
-        chosen = law(test)
+        chosen = free_law(test)
         end = _steady(test).weight
-        slots, chances = 0, chosen.first()
-        while abs(chosen.spell(chances).weight - end) > 0.01 * end:
-            chances = np.einsum("pi,pij->pj", chances, chosen.slot)
+        slots, chances = 0, chosen.initial()
+        while abs(chosen.slot_law(chances).weight - end) > 0.01 * end:
+            chances = np.einsum("pi,pij->pj", chances, chosen.transitions)
             slots += 1
         rows.append(
-            only_ours(
+            new_row(
                 f"slots until the total is within 1 % of its rest, N = {_states(test)}",
                 slots,
                 statements[test],
@@ -127,14 +138,14 @@ def _slots_until_stationary() -> list[Row]:
 def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
     ratio: list[Series] = []
     found: list[Series] = []
-    pages = domains().pages
-    slots = list(range(DRAWN))
+    pages = domain_pages().pages
+    slots = list(range(FIGURE_SLOTS))
     for test in TESTS:
-        courses = games(test, reading, seeds).courses
-        updates = np.mean([course.updates[:DRAWN] for course in courses], axis=0)
-        polls = np.mean([course.polls[:DRAWN] for course in courses], axis=0)
+        courses = play_test(test, reading, seeds).courses
+        updates = np.mean([course.updates[:FIGURE_SLOTS] for course in courses], axis=0)
+        polls = np.mean([course.polls[:FIGURE_SLOTS] for course in courses], axis=0)
         label = f"N = {_states(test)}"
-        exact = [law(test).spell(law(test).at(slot)) for slot in slots]
+        exact = [free_law(test).slot_law(free_law(test).after(slot)) for slot in slots]
         ratio += [
             Series(label, slots, (updates / polls).tolist()),
             Series("", slots, [one.useful for one in exact], "dashes"),
@@ -143,7 +154,7 @@ def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
             Series(label, slots, (updates / pages).tolist()),
             Series("", slots, [one.updates / pages for one in exact], "dashes"),
         ]
-    at_p = Series("polls at f = p", [0.0, float(DRAWN)], [0.1406, 0.1406], "dashes")
+    at_p = Series("polls at f = p", [0.0, float(FIGURE_SLOTS)], [0.1406, 0.1406], "dashes")
     dashes = "The mean of all games; grey dashes are the exact law of free automata."
     return (
         Figure(
@@ -168,28 +179,30 @@ def exact_law(
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         progress(done / 2, f"N = {_states(test)}")
-        played = games(test, reading, seeds)
+        played = play_test(test, reading, seeds)
         steady = _steady(test)
         rows.extend(
-            ours_by_law(f"total, N = {_states(test)}, slot {runs}", played.total(runs), played.twin(runs))
+            new_row_with_law(
+                f"total, N = {_states(test)}, slot {runs}", played.total(runs), played.total_law(runs)
+            )
             for runs in ((500, 1000, 5000) if test == "first" else (10_000,))
         )
-        over = played.over(lambda course: float(last_half(course.weight).mean()))
+        over = played.sample(lambda course: float(last_half(course.weight).mean()))
         rows.append(
-            ours_by_law(
-                f"total, N = {_states(test)}, mean of the last half", over, Twin(steady.weight, steady.spread)
+            new_row_with_law(
+                f"total, N = {_states(test)}, mean of the last half",
+                over,
+                ExactLaw(steady.weight, steady.spread),
             )
         )
-        wide = played.over(lambda course: float(last_half(course.weight).std()))
-        rows.append(
-            only_ours(f"spread over time, N = {_states(test)}", wide, f"exact law {steady.spread:.2f}")
-        )
+        wide = played.sample(lambda course: float(last_half(course.weight).std()))
+        rows.append(new_row(f"spread over time, N = {_states(test)}", wide, f"exact law {steady.spread:.2f}"))
     for p in (0.3, 0.25, 0.1, 0.05):
         for states in (8, 16, 256):
-            alone = FreeLaw(np.array([p]), np.array([1]), states)
+            alone = FreeAutomatonLaw(np.array([p]), np.array([1]), states)
             mean, _ = alone.weights(alone.steady())
-            rows.append(only_ours(f"frequency at rest, p {p}, N {states}", float(mean[0])))
-        rows.append(only_ours(f"frequency at rest, p {p}, p/(1-p) {p / (1 - p):.4f}", p / (1 - p)))
+            rows.append(new_row(f"frequency at rest, p {p}, N {states}", float(mean[0])))
+        rows.append(new_row(f"frequency at rest, p {p}, p/(1-p) {p / (1 - p):.4f}", p / (1 - p)))
     remarks = (
         "the law is a chain of the automaton's state and its copy's staleness, solved; it ignores "
         "full nodes, which take little: pages that were lowered are back within some fifty slots",
@@ -199,17 +212,17 @@ def exact_law(
     return Result(tuple(rows), remarks=remarks)
 
 
-def readings(progress: Progress) -> Result:
+def other_readings(progress: Progress) -> Result:
     """Show that other interpretations of the text do not give the printed totals either."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         for reading in PollReading:
             progress((done + 0.3) / 2, f"N = {_states(test)}: {reading}")
-            played = games(test, reading, 3, 1500)
-            total = played.over(lambda course: float(last_half(course.weight).mean()))
-            bins = played.over(lambda course: float(np.mean(course.bins[len(course.bins) // 2 :])))
-            rows.append(only_ours(f"{reading.value}, N {_states(test)}, total", total))
-            rows.append(only_ours(f"{reading.value}, N {_states(test)}, bins", bins))
+            played = play_test(test, reading, 3, 1500)
+            total = played.sample(lambda course: float(last_half(course.weight).mean()))
+            bins = played.sample(lambda course: float(np.mean(course.bins[len(course.bins) // 2 :])))
+            rows.append(new_row(f"{reading.value}, N {_states(test)}, total", total))
+            rows.append(new_row(f"{reading.value}, N {_states(test)}, bins", bins))
     remarks = (
         "printed were 1323.875 in 4 bins (N = 8) and 1199.5 in 4 (N = 16)",
         "half the time: of the changes in the slot of a poll every other is overlooked; then automata rest "
@@ -224,7 +237,7 @@ EXPERIMENTS = (
         "refresh",
         "R and the rate of updates, with Figures 3 and 4",
         "The share of polls that find a change, and the updates found by page and slot, for 8 and 16 states.",
-        measures,
+        r_and_update_rate,
         shares="refresh games",
     ),
     Experiment(
@@ -240,6 +253,6 @@ EXPERIMENTS = (
         "refresh",
         "Other readings of the text",
         "Automata that see only changes of the slot, or that rest at f = p.",
-        readings,
+        other_readings,
     ),
 )

@@ -10,15 +10,15 @@ import numpy as np
 from fieldmouse.policy.packing.bin_packing import (
     Bins,
     best_fit_decreasing,
-    fewest,
-    fitted,
-    fullest,
-    packed,
-    poured,
+    best_fit_into,
+    fullest_subset,
+    lower_bound,
+    pack,
+    sum_bound,
 )
-from fieldmouse.policy.packing.plan import repacked
+from fieldmouse.policy.packing.plan import repack
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.printed import Throws, only_ours
+from fieldmouse_lab.papers.bubing.printed import Sample, new_row
 
 UNITS = 16
 CAPACITY = 400 * UNITS
@@ -31,7 +31,7 @@ DRIFT = 0.02
 GAMES = 5
 
 
-def weights_of(sites: int, rng: np.random.Generator, largest: float) -> list[int]:
+def random_weights(sites: int, rng: np.random.Generator, largest: float) -> list[int]:
     """Draw weights of sites, up to this share of a node."""
     shares = rng.beta(0.8, 1.6, sites) * largest
     return [max(1, int(share * CAPACITY)) for share in shares]
@@ -44,10 +44,10 @@ def nodes(progress: Progress) -> Result:
         progress(done / len(SITES), f"{sites} sites")
         for largest in (0.3, 0.6, 1.0):
             rng = np.random.default_rng([sites, int(10 * largest)])
-            found = [_counted(weights_of(sites, rng, largest)) for _ in range(INSTANCES)]
+            found = [_counted(random_weights(sites, rng, largest)) for _ in range(INSTANCES)]
             label = f"sites {sites}, largest {largest}"
             rows.extend(
-                only_ours(f"{label}, {name}", Throws.of([float(one[name]) for one in found]))
+                new_row(f"{label}, {name}", Sample.of([float(one[name]) for one in found]))
                 for name in found[0]
             )
     remarks = (
@@ -60,10 +60,10 @@ def nodes(progress: Progress) -> Result:
 
 
 def _counted(weights: Sequence[int]) -> dict[str, float]:
-    found = packed(weights, CAPACITY)
+    found = pack(weights, CAPACITY)
     return {
-        "sum": poured(weights, CAPACITY),
-        "bound": fewest(weights, CAPACITY),
+        "sum": sum_bound(weights, CAPACITY),
+        "bound": lower_bound(weights, CAPACITY),
         "best fit": len(best_fit_decreasing(weights, CAPACITY)),
         "search": len(found.bins),
         "proven": float(found.is_proven),
@@ -71,7 +71,7 @@ def _counted(weights: Sequence[int]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Drifted:
+class RepackingResult:
     """Result of packing again at every step: mean number of nodes, sites and weight moved per step."""
 
     nodes: float
@@ -79,39 +79,43 @@ class Drifted:
     weight: float
 
 
-Again = Callable[[Sequence[int], Bins], Bins]
+Repack = Callable[[Sequence[int], Bins], Bins]
 
 
-def anew(weights: Sequence[int], bins: Bins) -> Bins:
+def repack_all(weights: Sequence[int], bins: Bins) -> Bins:
     """Pack everything again with Best Fit Decreasing at every step."""
     return best_fit_decreasing(weights, CAPACITY)
 
 
-def by_scheme(weights: Sequence[int], bins: Bins) -> Bins:
+def repack_by_exclusion(weights: Sequence[int], bins: Bins) -> Bins:
     """Pack by the scheme's exclusion: the fullest part stays, the rest is moved to other nodes."""
     staying: Bins = []
     going: list[int] = []
     for held in bins:
         if sum(weights[item] for item in held) > CAPACITY:
-            kept = {held[at] for at in fullest([weights[item] for item in held], CAPACITY)}
+            kept = {held[at] for at in fullest_subset([weights[item] for item in held], CAPACITY)}
             going += [item for item in held if item not in kept]
             staying.append([item for item in held if item in kept])
         else:
             staying.append(held)
-    return fitted(weights, CAPACITY, staying, going)
+    return best_fit_into(weights, CAPACITY, staying, going)
 
 
-def few_moves(weights: Sequence[int], bins: Bins) -> Bins:
-    return repacked(weights, CAPACITY, bins, nodes=200).bins
+def repack_few_moves(weights: Sequence[int], bins: Bins) -> Bins:
+    return repack(weights, CAPACITY, bins, nodes=200).bins
 
 
-CONTENDERS: dict[str, Again] = {"packed anew": anew, "the scheme": by_scheme, "few moves": few_moves}
+REPACKING_METHODS: dict[str, Repack] = {
+    "packed anew": repack_all,
+    "the scheme": repack_by_exclusion,
+    "few moves": repack_few_moves,
+}
 
 
-def drift(again: Again, sites: int, steps: int, seed: int) -> Drifted:
+def repack_drifting_weights(again: Repack, sites: int, steps: int, seed: int) -> RepackingResult:
     """Change the weights a little at each step and pack again."""
     rng = np.random.default_rng([seed, sites])
-    first = np.array(weights_of(sites, rng, 0.6), dtype=float)
+    first = np.array(random_weights(sites, rng, 0.6), dtype=float)
     logs = np.zeros(sites)
     bins = best_fit_decreasing([int(weight) for weight in first], CAPACITY)
     used, moved, carried = [], 0, 0
@@ -124,24 +128,24 @@ def drift(again: Again, sites: int, steps: int, seed: int) -> Drifted:
         used.append(sum(1 for held in bins if held))
         moved += len(gone)
         carried += sum(weights[item] for item in gone)
-    return Drifted(float(np.mean(used)), moved / steps, carried / steps / UNITS)
+    return RepackingResult(float(np.mean(used)), moved / steps, carried / steps / UNITS)
 
 
 def moves(progress: Progress) -> Result:
     rows: list[Row] = []
     panels = []
-    for done, (name, again) in enumerate(CONTENDERS.items()):
-        progress(done / len(CONTENDERS), name)
+    for done, (name, again) in enumerate(REPACKING_METHODS.items()):
+        progress(done / len(REPACKING_METHODS), name)
         for sites in SITES:
-            found = [drift(again, sites, STEPS, seed) for seed in range(GAMES)]
+            found = [repack_drifting_weights(again, sites, STEPS, seed) for seed in range(GAMES)]
             for what in ("nodes", "sites", "weight"):
-                ours = Throws.of([float(getattr(one, what)) for one in found])
+                ours = Sample.of([float(getattr(one, what)) for one in found])
                 label = {
                     "nodes": "nodes",
                     "sites": "sites moved a step",
                     "weight": "polls a slot moved a step",
                 }[what]
-                rows.append(only_ours(f"{name}, sites {sites}, {label}", ours))
+                rows.append(new_row(f"{name}, sites {sites}, {label}", ours))
     for what, label in (("nodes", "nodes"), ("sites moved a step", "sites moved a step")):
         curves = tuple(
             Series(
@@ -153,7 +157,7 @@ def moves(progress: Progress) -> Result:
                     if row.label.startswith(f"{name},") and row.label.endswith(f", {what}")
                 ],
             )
-            for name in CONTENDERS
+            for name in REPACKING_METHODS
         )
         panels.append(Panel("sites", label, curves, y_log=what != "nodes"))
     remarks = (

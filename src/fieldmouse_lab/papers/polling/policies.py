@@ -13,8 +13,14 @@ from functools import partial
 import numpy as np
 
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.printed import Throws, only_ours
-from fieldmouse_lab.refresh.contest import FIELD, POPULATIONS, WEATHERS, game, natural
+from fieldmouse_lab.papers.bubing.printed import Sample, new_row
+from fieldmouse_lab.refresh.contest import (
+    CONDITIONS,
+    CONTEST_POLICIES,
+    POPULATIONS,
+    natural_budget,
+    play_policy,
+)
 from fieldmouse_lab.refresh.slots import SlotCourse, Spacing
 
 SEEDS = (1, 2, 3)
@@ -41,15 +47,19 @@ TITLES = {
 }
 
 
-def policies(
+def compare_policies(
     population: str, progress: Progress, seeds: tuple[int, ...] = SEEDS, slots: int = SLOTS
 ) -> Result:
     scores: dict[tuple[str, str], list[SlotCourse]] = {}
-    rounds = [(weather, *entry, seed) for weather in WEATHERS for entry in FIELD for seed in seeds]
+    rounds = [
+        (weather, *entry, seed) for weather in CONDITIONS for entry in CONTEST_POLICIES for seed in seeds
+    ]
     for done, (weather, policy, spacing, seed) in enumerate(rounds):
         progress(done / len(rounds), f"{weather}: {policy}, {spacing}")
-        every, bursts = WEATHERS[weather]
-        play = partial(game, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing)
+        every, bursts = CONDITIONS[weather]
+        play = partial(
+            play_policy, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing
+        )
         course = play(switch_every=every, bursts=bursts)
         scores.setdefault((_name(policy, spacing), weather), []).append(course)
     rows: list[Row] = []
@@ -61,7 +71,7 @@ def policies(
             _row(f"{policy}, {weather}, {measure}", [of(course) for course in courses])
             for measure, of in MEASURES.items()
         )
-    budget = natural(POPULATIONS[population](seeds[0]))
+    budget = natural_budget(POPULATIONS[population](seeds[0]))
     return Result(
         tuple(rows),
         (_figure(population, scores),),
@@ -74,7 +84,7 @@ def _name(policy: str, spacing: Spacing) -> str:
 
 
 def _row(label: str, values: list[float]) -> Row:
-    return only_ours(label, Throws.of(values) if len(values) > 1 else values[0])
+    return new_row(label, Sample.of(values) if len(values) > 1 else values[0])
 
 
 def _mean(scores: Scores, policy: str, weather: str) -> float:
@@ -84,7 +94,7 @@ def _mean(scores: Scores, policy: str, weather: str) -> float:
 def _default_summary(scores: Scores) -> list[str]:
     """Summarise the results of the default policy for each kind of change."""
     said = []
-    for weather in WEATHERS:
+    for weather in CONDITIONS:
         learned, optimal, uniform, automaton = (
             _mean(scores, name, weather)
             for name in ("learned (even)", "optimal (even)", "uniform (even)", "automaton (random)")
@@ -103,7 +113,7 @@ def _conditions(budget: float, seeds: tuple[int, ...], slots: int) -> list[str]:
         f"{slots} slots, the last half measured, {len(seeds)} games; {budget:.0f} polls a slot, what "
         "free automata of 16 "
         "states use",
-        f"static: rates stay; switching: they are dealt anew every {WEATHERS['switching'][0]} slots; "
+        f"static: rates stay; switching: they are dealt anew every {CONDITIONS['switching'][0]} slots; "
         "bursty: pages have busy spells",
         "age is in slots, over all pages: where a policy gives up pages that change too fast, as the "
         "optimum may, it grows",
@@ -114,7 +124,7 @@ def _conditions(budget: float, seeds: tuple[int, ...], slots: int) -> list[str]:
 
 def _figure(population: str, scores: Scores) -> Figure:
     panels = []
-    for weather in WEATHERS:
+    for weather in CONDITIONS:
         points = []
         names = dict.fromkeys(policy for policy, _ in scores)
         for name in sorted(names, key=lambda name: SHOWN.index(name) if name in SHOWN else len(SHOWN)):
@@ -138,7 +148,7 @@ EXPERIMENTS = tuple(
         f"All polling policies on {title}",
         "Freshness, age, R and updates at one budget, beside the known-rate optimum; static, "
         "switching and bursty.",
-        partial(policies, population),
+        partial(compare_policies, population),
     )
     for population, title in TITLES.items()
 )

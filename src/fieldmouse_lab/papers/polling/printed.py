@@ -1,11 +1,12 @@
 """Printed numbers of the automata-and-packing report, and the rules that decide whether ours agree.
 
-Numbers are text, because the digits of a printed number show its precision. Where the report contradicts itself,
-the corrected number is given with the reason, and ours must agree with that.
+Numbers are text, because the digits of a printed number show its precision. Where the report contradicts
+itself, the corrected number is given with the reason, and ours must agree with that.
 
-A deterministic number must agree in every printed digit. A number from one run is compared with the exact law of the
-free automaton where there is one, else with another run by us; over all such numbers the probability of a false
-alarm is 5 %. In all cases our simulation must agree with the law, or the number is not called the same.
+A deterministic number must agree in every printed digit. A number from one run is compared with the exact
+law of the free automaton where there is one, else with another run by us; over all such numbers the
+probability of a false alarm is 5 %. In all cases our simulation must agree with the law, or the number is
+not called the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmouse_lab.catalogue import Row, Verdict
-from fieldmouse_lab.papers.bubing.printed import FALSE_ALARMS, Throws, reach, to_the_digit, unit
+from fieldmouse_lab.papers.bubing.printed import (
+    FALSE_ALARMS,
+    Sample,
+    compare_exact,
+    interval_width,
+    last_digit_unit,
+)
 
 CAPACITY, ZIPF_CAPACITY = 400, 80
 
@@ -107,7 +114,7 @@ MISPRINTS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class ExactLaw:
     """Value and spread of a number by the exact law, and the number of spreads within which our mean must
     lie.
 
@@ -120,7 +127,7 @@ class Twin:
     within: float = 1.0
     taken: float = 0.0
 
-    def holds(self, ours: Throws) -> bool:
+    def agrees(self, ours: Sample) -> bool:
         slack = self.within * self.spread
         return self.mean - self.taken - slack <= ours.mean <= self.mean + slack
 
@@ -128,29 +135,29 @@ class Twin:
         return f"{self.mean:.1f} ± {self.spread:.1f}"
 
 
-def normal_reach() -> float:
+def normal_interval_width() -> float:
     """Number of spreads by which one of the report's numbers may differ from its known mean."""
     from scipy.special import ndtri  # imported here, so that listing experiments does not load scipy
 
     return float(ndtri(1 - FALSE_ALARMS / SIMULATED_CELLS / 2))
 
 
-def exactly(label: str, printed: str, ours: float, note: str = "") -> Row:
+def compare_deterministic(label: str, printed: str, ours: float, note: str = "") -> Row:
     """Compare a deterministic number; a known misprint is compared with the corrected number."""
     if label not in MISPRINTS:
-        return to_the_digit(label, printed, ours, note)
+        return compare_exact(label, printed, ours, note)
     true, why = MISPRINTS[label]
-    agrees = to_the_digit(label, true, ours).verdict is Verdict.SAME
+    agrees = compare_exact(label, true, ours).verdict is Verdict.SAME
     verdict = Verdict.MISPRINT if agrees else Verdict.DIFFERENT
     return Row(label, float(printed), ours, None, verdict, f"should be {true}: {why}")
 
 
-def by_law(label: str, printed: str, ours: Throws, twin: Twin) -> Row:
+def compare_with_law(label: str, printed: str, ours: Sample, twin: ExactLaw) -> Row:
     """Compare a number of one run whose law is known."""
     value = float(printed)
-    if not twin.holds(ours):
+    if not twin.agrees(ours):
         verdict, note = Verdict.DIFFERENT, f"our own simulation is not where the exact law is: {twin}"
-    elif abs(value - twin.mean) - unit(printed) / 2 <= normal_reach() * twin.spread:
+    elif abs(value - twin.mean) - last_digit_unit(printed) / 2 <= normal_interval_width() * twin.spread:
         verdict, note = Verdict.SAME, ""
     else:
         spreads = (value - twin.mean) / twin.spread
@@ -159,11 +166,14 @@ def by_law(label: str, printed: str, ours: Throws, twin: Twin) -> Row:
     return Row(label, value, ours.mean, ours.spread, verdict, note)
 
 
-def by_another_run(label: str, printed: str, ours: Throws, total: Throws, twin: Twin) -> Row:
+def compare_with_runs(label: str, printed: str, ours: Sample, total: Sample, twin: ExactLaw) -> Row:
     """Compare a number of one run with our runs, provided that their `total` agrees with the law."""
     value = float(printed)
-    near = abs(value - ours.mean) - unit(printed) / 2 <= reach(ours.games, SIMULATED_CELLS) * ours.one_more
-    if not twin.holds(total):
+    near = (
+        abs(value - ours.mean) - last_digit_unit(printed) / 2
+        <= interval_width(ours.games, SIMULATED_CELLS) * ours.prediction_spread
+    )
+    if not twin.agrees(total):
         verdict, note = Verdict.DIFFERENT, f"our own total is not where the exact law is: {twin}"
     else:
         verdict, note = (
@@ -172,22 +182,24 @@ def by_another_run(label: str, printed: str, ours: Throws, total: Throws, twin: 
     return Row(label, value, ours.mean, ours.spread, verdict, note)
 
 
-def unmoved(label: str, printed: str, start: float, ours: Throws, total: Throws, twin: Twin) -> Row:
+def compare_initial_state(
+    label: str, printed: str, start: float, ours: Sample, total: Sample, twin: ExactLaw
+) -> Row:
     """Compare a number that is printed as the result of a run but is the state before its first slot.
 
     It is a misprint if it equals that state in every digit and the automata have left it, that is, if
     their total agrees with the law.
     """
-    is_start = to_the_digit(label, printed, start).verdict is Verdict.SAME
-    verdict = Verdict.MISPRINT if is_start and twin.holds(total) else Verdict.DIFFERENT
+    is_start = compare_exact(label, printed, start).verdict is Verdict.SAME
+    verdict = Verdict.MISPRINT if is_start and twin.agrees(total) else Verdict.DIFFERENT
     note = (
         f"the state before the first slot; afterwards all weights sum to {total.mean:.1f} (exact law {twin})"
     )
     return Row(label, float(printed), ours.mean, ours.spread, verdict, note)
 
 
-def ours_by_law(label: str, ours: Throws, twin: Twin, note: str = "") -> Row:
+def new_row_with_law(label: str, ours: Sample, twin: ExactLaw, note: str = "") -> Row:
     """Return a row for a number that was not printed, with its exact law."""
-    verdict = Verdict.NEW if twin.holds(ours) else Verdict.DIFFERENT
+    verdict = Verdict.NEW if twin.agrees(ours) else Verdict.DIFFERENT
     said = f"exact law {twin}"
     return Row(label, None, ours.mean, ours.spread, verdict, f"{said}; {note}" if note else said)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, fewest, loads
+from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, bin_loads, lower_bound
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.printed import only_ours, residuals
-from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, Test, games, law
+from fieldmouse_lab.papers.bubing.printed import describe_residuals, new_row
+from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, Test, free_law, play_test
 from fieldmouse_lab.papers.polling.printed import (
     ALL_PAGES,
     CAPACITY,
@@ -21,24 +21,24 @@ from fieldmouse_lab.papers.polling.printed import (
     TEST_1_TOTALS,
     TEST_2,
     TEST_2_TOTAL,
-    by_another_run,
-    by_law,
-    exactly,
-    normal_reach,
+    compare_deterministic,
+    compare_with_law,
+    compare_with_runs,
+    normal_interval_width,
     sites,
 )
-from fieldmouse_lab.refresh.populations import CHANGES, SIZES, domains
+from fieldmouse_lab.refresh.populations import CHANGES, SIZES, domain_pages
 from fieldmouse_lab.refresh.two_phase import PollReading
 
-TWENTIETHS = 20
+WEIGHT_UNITS = 20
 """Unit of which all optimal weights are multiples."""
 
-OPEN = (
+UNKNOWN_PARAMETERS = (
     "not given: the node automaton's states and threshold (16 and 2 here) and the register's length (8); "
     "they matter "
     f"while nodes are being opened. {SEEDS} games"
 )
-REASON = (
+TOTALS_EXPLANATION = (
     "with the probabilities as stated an automaton rests where half of its polls find a change, at "
     "p/(1-p): 0.43 "
     "for .com, not the 0.30 that was printed; so all sites together weigh more, and need five nodes"
@@ -51,73 +51,77 @@ def optimum(progress: Progress) -> Result:
 
 
 def _optimum() -> Iterator[Row]:
-    pages = domains()
+    pages = domain_pages()
     for domain, printed in PAGES_OF_DOMAINS.items():
-        yield exactly(f"pages of .{domain}", printed, sum(SIZES[domain]))
-    yield exactly("pages in all", ALL_PAGES, pages.pages)
+        yield compare_deterministic(f"pages of .{domain}", printed, sum(SIZES[domain]))
+    yield compare_deterministic("pages in all", ALL_PAGES, pages.pages)
     weights = pages.by_site(pages.p)
     for site, weight in zip(sites(), weights, strict=True):
-        yield exactly(f"site {site.number}, optimal", site.optimal, float(weight))
-    units = [int(unit) for unit in np.rint(weights * TWENTIETHS)]
-    found = [load / TWENTIETHS for load in loads(units, best_fit_decreasing(units, CAPACITY * TWENTIETHS))]
+        yield compare_deterministic(f"site {site.number}, optimal", site.optimal, float(weight))
+    units = [int(unit) for unit in np.rint(weights * WEIGHT_UNITS)]
+    found = [
+        load / WEIGHT_UNITS for load in bin_loads(units, best_fit_decreasing(units, CAPACITY * WEIGHT_UNITS))
+    ]
     for number, printed in enumerate(OPTIMAL_BINS):
-        yield exactly(f"optimal bin {number}", printed, found[number] if number < len(found) else 0.0)
-    yield exactly("optimal bins", str(len(OPTIMAL_BINS)), len(found))
-    yield only_ours(
-        "bins needed at least", fewest(units, CAPACITY * TWENTIETHS), "so Best Fit Decreasing is optimal here"
+        yield compare_deterministic(
+            f"optimal bin {number}", printed, found[number] if number < len(found) else 0.0
+        )
+    yield compare_deterministic("optimal bins", str(len(OPTIMAL_BINS)), len(found))
+    yield new_row(
+        "bins needed at least",
+        lower_bound(units, CAPACITY * WEIGHT_UNITS),
+        "so Best Fit Decreasing is optimal here",
     )
-    yield exactly("optimal total", OPTIMAL_TOTAL, float(weights.sum()))
-    yield exactly(
+    yield compare_deterministic("optimal total", OPTIMAL_TOTAL, float(weights.sum()))
+    yield compare_deterministic(
         "optimal rate of updates",
         OPTIMAL_RATE,
         float(pages.p.mean()),
         "changes there are, not updates that polls find: it needs every page polled in every slot",
     )
     at_p = sum(sum(SIZES[name]) * p / (2 - p) for name, p in CHANGES.items()) / pages.pages
-    yield only_ours(
-        "rate of updates of polls at f = p", at_p, "p/(2-p) a page: what the optimal weights find"
-    )
+    yield new_row("rate of updates of polls at f = p", at_p, "p/(2-p) a page: what the optimal weights find")
 
 
 def first_test(
     progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS, longest: int = 5000
 ) -> Result:
     progress(0.0, "playing")
-    played = games("first", reading, seeds, longest)
+    played = play_test("first", reading, seeds, longest)
     shown = {runs: printed for runs, printed in TEST_1.items() if runs <= longest}
     rows = [row for runs, printed in shown.items() for row in _bins(played, runs, printed)]
     for runs, printed in shown.items():
-        total, twin = played.total(runs), played.twin(runs)
+        total, twin = played.total(runs), played.total_law(runs)
         used = str(sum(1 for load in printed if load != "0"))
         open_bins = played.at(runs, lambda moment: moment.used)
-        rows.append(by_another_run(f"bins in use, runs {runs}", used, open_bins, total, twin))
-        rows.append(by_law(f"sum of all bins, runs {runs}", _sum(printed), total, twin))
+        rows.append(compare_with_runs(f"bins in use, runs {runs}", used, open_bins, total, twin))
+        rows.append(compare_with_law(f"sum of all bins, runs {runs}", _sum(printed), total, twin))
     printed_sum = float(_sum(TEST_1[5000]))
     for where, text in TEST_1_TOTALS.items():
-        rows.append(exactly(f"total of Test 1, {where}", text, printed_sum))
-    taken = played.over(lambda course: course.taken)
-    moves = played.over(lambda course: float(course.moves))
-    rows.append(only_ours(f"sites that changed their node in {longest} slots", moves))
-    rows.append(only_ours("polls a slot taken from pages on full nodes, summed over all slots", taken))
-    return Result(tuple(rows), (_figure_2(played),), (OPEN, REASON))
+        rows.append(compare_deterministic(f"total of Test 1, {where}", text, printed_sum))
+    taken = played.sample(lambda course: course.taken)
+    moves = played.sample(lambda course: float(course.moves))
+    rows.append(new_row(f"sites that changed their node in {longest} slots", moves))
+    rows.append(new_row("polls a slot taken from pages on full nodes, summed over all slots", taken))
+    return Result(tuple(rows), (_figure_2(played),), (UNKNOWN_PARAMETERS, TOTALS_EXPLANATION))
 
 
 def second_test(
     progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
 ) -> Result:
     progress(0.0, "playing")
-    played = games("second", reading, seeds, 10_000)
-    total, twin = played.total(10_000), played.twin(10_000)
+    played = play_test("second", reading, seeds, 10_000)
+    total, twin = played.total(10_000), played.total_law(10_000)
     rows = [
         *_bins(played, 10_000, TEST_2),
-        by_another_run(
+        compare_with_runs(
             "bins in use", str(len(TEST_2)), played.at(10_000, lambda moment: moment.used), total, twin
         ),
-        exactly("sum of the printed bins", TEST_2_TOTAL, float(_sum(TEST_2))),
-        by_law("total of Test 2", TEST_2_TOTAL, total, twin),
-        only_ours("sites that changed their node", played.over(lambda course: float(course.moves))),
+        compare_deterministic("sum of the printed bins", TEST_2_TOTAL, float(_sum(TEST_2))),
+        compare_with_law("total of Test 2", TEST_2_TOTAL, total, twin),
+        new_row("sites that changed their node", played.sample(lambda course: float(course.moves))),
     ]
-    return Result(tuple(rows), remarks=(OPEN, REASON))
+    return Result(tuple(rows), remarks=(UNKNOWN_PARAMETERS, TOTALS_EXPLANATION))
 
 
 def _sum(printed: Sequence[str]) -> str:
@@ -126,12 +130,12 @@ def _sum(printed: Sequence[str]) -> str:
 
 
 def _bins(played: PlayedTest, runs: int, printed: Sequence[str]) -> Iterator[Row]:
-    total, twin = played.total(runs), played.twin(runs)
+    total, twin = played.total(runs), played.total_law(runs)
     for number, text in enumerate(printed):
         ours = played.bin(runs, number)
-        yield by_another_run(f"runs {runs}, bin {number}", text, ours, total, twin)
+        yield compare_with_runs(f"runs {runs}, bin {number}", text, ours, total, twin)
     more = len(printed)
-    yield only_ours(f"runs {runs}, bin {more}", played.bin(runs, more))
+    yield new_row(f"runs {runs}, bin {more}", played.bin(runs, more))
 
 
 def _figure_2(played: PlayedTest) -> Figure:
@@ -143,8 +147,8 @@ def _figure_2(played: PlayedTest) -> Figure:
         Series(f"bin {number}", x, [course.moments[slot].bin(number) for slot in slots])
         for number in range(most)
     ]
-    free = law("first")
-    exact = [free.spell(free.at(slot)).weight for slot in slots]
+    free = free_law("first")
+    exact = [free.slot_law(free.after(slot)).weight for slot in slots]
     totals = (
         Series("the scheme", x, [course.moments[slot].total for slot in slots]),
         Series("exact law of free automata", x, exact, "dashes"),
@@ -166,22 +170,23 @@ def weights(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, s
     tests: tuple[tuple[Test, int], ...] = (("first", 5000), ("second", 10_000))
     for done, (test, runs) in enumerate(tests):
         progress(done / 2, f"the {test} test")
-        played = games(test, reading, seeds, runs)
-        twins = played.site_twins(runs)
+        played = play_test(test, reading, seeds, runs)
+        twins = played.site_laws(runs)
         for site in sites():
             ours = played.site(runs, site.number)
             text = site.first if test == "first" else site.second
-            rows.append(by_law(f"site {site.number}, {test} test", text, ours, twins[site.number]))
+            rows.append(compare_with_law(f"site {site.number}, {test} test", text, ours, twins[site.number]))
     remarks = [
-        REASON,
-        f"a printed number, from one run, is the same if it is within {normal_reach():.1f} spreads of the "
+        TOTALS_EXPLANATION,
+        f"a printed number, from one run, is the same if it is within {normal_interval_width():.1f} "
+        "spreads of the "
         "exact law",
         "the printed shares of .org are those of automata that see only changes of the same slot, those "
         "of .edu are of "
         "automata as described, those of .com and .net are neither: no reading of the text gives all four",
     ]
     for test, _ in tests:
-        told = residuals([row for row in rows if row.label.endswith(f"{test} test")])
+        told = describe_residuals([row for row in rows if row.label.endswith(f"{test} test")])
         remarks.append(f"{test} test: {told}")
     return Result(tuple(rows), remarks=tuple(remarks))
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, loads
+from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, bin_loads
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.printed import only_ours
-from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, games, last_half, law, useful
+from fieldmouse_lab.papers.bubing.printed import new_row
+from fieldmouse_lab.papers.polling.games import (
+    SEEDS,
+    PlayedTest,
+    free_law,
+    last_half,
+    play_test,
+    useful_ratio,
+)
 from fieldmouse_lab.papers.polling.printed import (
     DYNAMIC_RUNS,
     SWITCHED_EVERY,
@@ -18,13 +25,13 @@ from fieldmouse_lab.papers.polling.printed import (
     ZIPF_OPTIMAL_TOTAL,
     ZIPF_RUNS,
     ZIPF_TOTAL,
-    exactly,
-    unmoved,
+    compare_deterministic,
+    compare_initial_state,
 )
-from fieldmouse_lab.refresh.populations import PageSet, zipf
-from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play
+from fieldmouse_lab.refresh.populations import PageSet, zipf_pages
+from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play_scheme
 
-LONG = 10_000
+SWITCHING_SLOTS = 10_000
 """Slots of the dynamic test with real switches, four of them."""
 
 CAPTION = "One game of the Zipf population. The report shows the grey line at every moment it looked."
@@ -33,22 +40,22 @@ CAPTION = "One game of the Zipf population. The report shows the grey line at ev
 def zipf_optimum(pages: PageSet) -> Iterator[Row]:
     """Compute the optimal weights. They agree in the last digit, which confirms the law."""
     weights = pages.by_site(pages.p).tolist()
-    found = loads(weights, best_fit_decreasing(weights, ZIPF_CAPACITY))
+    found = bin_loads(weights, best_fit_decreasing(weights, ZIPF_CAPACITY))
     for number, printed in enumerate(ZIPF_OPTIMAL_BINS):
-        yield exactly(
+        yield compare_deterministic(
             f"optimal weight of bin {number}", printed, found[number] if number < len(found) else 0.0
         )
     order = "the last two printed digits, 75, depend on the order in which the sum is made"
-    yield exactly("optimal weight of all", ZIPF_OPTIMAL_TOTAL[:-2], math.fsum(pages.p), order)
+    yield compare_deterministic("optimal weight of all", ZIPF_OPTIMAL_TOTAL[:-2], math.fsum(pages.p), order)
 
 
 def zipf_test(
     progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
 ) -> Result:
     progress(0.0, "playing")
-    played = games("zipf", reading, seeds)
-    rows = [*zipf_optimum(zipf()), *_start(played), *_unmoved(played, ZIPF_RUNS)]
-    rows.append(only_ours(f"bins in use, runs {ZIPF_RUNS}", played.at(ZIPF_RUNS, lambda moment: moment.used)))
+    played = play_test("zipf", reading, seeds)
+    rows = [*zipf_optimum(zipf_pages()), *_start(played), *_unmoved(played, ZIPF_RUNS)]
+    rows.append(new_row(f"bins in use, runs {ZIPF_RUNS}", played.at(ZIPF_RUNS, lambda moment: moment.used)))
     remarks = (
         "probabilities are k^-theta for the page of rank k in its site, not normalised: the first page "
         "of each site changes in "
@@ -63,43 +70,48 @@ def zipf_test(
 def _start(played: PlayedTest) -> Iterator[Row]:
     start = played.courses[0].moments[0]
     for number, printed in enumerate(ZIPF_BINS):
-        yield exactly(f"before the first slot, bin {number}", printed, start.bin(number))
-    yield exactly("before the first slot, total", ZIPF_TOTAL, start.total)
+        yield compare_deterministic(f"before the first slot, bin {number}", printed, start.bin(number))
+    yield compare_deterministic("before the first slot, total", ZIPF_TOTAL, start.total)
 
 
 def _unmoved(played: PlayedTest, runs: int) -> Iterator[Row]:
-    start, total, twin = played.courses[0].moments[0], played.total(runs), played.twin(runs)
+    start, total, twin = played.courses[0].moments[0], played.total(runs), played.total_law(runs)
     for number, printed in enumerate(ZIPF_BINS):
         ours = played.bin(runs, number)
-        yield unmoved(f"runs {runs}, bin {number}", printed, start.bin(number), ours, total, twin)
+        yield compare_initial_state(
+            f"runs {runs}, bin {number}", printed, start.bin(number), ours, total, twin
+        )
     third = len(ZIPF_BINS)
-    yield only_ours(f"runs {runs}, bin {third}", played.bin(runs, third))
-    yield unmoved(f"total, runs {runs}", ZIPF_TOTAL, start.total, total, total, twin)
+    yield new_row(f"runs {runs}, bin {third}", played.bin(runs, third))
+    yield compare_initial_state(f"total, runs {runs}", ZIPF_TOTAL, start.total, total, total, twin)
 
 
-def dynamic(
-    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS, longest: int = LONG
+def dynamic_test(
+    progress: Progress,
+    reading: PollReading = PollReading.SINCE_POLL,
+    seeds: int = SEEDS,
+    longest: int = SWITCHING_SLOTS,
 ) -> Result:
     progress(0.0, "playing")
-    played = games("dynamic", reading, seeds)
+    played = play_test("dynamic", reading, seeds)
     rows = [row for runs in DYNAMIC_RUNS for row in _unmoved(played, runs)]
     progress(0.5, "switching")
-    pages = zipf()
+    pages = zipf_pages()
     scheme = Scheme(pages, 16, longest, pages.capacity, switch_every=SWITCHED_EVERY, reading=reading)
-    course = play(scheme, 1)
-    steady = law("zipf").spell(law("zipf").steady())
+    course = play_scheme(scheme, 1)
+    steady = free_law("zipf").slot_law(free_law("zipf").steady())
     rows += [
-        only_ours(
+        new_row(
             f"switched every {SWITCHED_EVERY} slots, total over the last half",
             float(last_half(course.weight).mean()),
             f"exact law without switches {steady.weight:.1f}",
         ),
-        only_ours(
+        new_row(
             f"switched every {SWITCHED_EVERY} slots, R over the last half",
-            useful(course),
+            useful_ratio(course),
             f"exact law without switches {steady.useful:.3f}",
         ),
-        only_ours(f"switched every {SWITCHED_EVERY} slots, most bins in use", int(course.bins.max())),
+        new_row(f"switched every {SWITCHED_EVERY} slots, most bins in use", int(course.bins.max())),
     ]
     remarks = (
         f"probabilities were to be switched every {SWITCHED_EVERY} slots, and the test ends after "
@@ -142,6 +154,6 @@ EXPERIMENTS = (
         "refresh",
         "The dynamic test: the same, looked at every 200 runs",
         "As printed, which is before the first switch, and with four switches.",
-        dynamic,
+        dynamic_test,
     ),
 )

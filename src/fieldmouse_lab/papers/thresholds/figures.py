@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.measures import cost_of
 from fieldmouse.queueing.model.model import Model
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import (
@@ -29,10 +29,10 @@ from fieldmouse_lab.papers.thresholds.printed import (
     MODES,
     SERVICE,
     OptimalRules,
-    numbers,
-    system,
+    compare,
+    example_model,
+    text_numbers,
     two_rates,
-    verdict,
 )
 
 SERVICE_RATES = (1.521, 3.0, 5.0, 7.0, 9.0)
@@ -44,7 +44,7 @@ Curve = list[float]
 
 
 def curve(model: Model, robots: tuple[int, int]) -> Curve:
-    return [cost(solve(model, Thresholds(robots, (limit,))), COST) for limit in LEVELS]
+    return [cost_of(solve(model, Thresholds(robots, (limit,))), COST) for limit in LEVELS]
 
 
 def _rows(curves: Mapping[str, Curve]) -> tuple[Row, ...]:
@@ -63,16 +63,16 @@ def _figure(number: int, title: str, curves: Mapping[str, Curve]) -> Figure:
 def figure_1(progress: Progress) -> Result:
     curves = {}
     for low, high in combinations(MODES, 2):
-        curves[f"modes {high}{low}"] = curve(system(), (high, low))
+        curves[f"modes {high}{low}"] = curve(example_model(), (high, low))
     return Result(_rows(curves), (_figure(1, "Cost over the limit, for each pair of modes", curves),))
 
 
 def _service(alpha1: float) -> Model:
-    return system(service=two_rates(SERVICE.mean, alpha1))
+    return example_model(service=two_rates(SERVICE.mean, alpha1))
 
 
 def _lifetime(alpha1: float) -> Model:
-    return system(lifetime=two_rates(LIFETIME.mean, alpha1))
+    return example_model(lifetime=two_rates(LIFETIME.mean, alpha1))
 
 
 def figure_2(progress: Progress) -> Result:
@@ -83,7 +83,7 @@ def figure_2(progress: Progress) -> Result:
     ours = {f"variance at alpha1 {rate:g}": _service(rate).service.variance for rate in (1.521, 4, 9)}
     ours["least alpha1"] = 0.9 / SERVICE.mean
     ours["alpha1 from which modes 41 beat 31"], three = _takeovers()
-    rows = tuple(verdict("service", cell, ours[cell.label]) for cell in numbers("service"))
+    rows = tuple(compare("service", cell, ours[cell.label]) for cell in text_numbers("service"))
     remarks = (
         f"the paper compares pairs of modes; three modes, 4, 3 and 1, are best from alpha1 = {three:.2f} on",
     )
@@ -96,7 +96,7 @@ def _takeovers() -> tuple[float, float]:
 
     def pair_wins(alpha1: float) -> bool:
         found = OptimalRules(_service(alpha1), COST)
-        return found.of("41").J < found.of("31").J
+        return found.for_modes("41").J < found.for_modes("31").J
 
     def three_win(alpha1: float) -> bool:
         return OptimalRules(_service(alpha1), COST).modes == "431"
@@ -133,7 +133,7 @@ def figure_4(progress: Progress) -> Result:
         "best limit at alpha1 0.2": first.index(min(first)),
         "best limit at alpha1 7": last.index(min(last)),
     }
-    rows = tuple(verdict("lifetime", cell, ours[cell.label]) for cell in numbers("lifetime"))
+    rows = tuple(compare("lifetime", cell, ours[cell.label]) for cell in text_numbers("lifetime"))
     same = first[last.index(min(last))]
     remarks = (
         "solved by the ordered chain, which keeps each waiting page's phase; alpha1 = 0.2 is exponential",

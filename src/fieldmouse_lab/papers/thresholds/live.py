@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-from fieldmouse.control.gauge import Fare
+from fieldmouse.control.gauge import BufferMetrics
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse_lab.catalogue import (
     Experiment,
@@ -28,28 +28,28 @@ from fieldmouse_lab.catalogue import (
     Series,
     Verdict,
 )
-from fieldmouse_lab.slow_indexer import GovernedCourse, Situation, crawl
+from fieldmouse_lab.slow_indexer import SlowIndexerRun, SlowIndexerSetup, crawl_with_slow_indexer
 
 SEEDS = (11, 12, 13)
 """Seeds that were not used to choose the allowances below."""
 MEASURES = ("starvation", "loss", "obsolete", "response")
-KNOWN = 10.0
+WARM_UP = 10.0
 """Seconds until the first hosts are known; measures start then."""
-SHOWN = 120
+FIGURE_SECONDS = 120
 """Seconds of a crawl shown in the figure."""
-BATCH = 20.0
+BATCH_SECONDS = 20.0
 """Seconds of a batch, for the confidence intervals of means."""
-LEFT_OUT = 1 / 3
+IN_FLIGHT_ALLOWANCE = 1 / 3
 """Allowance, as a share of the prediction, for fetches in flight when the number of fetch workers changes.
 The model ignores them: it starts and stops workers at once. A real worker first has to make its first
 fetch, and delivers the response it is waiting for."""
 
-UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
+UNEVEN_SERVICE = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 """Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5."""
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class PredictionCheck:
     """Predicted value of one measure, averaged over the rules followed, and its measured value.
 
     `chance` is the half-width of the 95 % interval of the measured mean, by batch means. For a share of
@@ -63,10 +63,10 @@ class Agreement:
 
     @property
     def allowed(self) -> float:
-        return self.chance + LEFT_OUT * self.predicted
+        return self.chance + IN_FLIGHT_ALLOWANCE * self.predicted
 
     @property
-    def holds(self) -> bool:
+    def agrees(self) -> bool:
         return abs(self.measured - self.predicted) <= self.allowed
 
 
@@ -75,41 +75,42 @@ class LiveTrial:
     """Results of one seed: the controlled crawl, and the cost of each fixed number of fetch workers."""
 
     seed: int
-    governed: GovernedCourse
+    governed: SlowIndexerRun
     cost: float
     fixed: dict[int, float]
 
     @property
-    def gain(self) -> float:
+    def saving(self) -> float:
         """Saving of the controlled crawl over the best fixed number, as a share."""
         return 1 - self.cost / min(self.fixed.values())
 
 
-def trial(situation: Situation, seed: int, tell: Progress, **changes: object) -> LiveTrial:
+def run_trial(situation: SlowIndexerSetup, seed: int, tell: Progress, **changes: object) -> LiveTrial:
     """Crawl under `auto` and with each fixed number of fetch workers; settings as `section__key=value`."""
     numbers = range(1, situation.robots + 1)
     auto = {name.replace("__", "."): value for name, value in changes.items()}
     auto |= {"control.mode": "auto", "control.modes": list(numbers)}
     ways: dict[int, dict[str, object]] = {0: auto}
     ways |= {number: {"fetch.concurrency": number} for number in numbers}
-    courses: dict[int, GovernedCourse] = {}
+    courses: dict[int, SlowIndexerRun] = {}
     for done, (count, way) in enumerate(ways.items()):
         tell(done / len(ways), f"{count} robots, seed {seed}" if count else f"auto, seed {seed}")
         with TemporaryDirectory(prefix="fieldmouse-") as room:
-            courses[count] = crawl(situation, Path(room) / "crawl", seed, way)
+            courses[count] = crawl_with_slow_indexer(situation, Path(room) / "crawl", seed, way)
     costs = {
-        count: Fare.measured(course.between(KNOWN)).cost(situation.cost) for count, course in courses.items()
+        count: BufferMetrics.measured(course.between(WARM_UP)).cost(situation.cost)
+        for count, course in courses.items()
     }
     return LiveTrial(seed, courses[0], costs.pop(0), costs)
 
 
-def agreements(course: GovernedCourse) -> list[Agreement]:
+def check_predictions(course: SlowIndexerRun) -> list[PredictionCheck]:
     """Compare predictions with measures, from the first chosen rule to the end."""
     periods = [part for part in course.chapters if part.decision.predicted and part.period]
     start = periods[0].decision.at - course.readings[0].at + 1.0
-    batches = course.batches(start, BATCH)
+    batches = course.batches(start, BATCH_SECONDS)
     totals = course.between(start)
-    whole = Fare.measured(totals)
+    whole = BufferMetrics.measured(totals)
     found = []
     for measure in MEASURES:
         lengths = [part.period.seconds for part in periods if part.period]
@@ -121,20 +122,20 @@ def agreements(course: GovernedCourse) -> list[Agreement]:
         if measure in ("loss", "obsolete"):
             # Batch means do not give the spread of events that are rare enough not to occur at all.
             chance = max(chance, 3 / totals.arrived)
-        found.append(Agreement(measure, predicted, getattr(whole, measure), chance))
+        found.append(PredictionCheck(measure, predicted, getattr(whole, measure), chance))
     return [one for one in found if one.predicted or one.measured]
 
 
-def run(situation: Situation, name: str, progress: Progress) -> Result:
+def run(situation: SlowIndexerSetup, name: str, progress: Progress) -> Result:
     trials = []
     for number, seed in enumerate(SEEDS):
 
         def tell(done: float, what: str, before: int = number) -> None:
             progress((before + done) / len(SEEDS), what)
 
-        trials.append(trial(situation, seed, tell, control__every="40s"))
+        trials.append(run_trial(situation, seed, tell, control__every="40s"))
     rows = [row for one in trials for row in _rows(one)]
-    gains = [one.gain for one in trials]
+    gains = [one.saving for one in trials]
     rows.append(Row("cost saved against the best fixed number", None, mean(gains), stdev(gains), Verdict.NEW))
     figures = (
         _course_figure(situation, name, trials[0]),
@@ -149,34 +150,34 @@ def _rows(one: LiveTrial) -> list[Row]:
     for count, cost in one.fixed.items():
         note = "" if cost > one.cost else "cheaper than auto"
         rows.append(Row(f"seed {one.seed}: cost with {count} robots", None, cost, None, Verdict.NEW, note))
-    for told in agreements(one.governed):
-        word = "agrees with" if told.holds else "does NOT agree with"
+    for told in check_predictions(one.governed):
+        word = "agrees with" if told.agrees else "does NOT agree with"
         note = f"{word} the predicted {told.predicted:.4g} (allowed: {told.allowed:.2g} on either side)"
         label = f"seed {one.seed}: {told.measure} under auto"
         rows.append(Row(label, None, told.measured, told.chance, Verdict.NEW, note))
     return rows
 
 
-def _remarks(situation: Situation, trials: Sequence[LiveTrial]) -> list[str]:
+def _remarks(situation: SlowIndexerSetup, trials: Sequence[LiveTrial]) -> list[str]:
     cost, service = situation.cost, situation.service
     beaten = sum(one.cost < min(one.fixed.values()) for one in trials)
-    told = [(one, found) for one in trials for found in agreements(one.governed)]
-    held = sum(found.holds for _, found in told)
+    told = [(one, found) for one in trials for found in check_predictions(one.governed)]
+    held = sum(found.agrees for _, found in told)
     life = "never" if math.isinf(situation.lifetime) else f"after {situation.lifetime:g} s on average"
     return [
         f"room for {situation.capacity} pages; a fetch takes {situation.latency:g} s, indexing a page"
         f" {service.mean:g} s (squared variation {service.scv:.3g}); waiting pages grow obsolete {life}",
         f"J = {cost.loss:g} dropped/s + {cost.obs:g} obsolete/s + {cost.sojourn:g} response"
         f" + {cost.robots:g} robots + {cost.star:g} starvation, over {situation.time:g} s but the first"
-        f" {KNOWN:g}, trials included",
+        f" {WARM_UP:g}, trials included",
         f"auto cost less than every fixed number of robots in {beaten} of {len(trials)} seeds",
         f"{held} of {len(told)} measures agree with their prediction within the 95 % interval of batch means"
         " plus a third of the prediction, which is for fetches under way when the number of robots changes",
     ]
 
 
-def _course_figure(situation: Situation, name: str, one: LiveTrial) -> Figure:
-    shown = one.governed.readings[:SHOWN]
+def _course_figure(situation: SlowIndexerSetup, name: str, one: LiveTrial) -> Figure:
+    shown = one.governed.readings[:FIGURE_SECONDS]
     seconds = [reading.at - shown[0].at for reading in shown]
     level = Series("level", seconds, [reading.level for reading in shown], "steps")
     room = Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes")
@@ -217,11 +218,14 @@ def _fare_figure(name: str, one: LiveTrial) -> Figure:
 
 SITUATIONS = {
     "live-thresholds": (
-        Situation(UNEVEN),
+        SlowIndexerSetup(UNEVEN_SERVICE),
         "hyperexponential indexing",
     ),
-    "live-thresholds-even": (Situation(PhaseType.exponential(10.0)), "exponential indexing"),
-    "live-thresholds-fading": (Situation(UNEVEN, lifetime=4.0, capacity=20), "pages that grow obsolete"),
+    "live-thresholds-even": (SlowIndexerSetup(PhaseType.exponential(10.0)), "exponential indexing"),
+    "live-thresholds-fading": (
+        SlowIndexerSetup(UNEVEN_SERVICE, lifetime=4.0, capacity=20),
+        "pages that grow obsolete",
+    ),
 }
 
 EXPERIMENTS = tuple(

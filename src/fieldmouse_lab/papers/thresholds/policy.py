@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import product
 
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.measures import cost_of
 from fieldmouse.queueing.model.model import Model
 from fieldmouse.queueing.optimise.decision import best_policy
-from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.optimise.optimum import optimise
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import (
@@ -26,14 +26,14 @@ from fieldmouse_lab.catalogue import (
     Series,
     Verdict,
 )
-from fieldmouse_lab.papers.thresholds.printed import COST, INRIA_COST, MODES, inria, system
+from fieldmouse_lab.papers.thresholds.printed import COST, INRIA_COST, MODES, example_model, inria_model
 
 SIZES = (1, 2, 3, 5, 10, 20, 30)
-SMALL = 4
+SMALL_BUFFER = 4
 """Buffer small enough to try all 4^5 rules by level."""
 
 
-def gap(best: float, least: float) -> float:
+def gap_percent(best: float, least: float) -> float:
     """Return the extra cost in percent; rounding errors count as 0."""
     return round((best / least - 1) * 100, 10) + 0.0
 
@@ -42,7 +42,7 @@ def _poisson(K: int) -> Model:
     """Return the example with Poisson arrivals of the same rates and exponential service, which has no
     phases."""
     modes = {robots: BatchArrivals.poisson(stream.rate) for robots, stream in MODES.items()}
-    given = system(K)
+    given = example_model(K)
     return Model(K, modes, type(given.service).exponential(given.service.rate), given.lifetime)
 
 
@@ -51,9 +51,9 @@ def run(progress: Progress) -> Result:
     gaps: dict[str, list[float]] = {"as printed": [], "Poisson arrivals": []}
     for step, K in enumerate(SIZES):
         progress(step / (len(SIZES) + 2), f"K {K}")
-        for name, model in (("as printed", system(K)), ("Poisson arrivals", _poisson(K))):
+        for name, model in (("as printed", example_model(K)), ("Poisson arrivals", _poisson(K))):
             thresholds, policy = optimise(model, COST), best_policy(model, COST)
-            gaps[name].append(gap(thresholds.J, policy.J))
+            gaps[name].append(gap_percent(thresholds.J, policy.J))
             for column, value in (
                 ("thresholds", thresholds.J),
                 ("policy", policy.J),
@@ -62,17 +62,24 @@ def run(progress: Progress) -> Result:
                 rows.append(Row(f"{name}, K {K}, {column}", None, value, None, Verdict.NEW))
     progress(len(SIZES) / (len(SIZES) + 2), "every rule of a small buffer")
     every = min(
-        cost(solve(system(SMALL), ByLevel(robots)), COST) for robots in product(MODES, repeat=SMALL + 1)
+        cost_of(solve(example_model(SMALL_BUFFER), RuleByLevel(robots)), COST)
+        for robots in product(MODES, repeat=SMALL_BUFFER + 1)
     )
-    thresholds = optimise(system(SMALL), COST)
+    thresholds = optimise(example_model(SMALL_BUFFER), COST)
     rows.append(
-        Row(f"best of all {4 ** (SMALL + 1)} rules by level, K = {SMALL}", None, every, None, Verdict.NEW)
+        Row(
+            f"best of all {4 ** (SMALL_BUFFER + 1)} rules by level, K = {SMALL_BUFFER}",
+            None,
+            every,
+            None,
+            Verdict.NEW,
+        )
     )
-    rows.append(Row(f"best thresholds, K = {SMALL}", None, thresholds.J, None, Verdict.NEW))
+    rows.append(Row(f"best thresholds, K = {SMALL_BUFFER}", None, thresholds.J, None, Verdict.NEW))
     progress(0.9, "INRIA's crawler")
-    found, policy = optimise(inria(), INRIA_COST), best_policy(inria(), INRIA_COST)
-    rows.append(Row("INRIA's crawler, gap %", None, gap(found.J, policy.J), None, Verdict.NEW))
-    seen = best_policy(system(5), COST).robots[0, :, 0]
+    found, policy = optimise(inria_model(), INRIA_COST), best_policy(inria_model(), INRIA_COST)
+    rows.append(Row("INRIA's crawler, gap %", None, gap_percent(found.J, policy.J), None, Verdict.NEW))
+    seen = best_policy(example_model(5), COST).robots[0, :, 0]
     remarks = (
         f"on the empty system the best policy for K = 5 sends {seen[0]} in the first phase of arrivals and "
         f"{seen[1]} in the second: in the first, one robot brings more pages than three do, as the matrices "

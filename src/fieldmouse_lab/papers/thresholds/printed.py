@@ -1,9 +1,10 @@
 """Printed numbers of the threshold paper, its models, and the rule of agreement.
 
-Numbers are read from `printed/thresholds.toml`. A number agrees if ours differs by less than one unit of its last
-printed digit. Where the paper contradicts itself, the corrected number is given with the reason, and ours must agree
-with that. The models are the paper's example (four modes before a buffer of five) and INRIA's crawler. Three signs of
-the printed matrices are corrected; the TOML file gives the reasons. INRIA's D0 is computed from the rows of A.
+Numbers are read from `printed/thresholds.toml`. A number agrees if ours differs by less than one unit of
+its last printed digit. Where the paper contradicts itself, the corrected number is given with the reason,
+and ours must agree with that. The models are the paper's example (four modes before a buffer of five) and
+INRIA's crawler. Three signs of the printed matrices are corrected; the TOML file gives the reasons.
+INRIA's D0 is computed from the rows of A.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from fieldmouse.queueing.model import arrivals
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.optimum import Choice, Optimum, optimise
+from fieldmouse.queueing.optimise.optimum import Optimum, RankedRule, optimise
 from fieldmouse_lab.catalogue import Row, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PrintedCell:
     """One printed number; `unit` is the largest accepted difference."""
 
     key: str
@@ -49,29 +50,31 @@ def _file() -> dict[str, Any]:
 
 
 @cache
-def table(number: str) -> tuple[Cell, ...]:
+def table_cells(number: str) -> tuple[PrintedCell, ...]:
     """Return all cells that are not empty, row by row."""
     entry = next(entry for entry in _file()["table"] if entry["number"] == number)
     return tuple(_cells(entry))
 
 
-def title(number: str) -> str:
+def table_title(number: str) -> str:
     return str(next(entry["title"] for entry in _file()["table"] if entry["number"] == number))
 
 
-def _cells(entry: Mapping[str, Any]) -> Iterator[Cell]:
+def _cells(entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
     for line in entry["cells"].strip().splitlines():
         key, _, *found = line.split()
         for column, unit, text in zip(entry["columns"], entry["units"], found, strict=True):
             if text != "-":
-                yield Cell(key, column, f"{entry['down']} {key}, {column}", text, step(text, unit))
+                yield PrintedCell(
+                    key, column, f"{entry['down']} {key}, {column}", text, digit_step(text, unit)
+                )
 
 
 @cache
-def numbers(where: str) -> tuple[Cell, ...]:
+def text_numbers(where: str) -> tuple[PrintedCell, ...]:
     """Return the numbers in the running text."""
     return tuple(
-        Cell(label, "", label, text, step(text, entry.get("unit", "digits")))
+        PrintedCell(label, "", label, text, digit_step(text, entry.get("unit", "digits")))
         for entry in _file()["number"]
         if entry["where"] == where
         for label, text in entry["printed"].items()
@@ -82,14 +85,14 @@ def numbers(where: str) -> tuple[Cell, ...]:
 def misprints(table: str) -> dict[str, Misprint]:
     return {
         entry["place"]: Misprint(
-            entry["true"], entry["why"], step(entry["true"], entry.get("unit", "digits"))
+            entry["true"], entry["why"], digit_step(entry["true"], entry.get("unit", "digits"))
         )
         for entry in _file()["misprint"]
         if entry["table"] == table
     }
 
 
-def step(text: str, unit: str) -> float:
+def digit_step(text: str, unit: str) -> float:
     """
     >>> step("0.083", "digits"), step("57.6", "0.01"), step("500", "0.3 %")
     (0.001, 0.01, 1.5)
@@ -101,7 +104,7 @@ def step(text: str, unit: str) -> float:
     return float(unit)
 
 
-def verdict(where: str, cell: Cell, ours: float) -> Row:
+def compare(where: str, cell: PrintedCell, ours: float) -> Row:
     """Compare one printed number."""
     printed = float(cell.printed)
     misprint = misprints(where).get(cell.label)
@@ -117,9 +120,9 @@ def _rounding(ours: float) -> float:
     return 1e-12 * abs(ours)
 
 
-NOTHING = [[0, 0], [0, 0]]
+NO_ARRIVALS = [[0, 0], [0, 0]]
 
-MODES = arrivals.given(
+MODES = arrivals.explicit_modes(
     {
         1: ([[-10.0, 2.0], [0.0, -0.5]], [[0.05, 3], [0.29, 0.005]], [[0.05, 4.9], [0.2, 0.005]]),
         2: (
@@ -132,8 +135,8 @@ MODES = arrivals.given(
         4: (
             [[-1.45, 0.45], [0.6, -2.6]],
             [[0.25, 0], [0, 0.5]],
-            NOTHING,
-            NOTHING,
+            NO_ARRIVALS,
+            NO_ARRIVALS,
             [[0.75, 0], [0, 1.5]],
         ),
     }
@@ -151,20 +154,20 @@ INRIA_SERVICE = PhaseType(np.array([0.0057, 0.9943]), np.array([[-0.0014, 0.0], 
 INRIA_COST = Cost(loss=200, obs=250, sojourn=3, robots=20, star=600)
 
 
-def system(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFETIME) -> Model:
+def example_model(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFETIME) -> Model:
     """Return the paper's example, or a variation of it."""
     return Model(K, MODES, service, lifetime)
 
 
 @cache
-def crawler() -> BatchArrivals:
+def inria_arrivals() -> BatchArrivals:
     """Return the arrivals from one of INRIA's robots."""
     batches = [share * A for share in BATCHES]
     return BatchArrivals((-np.diag(sum(batches, np.zeros((2, 2))).sum(axis=1)), *batches))
 
 
-def inria() -> Model:
-    modes = {robots: crawler().scaled(robots) for robots in (1, 2, 3, 4)}
+def inria_model() -> Model:
+    modes = {robots: inria_arrivals().scaled(robots) for robots in (1, 2, 3, 4)}
     return Model(20, modes, INRIA_SERVICE, PhaseType.exponential(0.0005))
 
 
@@ -180,7 +183,7 @@ class OptimalRules:
         self.optimum: Optimum = optimise(model, cost)
         self._subsets = {choice.robots: choice for choice in self.optimum.subsets}
 
-    def of(self, modes: str) -> Choice:
+    def for_modes(self, modes: str) -> RankedRule:
         """Return the best rule for a subset of modes, written as digits."""
         return self._subsets[tuple(int(digit) for digit in modes)]
 

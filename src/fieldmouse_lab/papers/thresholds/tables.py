@@ -1,4 +1,6 @@
-"""Tables 1 to 5 and the numbers in the running text of the threshold paper, about its example and INRIA's crawler."""
+"""Tables 1 to 5 and the numbers in the running text of the threshold paper, about its example and INRIA's
+crawler.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from fieldmouse.queueing.model.model import Cost, Model, states
+from fieldmouse.queueing.model.model import Cost, Model, count_states
 from fieldmouse_lab.catalogue import Experiment, Progress, Result
 from fieldmouse_lab.papers.thresholds.printed import (
     BATCHES,
@@ -17,15 +19,15 @@ from fieldmouse_lab.papers.thresholds.printed import (
     MODES,
     SERVICE,
     A,
-    Cell,
     OptimalRules,
-    crawler,
-    inria,
-    numbers,
-    system,
-    table,
-    title,
-    verdict,
+    PrintedCell,
+    compare,
+    example_model,
+    inria_arrivals,
+    inria_model,
+    table_cells,
+    table_title,
+    text_numbers,
 )
 
 CONVENTIONS = (
@@ -39,8 +41,8 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
     progress(0.0, "solving")
     found = OptimalRules(model(), cost)
 
-    def ours(cell: Cell) -> float:
-        choice = found.of(cell.key)
+    def ours(cell: PrintedCell) -> float:
+        choice = found.for_modes(cell.key)
         return choice.J if cell.column == "cost" else choice.limits[int(cell.column[1:]) - 1]
 
     best = found.optimum
@@ -48,22 +50,26 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
         *CONVENTIONS,
         f"best of {best.rules} rules: robots {best.robots}, limits {best.limits}, cost {best.J:.4f}",
     ]
-    return Result(tuple(verdict(number, cell, ours(cell)) for cell in table(number)), remarks=tuple(remarks))
+    return Result(
+        tuple(compare(number, cell, ours(cell)) for cell in table_cells(number)), remarks=tuple(remarks)
+    )
 
 
 def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> Result:
     """Compare tables 2 to 4: the optimum as one parameter varies."""
     solved: dict[str, tuple[Model, OptimalRules]] = {}
     rows = []
-    for cell in table(number):
+    for cell in table_cells(number):
         if cell.key not in solved:
-            progress(len(solved) / len({one.key for one in table(number)}), f"{cell.label.partition(',')[0]}")
+            progress(
+                len(solved) / len({one.key for one in table_cells(number)}), f"{cell.label.partition(',')[0]}"
+            )
             solved[cell.key] = model(cell.key), OptimalRules(model(cell.key), COST)
-        rows.append(verdict(number, cell, _asked(cell, *solved[cell.key])))
+        rows.append(compare(number, cell, _asked(cell, *solved[cell.key])))
     return Result(tuple(rows), remarks=CONVENTIONS)
 
 
-def _asked(cell: Cell, model: Model, found: OptimalRules) -> float:
+def _asked(cell: PrintedCell, model: Model, found: OptimalRules) -> float:
     match cell.column:
         case "b1":
             return model.service.mean
@@ -78,11 +84,11 @@ def _asked(cell: Cell, model: Model, found: OptimalRules) -> float:
         case "R":
             return found.profit
         case fixed:
-            return found.of(fixed.removeprefix("C")).J
+            return found.for_modes(fixed.removeprefix("C")).J
 
 
 def _experiment(number: str, about: str, run: Callable[[Progress], Result]) -> Experiment:
-    name, heading = f"thresholds-table-{number}", f"Table {number}: {title(number)}"
+    name, heading = f"thresholds-table-{number}", f"Table {number}: {table_title(number)}"
     return Experiment(name, "thresholds", heading, about, run, shares="thresholds")
 
 
@@ -90,49 +96,49 @@ TABLE_EXPERIMENTS = (
     _experiment(
         "1",
         "Limits and cost of the best rule of each of the 15 subsets of four modes, K = 5.",
-        partial(_subsets, "1", system, COST),
+        partial(_subsets, "1", example_model, COST),
     ),
     _experiment(
         "2",
         "The best rule and the cost of fixed numbers of robots as the buffer grows from 1 to 30.",
-        partial(_varied, "2", lambda K: system(int(K))),
+        partial(_varied, "2", lambda K: example_model(int(K))),
     ),
     _experiment(
         "3",
         "The same as the server gets faster: S multiplied by s.",
-        partial(_varied, "3", lambda s: system(service=SERVICE.scaled(float(s)))),
+        partial(_varied, "3", lambda s: example_model(service=SERVICE.scaled(float(s)))),
     ),
     _experiment(
         "4",
         "The same as pages grow obsolete sooner: Gamma multiplied by s.",
-        partial(_varied, "4", lambda s: system(lifetime=LIFETIME.scaled(float(s)))),
+        partial(_varied, "4", lambda s: example_model(lifetime=LIFETIME.scaled(float(s)))),
     ),
     _experiment(
         "5",
         "The crawler of INRIA: batches of up to 8, service with a heavy tail, K = 20; within 0.3 %.",
-        partial(_subsets, "5", inria, INRIA_COST),
+        partial(_subsets, "5", inria_model, INRIA_COST),
     ),
 )
 
 
-def scalars(progress: Progress) -> Result:
+def example_numbers(progress: Progress) -> Result:
     progress(0.0, "solving")
-    found = OptimalRules(system(), COST)
+    found = OptimalRules(example_model(), COST)
     ours = {
         **{f"lambda, mode {r}": stream.rate for r, stream in MODES.items()},
         **{f"c_cor, mode {r}": stream.correlation for r, stream in MODES.items()},
-        **{f"lambda_g, mode {r}": stream.group_rate for r, stream in MODES.items()},
-        **{f"C, mode {r}": found.of(str(r)).J for r in MODES},
+        **{f"lambda_g, mode {r}": stream.batch_rate for r, stream in MODES.items()},
+        **{f"C, mode {r}": found.for_modes(str(r)).J for r in MODES},
         "mean service time": SERVICE.mean,
         "mean lifetime": LIFETIME.mean,
         "best cost": found.optimum.J,
         "profit of control, whole %": math.floor(found.profit),
-        "states at K = 10": states(system(10), LIFETIME.order),
+        "states at K = 10": count_states(example_model(10), LIFETIME.order),
         "D1(1,1), mode 2": MODES[2].D[1][0, 0],
         "D2(1,1), mode 2": MODES[2].D[2][0, 0],
         "D0(2,2), mode 3": MODES[3].D[0][1, 1],
     }
-    rows = tuple(verdict("scalars", cell, float(ours[cell.label])) for cell in numbers("scalars"))
+    rows = tuple(compare("scalars", cell, float(ours[cell.label])) for cell in text_numbers("scalars"))
     remarks = (
         "both lifetimes of the paper's tables are exponential: Gamma of the example is left at rate 0.2 from "
         "either phase, so its phases do not matter",
@@ -142,9 +148,9 @@ def scalars(progress: Progress) -> Result:
 
 def inria_numbers(progress: Progress) -> Result:
     progress(0.0, "solving")
-    stream, model = crawler(), inria()
+    stream, model = inria_arrivals(), inria_model()
     found = OptimalRules(model, INRIA_COST)
-    four = (1 - found.optimum.J / found.of("4").J) * 100
+    four = (1 - found.optimum.J / found.for_modes("4").J) * 100
     ours = {
         "mean batch": sum(size * share for size, share in enumerate(BATCHES, 1)) / sum(BATCHES),
         "mean service time": INRIA_SERVICE.mean,
@@ -157,7 +163,7 @@ def inria_numbers(progress: Progress) -> Result:
         "D0(2,2)": -A[1].sum(),
         "profit of control, whole %": math.floor(four),
     }
-    rows = tuple(verdict("inria", cell, float(ours[cell.label])) for cell in numbers("inria"))
+    rows = tuple(compare("inria", cell, float(ours[cell.label])) for cell in text_numbers("inria"))
     remarks = (
         "the rows of the printed D0 + A do not sum to 0; D0 is taken from the rows of A",
         "mean and variance of intervals are of the data; the matrices were fitted to them and printed in two "
@@ -174,7 +180,7 @@ TEXT_EXPERIMENTS = (
         "thresholds",
         "Numbers in the text: the example",
         "Rates, correlations, costs and signs of the paper's example.",
-        scalars,
+        example_numbers,
         shares="thresholds",
     ),
     Experiment(
