@@ -23,7 +23,7 @@ _TOO_MANY = tuple(map(os.strerror, (errno.EMFILE, errno.ENFILE)))
 def shell_quoted(path: object) -> str:
     """Quote a path for a shell, for hints that name a command.
 
-    >>> typed("my crawls/atlas")
+    >>> shell_quoted("my crawls/atlas")
     "'my crawls/atlas'"
     """
     return shlex.quote(str(path))
@@ -43,7 +43,7 @@ class FieldmouseError(Exception):
         """Replace the `fieldmouse resume` command of the hint by this command.
 
         >>> full = FieldmouseError("the disk is full", "make room, then `fieldmouse resume atlas`")
-        >>> full.continued_by("agent", " --coordinator URL")
+        >>> full.replace_resume_command("agent", " --coordinator URL")
         >>> full.hint
         'make room, then `fieldmouse agent atlas --coordinator URL`'
         """

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 def format_number(value: float) -> str:
     """
-    >>> number(12480), number(41.26), number(3.0)
+    >>> format_number(12480), format_number(41.26), format_number(3.0)
     ('12,480', '41', '3')
     """
     return f"{value:,.1f}" if 0 < value < 10 and value % 1 else f"{value:,.0f}"
@@ -17,7 +17,7 @@ def format_number(value: float) -> str:
 def format_count(value: float, noun: str) -> str:
     """A count with its noun in singular or plural.
 
-    >>> counted(1, "page"), counted(0, "page"), counted(1200, "URL")
+    >>> format_count(1, "page"), format_count(0, "page"), format_count(1200, "URL")
     ('1 page', '0 pages', '1,200 URLs')
     """
     return f"{format_number(value)} {noun}{'' if value == 1 else 's'}"
@@ -26,7 +26,7 @@ def format_count(value: float, noun: str) -> str:
 def join_names(names: Sequence[str], most: int = 8) -> str:
     """Quoted names joined for a sentence; "" if there are none.
 
-    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2), listed([])
+    >>> join_names(["a"]), join_names(["a", "b", "c"]), join_names(["a", "b", "c", "d"], most=2), join_names([])
     ('`a`', '`a`, `b` and `c`', '`a`, `b` and 2 more', '')
     """
     shown = [f"`{name}`" for name in names[:most]]
@@ -37,7 +37,7 @@ def join_names(names: Sequence[str], most: int = 8) -> str:
 
 def format_size(value: float) -> str:
     """
-    >>> size(120), size(34_200_000)
+    >>> format_size(120), format_size(34_200_000)
     ('120 B', '34 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):
@@ -50,7 +50,7 @@ def format_size(value: float) -> str:
 def format_percentage(share: float) -> str:
     """A share from 0 to 1 as a percentage. Only 0 is shown as 0 %, and only 1 as 100 %.
 
-    >>> percentage(0.0), percentage(0.001), percentage(0.124), percentage(0.999), percentage(1.0)
+    >>> format_percentage(0.0), format_percentage(0.001), format_percentage(0.124), format_percentage(0.999), format_percentage(1.0)
     ('0 %', '1 %', '12 %', '99 %', '100 %')
     """
     return f"{min(max(round(100 * share), int(share > 0)), 100 - int(share < 1))} %"
@@ -58,9 +58,9 @@ def format_percentage(share: float) -> str:
 
 def format_duration(seconds: float) -> str:
     """
-    >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
+    >>> format_duration(0.26), format_duration(9.5), format_duration(304), format_duration(7500), format_duration(200_000)
     ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
-    >>> duration(419.7), duration(59.97)
+    >>> format_duration(419.7), format_duration(59.97)
     ('7 min', '1 min')
     """
     if round(seconds, 1) < 60:
@@ -78,7 +78,7 @@ def format_duration(seconds: float) -> str:
 def format_rate(per_second: float) -> str:
     """A rate in the unit that needs no fractions.
 
-    >>> rate(0.138889), rate(2.5), rate(1 / 60), rate(1 / 86400)
+    >>> format_rate(0.138889), format_rate(2.5), format_rate(1 / 60), format_rate(1 / 86400)
     ('500/h', '2.5/s', '60/h', '1/d')
     """
     for unit, seconds in (("s", 1), ("h", 3600)):
@@ -90,7 +90,7 @@ def format_rate(per_second: float) -> str:
 def format_time(at: float) -> str:
     """A time in ISO 8601, UTC.
 
-    >>> when(0.0), when(1763164800.25)
+    >>> format_time(0.0), format_time(1763164800.25)
     ('1970-01-01T00:00:00Z', '2025-11-15T00:00:00.250Z')
     """
     moment = datetime.fromtimestamp(at, UTC)

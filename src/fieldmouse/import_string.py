@@ -26,7 +26,7 @@ def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
 
     `path` is the `search_path` of the process that gave the name, if that is another process.
 
-    >>> load("posixpath:join", "function").__name__
+    >>> import_object("posixpath:join", "function").__name__
     'join'
     """
     if not IMPORT_NAME.fullmatch(name):
@@ -91,7 +91,7 @@ def _import_error(name: str, what: str, module: str, error: BaseException) -> Us
 def import_name_of(thing: object, what: str) -> str:
     """The name by which another process and a later resume import the same object.
 
-    >>> name_of(os.path.join, "extract")
+    >>> import_name_of(os.path.join_href, "extract")
     'posixpath:join'
     """
     module, attribute = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")

@@ -25,7 +25,7 @@ def sanitize(text: str, *, lines: bool = False) -> str:
 
     With `lines`, line breaks are kept; otherwise the result is one line.
 
-    >>> visible("\\x1b[31mred\\u202e\\n")
+    >>> sanitize("\\x1b[31mred\\u202e\\n")
     '␛[31mred\\\\u{202e}␊'
     """
     if text.isprintable():

@@ -80,7 +80,7 @@ def _drop_trailing_dot(href: str, slash: int) -> Url:
 def parse_seed(text: str) -> Url:
     """Parse a seed URL; UsageError with a suggestion if it is not one.
 
-    >>> seed(" https://example.org ")
+    >>> parse_seed(" https://example.org ")
     'https://example.org/'
     """
     url = parse(text)
@@ -128,7 +128,7 @@ def path_of(url: Url) -> str:
 def hostname_of(host: Host) -> str:
     """The DNS name or address literal of a host, without scheme, port or brackets.
 
-    >>> name_of(Host("http://[::1]:80"))
+    >>> hostname_of(Host("http://[::1]:80"))
     '::1'
     """
     authority = host[host.index("/") + 2 :]

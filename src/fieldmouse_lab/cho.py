@@ -36,7 +36,7 @@ def reduced_bias(looks: npt.ArrayLike, changes: npt.ArrayLike, gap: npt.ArrayLik
 def maximum_likelihood(gaps: npt.ArrayLike, changed: npt.ArrayLike) -> float:
     """Most likely rate for the polls of one page; 0 without changes, infinite if all polls found one.
 
-    >>> round(most_likely([1.0] * 10, [True] * 5 + [False] * 5), 6)  # even gaps: -log(1 - 5/10)
+    >>> round(maximum_likelihood([1.0] * 10, [True] * 5 + [False] * 5), 6)  # even gaps: -log(1 - 5/10)
     0.693147
     """
     spans, bits = np.asarray(gaps, np.float64), np.asarray(changed, bool)

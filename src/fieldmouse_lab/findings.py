@@ -47,9 +47,9 @@ def tally(findings: Iterable[LabFinding]) -> Counter[Verdict]:
 
 def summarise(counts: Counter[Verdict]) -> str:
     """
-    >>> told(Counter({Verdict.SAME: 1120, Verdict.MISPRINT: 1, Verdict.NEW: 3}))
+    >>> summarise(Counter({Verdict.SAME: 1120, Verdict.MISPRINT: 1, Verdict.NEW: 3}))
     '1,124 numbers: 1,120 same, 1 misprint, 3 new'
-    >>> told(Counter())
+    >>> summarise(Counter())
     'no numbers'
     """
     if not counts.total():

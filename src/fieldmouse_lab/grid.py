@@ -57,9 +57,9 @@ def layout_rows(rows: Iterable[Row]) -> list[Block]:
 
 def parse_label(label: str) -> Label:
     """
-    >>> parts("Table 8.6: delta 9, T 300000, one queue")
+    >>> parse_label("Table 8.6: delta 9, T 300000, one queue")
     (('Table', '8.6'), ('delta', '9'), ('T', '300000'), ('', 'one queue'))
-    >>> parts("gamma=0.9, K = 5")
+    >>> parse_label("gamma=0.9, K = 5")
     (('gamma', '0.9'), ('K', '5'))
     """
     return tuple(map(_part, re.split(r"[,:;] +", label)))
@@ -126,7 +126,7 @@ NOTHING = "–"
 def format_printed(row: Row) -> str:
     """
     >>> from fieldmouse_lab.catalogue import Verdict
-    >>> printed(Row("", 67.52, 67.5199, None, Verdict.SAME)), printed(Row("", None, 1, 0, Verdict.NEW))
+    >>> format_printed(Row("", 67.52, 67.5199, None, Verdict.SAME)), format_printed(Row("", None, 1, 0, Verdict.NEW))
     ('67.52', '–')
     """
     value = _known(row.printed)
@@ -136,9 +136,9 @@ def format_printed(row: Row) -> str:
 def format_ours(row: Row) -> str:
     """
     >>> from fieldmouse_lab.catalogue import Verdict
-    >>> ours(Row("", 67.52, 67.519912, None, Verdict.SAME)), ours(Row("", 40, 41.234, 1.92, Verdict.SAME))
+    >>> format_ours(Row("", 67.52, 67.519912, None, Verdict.SAME)), format_ours(Row("", 40, 41.234, 1.92, Verdict.SAME))
     ('67.5199', '41.2')
-    >>> ours(Row("", None, 0.123456789, None, Verdict.NEW)), ours(Row("", 5, float("nan"), 0, Verdict.NEW))
+    >>> format_ours(Row("", None, 0.123456789, None, Verdict.NEW)), format_ours(Row("", 5, float("nan"), 0, Verdict.NEW))
     ('0.123457', '–')
     """
     value, beside, moves = _known(row.ours), _known(row.printed), _moves(row)
@@ -156,7 +156,7 @@ def format_spread(row: Row) -> str:
     """Format the spread with two digits; "" for a number without randomness.
 
     >>> from fieldmouse_lab.catalogue import Verdict
-    >>> [spread(Row("", None, 1.0, moves, Verdict.NEW)) for moves in (0.0123, 4.9959e-05, 1e-16, None)]
+    >>> [format_spread(Row("", None, 1.0, moves, Verdict.NEW)) for moves in (0.0123, 4.9959e-05, 1e-16, None)]
     ['0.012', '5e-05', '', '']
     """
     moves = _moves(row)

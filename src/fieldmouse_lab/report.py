@@ -246,7 +246,7 @@ def _facts(finding: LabFinding) -> Iterator[str]:
 
 def markdown_paragraphs(text: str) -> str:
     """
-    >>> prose("Counts `mice`.\\n\\nTwice <or more>.")
+    >>> markdown_paragraphs("Counts `mice`.\\n\\nTwice <or more>.")
     '<p>Counts <code>mice</code>.</p><p>Twice &lt;or more&gt;.</p>'
     """
     return "".join(f"<p>{markdown_inline(part)}</p>" for part in re.split(r"\n\s*\n", text.strip()) if part)

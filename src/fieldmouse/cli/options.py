@@ -170,7 +170,7 @@ def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[st
 def parse_set_options(words: Iterable[str]) -> dict[str, str]:
     """Parsed `--set KEY=VALUE` options; the last value of a key wins.
 
-    >>> changes(["delta = 3", "delta=4"])
+    >>> parse_set_options(["delta = 3", "delta=4"])
     {'delta': '4'}
     """
     values = {}

@@ -101,11 +101,11 @@ def compute_reservation(ask: PageReservation, *, booked: int, others: int, agent
 
     `others` is reserved for the other agents; `agents` counts the living agents with the caller.
 
-    >>> reserved(PageReservation(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
+    >>> compute_reservation(PageReservation(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
     14
-    >>> reserved(PageReservation(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
+    >>> compute_reservation(PageReservation(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
     3
-    >>> reserved(PageReservation(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
+    >>> compute_reservation(PageReservation(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
     1
     """
     free = ask.limit - booked - ask.acked_elsewhere - others - ask.keep

@@ -33,9 +33,9 @@ _LEADING_FIELDS = 5  # they say how a request was found; the others usually have
 
 def encode_row(link: Request, host: Host, now: float) -> bytes:
     """
-    >>> link = Link(Url("http://a.test/b"), via="http://a.test/")
+    >>> link = Request(Url("http://a.test/b"), via="http://a.test/")
     >>> from fieldmouse.cluster.decoding import link_of
-    >>> link_of(to_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
+    >>> link_of(encode_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
     True
     """
     via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
@@ -83,7 +83,7 @@ _SIGN, _WRAP = 1 << 63, 1 << 64
 def signed_key(key: int) -> int:
     """Key as the server's integer sets store it: with a sign.
 
-    >>> decimal(2**64 - 1), decimal(5)
+    >>> signed_key(2**64 - 1), signed_key(5)
     (-1, 5)
     """
     return key - _WRAP if key >= _SIGN else key
@@ -94,7 +94,7 @@ def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
 
     Only the first row of each key is kept.
 
-    >>> entries([(258, b"ab"), (258, b"c")])
+    >>> block_entries([(258, b"ab"), (258, b"c")])
     ([258], [b'\x02\x01\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00ab'])
     """
     once: dict[int, bytes] = {}
@@ -107,7 +107,7 @@ def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
 def encode_block(rows: Sequence[Row]) -> bytes:
     """Build a block of these rows.
 
-    >>> rows_in(block([(7, b"seven"), (8, b"eight")]))
+    >>> rows_in(encode_block([(7, b"seven"), (8, b"eight")]))
     [(7, b'seven'), (8, b'eight')]
     """
     keys = struct.pack(f"<{len(rows)}Q", *(key for key, _ in rows))

@@ -459,7 +459,7 @@ class ControlSection(Section, frozen=True):
     def fetch_counts(self, most: int) -> tuple[int, ...]:
         """Numbers of fetches that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
 
-        >>> ControlSection().candidates(128), ControlSection(modes=(3, 1)).candidates(128)
+        >>> ControlSection().fetch_counts(128), ControlSection(modes=(3, 1)).fetch_counts(128)
         ((2, 8, 32, 128), (1, 3))
         """
         if self.modes:

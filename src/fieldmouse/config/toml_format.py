@@ -106,7 +106,7 @@ def with_values(
 def from_command_line(word: str) -> object:
     """Read a TOML value from the command line; any other text stays as it is.
 
-    >>> from_word("[8, 2]"), from_word('"a.atom"'), from_word("a.atom")
+    >>> from_command_line("[8, 2]"), from_command_line('"a.atom"'), from_command_line("a.atom")
     ([8, 2], 'a.atom', 'a.atom')
     """
     try:

@@ -111,7 +111,7 @@ def service_times(arrived: FloatArray, left: FloatArray) -> FloatArray:
 
     Answers that come together are taken to have been worked on evenly since the last.
 
-    >>> services(np.array([0.0, 1.0, 9.0]), np.array([2.0, 5.0, 10.0])).tolist()
+    >>> service_times(np.array([0.0, 1.0, 9.0]), np.array([2.0, 5.0, 10.0])).tolist()
     [3.0, 1.0]
     """
     order = np.argsort(left, kind="stable")

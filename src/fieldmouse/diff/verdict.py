@@ -45,7 +45,7 @@ def estimate_difference(first: int, second: int) -> float:
 
     A bit differs with probability (1 - J) / 2 where the texts share J of their shingles.
 
-    >>> difference(0b1011, 0b1000), difference(0, 5)
+    >>> estimate_difference(0b1011, 0b1000), estimate_difference(0, 5)
     (0.0625, 1.0)
     """
     return min(1.0, 2 * (first ^ second).bit_count() / _BITS) if first and second else 1.0

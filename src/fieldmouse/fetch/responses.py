@@ -63,7 +63,7 @@ def describe_requested_wait(response: Response | None) -> str:
     """The request to wait in a response, for people; "" if there is none.
 
     >>> answer = Response(429, b"", b"", b"", "", 0.0, 0.0, 0.0, (("retry-after", "120"),))
-    >>> asked_words(answer)
+    >>> describe_requested_wait(answer)
     'status 429, Retry-After: 120'
     """
     if response is None or not requested_wait(response):
@@ -75,7 +75,7 @@ def describe_requested_wait(response: Response | None) -> str:
 def parse_retry_after(value: str, now: float) -> float:
     """Seconds to wait, from a number or a date; 0 if the header is not understood.
 
-    >>> retry_after("120", 0.0), retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), retry_after("soon",
+    >>> parse_retry_after("120", 0.0), parse_retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), parse_retry_after("soon",
     0.0)
     (120.0, 60.0, 0.0)
     """

@@ -53,7 +53,7 @@ class ChunkedDecoder:
     def feed(self, data: bytes) -> int:
         r"""Decode more data; return the number of bytes behind the end of the body. Raises `BadChunk`.
 
-        >>> chunks = Chunks()
+        >>> chunks = ChunkedDecoder()
         >>> chunks.feed(b"5\r\nmice \r\n4;x=y\nru"), chunks.done
         (0, False)
         >>> chunks.feed(b"n.\n0\n\nHTTP"), chunks.done, bytes(chunks.body)

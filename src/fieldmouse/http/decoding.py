@@ -47,7 +47,7 @@ def decode_body(
 ) -> DecodedBody:
     """Undo a Content-Encoding header, the last coding first.
 
-    >>> decode(b"plain", "").body
+    >>> decode_body(b"plain", "").body
     b'plain'
     """
     if not content_encoding or not body:

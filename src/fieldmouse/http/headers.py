@@ -71,7 +71,7 @@ def head_length(raw: bytes | bytearray, start: int = 0) -> int:
 
     The search begins at `start`, and ends with the head, regardless of the data behind it.
 
-    >>> end_of(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody"), end_of(b"HTTP/1.1 200 OK\r\n")
+    >>> head_length(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody"), head_length(b"HTTP/1.1 200 OK\r\n")
     (25, 0)
     """
     match = _END(raw, start)
@@ -81,7 +81,7 @@ def head_length(raw: bytes | bytearray, start: int = 0) -> int:
 def skip_empty_lines(raw: bytes | bytearray, start: int) -> int:
     r"""Return where the status line begins: empty lines before it are skipped (RFC 9112, 2.2).
 
-    >>> after_empty_lines(b"\r\n\nHTTP", 0)
+    >>> skip_empty_lines(b"\r\n\nHTTP", 0)
     3
     """
     match = _EMPTY_LINES(raw, start)
@@ -91,7 +91,7 @@ def skip_empty_lines(raw: bytes | bytearray, start: int) -> int:
 def split_head(raw: bytes) -> tuple[bytes, bytes]:
     r"""Split `raw` into head and rest.
 
-    >>> split(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody")
+    >>> split_head(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody")
     (b'HTTP/1.1 200 OK\r\nA: b\r\n\r\n', b'body')
     """
     end = head_length(raw) or len(raw)
@@ -101,7 +101,7 @@ def split_head(raw: bytes) -> tuple[bytes, bytes]:
 def is_not_http(raw: bytes | bytearray) -> bool:
     r"""Tell whether these first bytes can never become a head.
 
-    >>> is_hopeless(b"HT"), is_hopeless(b"<html>"), is_hopeless(b"HTTP/1.1 banana\r\n")
+    >>> is_not_http(b"HT"), is_not_http(b"<html>"), is_not_http(b"HTTP/1.1 banana\r\n")
     (False, True, True)
     """
     first, end, _ = raw[:256].decode("latin-1").partition("\n")
@@ -114,7 +114,7 @@ def is_not_http(raw: bytes | bytearray) -> bool:
 def parse_head(head: bytes) -> ResponseHead:
     r"""Parse a complete head; raises `BadHead`.
 
-    >>> read(b"HTTP/1.1 200 OK\r\nServer : x\r\nno header\r\nA:  b \r\n\r\n").headers
+    >>> parse_head(b"HTTP/1.1 200 OK\r\nServer : x\r\nno header\r\nA:  b \r\n\r\n").headers
     (('server', 'x'), ('a', 'b'))
     """
     first, _, rest = head.decode("latin-1").partition("\n")
@@ -135,7 +135,7 @@ def parse_head(head: bytes) -> ResponseHead:
 def decode_url_header(value: str) -> str:
     """Return a header's value as the text of a URL: as UTF-8 if valid, else with its bytes escaped.
 
-    >>> url_text("/caf\u00c3\u00a9"), url_text("/caf\u00e9")
+    >>> decode_url_header("/caf\u00c3\u00a9"), decode_url_header("/caf\u00e9")
     ('/caf\u00e9', '/caf%E9')
     """
     if value.isascii():
@@ -311,9 +311,9 @@ _charset = re.compile(r';[ \t\r\n]*charset=("[^"]*"|[^;"]+)', re.IGNORECASE).sea
 def effective_media_type(values: Sequence[str]) -> str:
     """Return type and parameters; the first value if none is valid, "" if there is none.
 
-    >>> media_type(["text/plain", "text/html; charset=utf-8", "*/*", "nonsense"])
+    >>> effective_media_type(["text/plain", "text/html; charset=utf-8", "*/*", "nonsense"])
     'text/html; charset=utf-8'
-    >>> media_type(["text/html;charset=koi8-r", "text/html"])
+    >>> effective_media_type(["text/html;charset=koi8-r", "text/html"])
     'text/html;charset=koi8-r'
     """
     if not values:
@@ -339,7 +339,7 @@ def effective_media_type(values: Sequence[str]) -> str:
 def essence(media: str) -> str:
     """Return the type without parameters, in lower case.
 
-    >>> essence("Text/HTML; charset=utf-8")
+    >>> essence("Text/HTML_TYPES; charset=utf-8")
     'text/html'
     """
     return media.partition(";")[0].strip().lower()
@@ -353,7 +353,7 @@ def freshness_seconds(answer: Response) -> float | None:
     """Return seconds from the arrival of the response; 0 if it is stale already, None without information.
 
     >>> headers = (("cache-control", "max-age=60"), ("age", "20"))
-    >>> fresh_for(Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers))
+    >>> freshness_seconds(Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers))
     40.0
     """
     control = cache_control_directives(_joined(answer, "cache-control"))
@@ -376,7 +376,7 @@ def freshness_seconds(answer: Response) -> float | None:
 def cache_control_directives(control: str) -> dict[str, str]:
     """Parse Cache-Control: names in lower case, the first of each name; "" for no value.
 
-    >>> directives('no-cache="max-age=1", X-Max-Age=2, MAX-AGE="3"')
+    >>> cache_control_directives('no-cache="max-age=1", X-Max-Age=2, MAX-AGE="3"')
     {'no-cache': 'max-age=1', 'x-max-age': '2', 'max-age': '3'}
     """
     values: dict[str, str] = {}

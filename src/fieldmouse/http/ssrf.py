@@ -45,11 +45,11 @@ _FORBIDDEN = {
 def forbidden_reason(address: str, allow_private: bool = False) -> str | None:
     """Return why `address` must not be connected to, or None if it may.
 
-    >>> is_forbidden("127.0.0.1"), is_forbidden("127.0.0.1", allow_private=True)
+    >>> forbidden_reason("127.0.0.1"), forbidden_reason("127.0.0.1", allow_private=True)
     ('loopback', None)
-    >>> is_forbidden("::ffff:169.254.169.254", allow_private=True)
+    >>> forbidden_reason("::ffff:169.254.169.254", allow_private=True)
     'cloud metadata'
-    >>> is_forbidden("93.184.216.34") is None
+    >>> forbidden_reason("93.184.216.34") is None
     True
     """
     private, never = _reasons(address)

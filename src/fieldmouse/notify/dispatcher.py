@@ -104,7 +104,7 @@ class ChannelState(msgspec.Struct, frozen=True):
 def retry_delay(tries: int, asked: float = 0.0) -> float:
     """Seconds until the next try, after a number of failed ones.
 
-    >>> [rest_after(tries) for tries in (1, 2, 3, 100)], rest_after(1, 90.0)
+    >>> [retry_delay(tries) for tries in (1, 2, 3, 100)], retry_delay(1, 90.0)
     ([1.0, 2.0, 4.0, 300.0], 90.0)
     """
     return max(min(2.0 ** min(tries - 1, 60), MAX_RETRY_DELAY), min(asked, MAX_RETRY_AFTER))

@@ -20,7 +20,7 @@ class ChangeFilter:
     def from_settings(cls, asked: NotifySection) -> ChangeFilter:
         """The filter that the settings describe.
 
-        >>> Wanted.of(NotifySection(hosts=("a.example", "*.b.example"))).is_of("c.b.example")
+        >>> ChangeFilter.from_settings(NotifySection(hosts=("a.example", "*.b.example"))).accepts_host("c.b.example")
         True
         """
         lowered = [name.lower().strip("[]") for name in asked.hosts]

@@ -37,7 +37,7 @@ _REPLACED = {"hz-gb-2312": "hz", "iso-2022-kr": "iso2022_kr", "csiso2022kr": "is
 def codec_for_label(label: str) -> str:
     """Return the codec of a label on the web, or "" if it has none.
 
-    >>> codec_of(" ISO-8859-1 "), codec_of("x-sjis"), codec_of("rot13")
+    >>> codec_for_label(" ISO-8859-1 "), codec_for_label("x-sjis"), codec_for_label("rot13")
     ('cp1252', 'cp932', '')
     """
     label = label.strip(_LABEL_SPACE)
@@ -87,7 +87,7 @@ def decode_text(body: bytes, codec: str) -> str:
 def encode_query(href: str, codec: str) -> str:
     """Encode the query of a link in the charset of its page (URL Standard, query state).
 
-    >>> spelt("/suche?wort=M\u00e4use", "cp1252"), spelt("/?\u2603", "cp1252"), spelt("/?\u00e4", "utf-8")
+    >>> encode_query("/suche?wort=M\u00e4use", "cp1252"), encode_query("/?\u2603", "cp1252"), encode_query("/?\u00e4", "utf-8")
     ('/suche?wort=M%E4use', '/?%26%239731%3B', '/?\u00e4')
     """
     if href.isascii() or codec.startswith("utf"):
@@ -195,11 +195,11 @@ def resolve_latin_charset(text: bytes, guess: str) -> str:
     A text counts as Latin if `guess` is a Latin charset or if its bytes beyond ASCII look like accents in
     words.
 
-    >>> settled_by_letters("à côté du château".encode("cp1252"), "cp1250")
+    >>> resolve_latin_charset("à côté du château".encode("cp1252"), "cp1250")
     'cp1252'
-    >>> settled_by_letters("źdźbło, gęś i żółw".encode("cp1250"), "cp1252")
+    >>> resolve_latin_charset("źdźbło, gęś i żółw".encode("cp1250"), "cp1252")
     'cp1250'
-    >>> settled_by_letters("16.\xa0General information".encode("cp1252"), "cp932")
+    >>> resolve_latin_charset("16.\xa0General information".encode("cp1252"), "cp932")
     'cp1252'
     """
     if guess not in _LATIN:

@@ -118,8 +118,8 @@ def parse_html(
     robots rules, `charset` its original character encoding.
 
     >>> html = "<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>"
-    >>> page = parse(html, Url("http://a.b/"))
-    >>> page.title, page.text, page.hrefs
+    >>> page = parse_html(html, Url("http://a.b/"))
+    >>> page.table_title, page.decode_text, page.hrefs
     ('Mice', 'run home', [])
     """
     page = Document(base=url)
@@ -291,7 +291,7 @@ def _language(declared: str) -> str:
 def parse_robots_tag(tag: str, rules: RobotsDirectives, robot: str = DEFAULT_ROBOT_NAME) -> None:
     """Add the rules of one X-Robots-Tag header: those for all crawlers, and those for `robot`.
 
-    >>> rules = Rules(); read_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex
+    >>> rules = RobotsDirectives(); parse_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex
     False
     """
     ours = True

@@ -74,7 +74,7 @@ _CYRILLIC = {
 def guess_language(text: str) -> str:
     """ISO 639-1 code, or "" when in doubt.
 
-    >>> guess("der Hund und die Katze sind auf dem Dach und das Haus ist im Wald, nicht an der See")
+    >>> guess_language("der Hund und die Katze sind auf dem Dach und das Haus ist im Wald, nicht an der See")
     'de'
     """
     sample = text[:_SAMPLE_CHARS]

@@ -64,7 +64,7 @@ _MERGED = frozenset((b"html", b"body"))  # the parser adds the attributes of lat
 def limit_parse_cost(html: bytes) -> tuple[bytes, str]:
     """Return the part of a page that can be parsed in reasonable time, and the reason for a cut or "".
 
-    >>> bounded(b"<p>short")
+    >>> limit_parse_cost(b"<p>short")
     (b'<p>short', '')
     """
     tags = html.count(b"<")

@@ -109,7 +109,7 @@ def _character(match: re.Match[str]) -> str:
 def parse_attributes(written: str) -> dict[str, str]:
     """Parse the attributes of a tag: names as written, the first of each name.
 
-    >>> attributes(' rel="self" href=/a?b&amp;c>')
+    >>> parse_attributes(' rel="self" href=/a?b&amp;c>')
     {'rel': 'self', 'href': '/a?b&c'}
     """
     parsed: dict[str, str] = {}

@@ -35,7 +35,7 @@ class InvalidPluginResult(Exception):
 def type_with_article(thing: object) -> str:
     """Type of a value with its article, for that message.
 
-    >>> kind_of(7), kind_of("vole")
+    >>> type_with_article(7), type_with_article("vole")
     ('an `int`', 'a `str`')
     """
     name = type(thing).__name__
@@ -117,7 +117,7 @@ def _call_timed(plugin: str, patience: float, onlooker: Watchdog, act: Callable[
 def describe_exception(trouble: BaseException) -> str:
     """An exception in one short line, even if its `__str__` fails.
 
-    >>> describe(KeyError("price")), describe(SystemExit())
+    >>> describe_exception(KeyError("price")), describe_exception(SystemExit())
     ("KeyError: 'price'", 'SystemExit')
     """
     try:

@@ -58,7 +58,7 @@ def push_history(
 ) -> npt.NDArray[np.uint64]:
     """Histories of the last `length` polls after one more: a bit for each poll that found no change.
 
-    >>> remember(np.array([0b101, 0b101], dtype=np.uint64), np.array([True, False]), 3)
+    >>> push_history(np.array([0b101, 0b101], dtype=np.uint64), np.array([True, False]), 3)
     array([2, 3], dtype=uint64)
     """
     kept = np.uint64((1 << length) - 1)
@@ -68,7 +68,7 @@ def push_history(
 def count_penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
     """Number of remembered polls that found no change.
 
-    >>> penalties(np.array([0, 0b101], dtype=np.uint64))
+    >>> count_penalties(np.array([0, 0b101], dtype=np.uint64))
     array([0, 2], dtype=uint8)
     """
     return np.bitwise_count(history)
@@ -86,7 +86,7 @@ class NodeAutomaton:
     >>> state = rule.threshold
     >>> for _ in range(3):
     ...     state = rule.feedback(state, overloaded=True)
-    >>> state, rule.exclusion(state)
+    >>> state, rule.eviction_probability(state)
     (8, 0.25)
     """
 

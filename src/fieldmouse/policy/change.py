@@ -53,10 +53,10 @@ def update_beliefs(
     a reliable date gives it, and NaN otherwise. At the first visit of a page the gap is infinite: only an
     age counts then, and `changed` must be true.
 
-    >>> twice = observe(observe(begin(1), 10.0, False), 30.0, True, fade=1)
+    >>> twice = update_beliefs(update_beliefs(empty_beliefs(1), 10.0, False), 30.0, True, fade=1)
     >>> twice.tolist()
     [[10.0, 0.0, 1.0, 30.0]]
-    >>> observe(twice, 30.0, True, age=5.0, fade=1).tolist()
+    >>> update_beliefs(twice, 30.0, True, age=5.0, fade=1).tolist()
     [[15.0, 1.0, 1.0, 30.0]]
     """
     gap = np.maximum(np.asarray(gap, np.float64), 0.0)
@@ -240,10 +240,10 @@ class Trust:
     >>> stranger = Trust()
     >>> proven = stranger
     >>> for _ in range(20):
-    ...     proven = proven.observe(True)
-    >>> stranger.weight() < 0.25 < 0.85 < proven.weight() < 1
+    ...     proven = proven.update_beliefs(True)
+    >>> stranger.trust_weight() < 0.25 < 0.85 < proven.trust_weight() < 1
     True
-    >>> proven.observe(False).weight() < proven.weight()
+    >>> proven.update_beliefs(False).trust_weight() < proven.trust_weight()
     True
     """
 

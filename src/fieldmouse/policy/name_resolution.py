@@ -31,7 +31,7 @@ class NameMap:
     match names only, never address literals in URLs.
 
     >>> pins = NameMap(["*.meadow.test=127.0.0.9:8000", "a.meadow.test=[::1]"])
-    >>> pins.find("b.meadow.test"), pins.find("a.meadow.test"), pins.find("meadow.test")
+    >>> pins.parse_path("b.meadow.test"), pins.parse_path("a.meadow.test"), pins.parse_path("meadow.test")
     (Pin(address='127.0.0.9', port=8000), Pin(address='::1', port=None), None)
     """
 
@@ -69,7 +69,7 @@ def is_address(name: str) -> bool:
 def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
     """Parse an entry of the map; UsageError if it is invalid.
 
-    >>> read_entry("*.example.org=192.0.2.7:8080")
+    >>> parse_entry("*.example.org=192.0.2.7:8080")
     ('*.example.org', Pin(address='192.0.2.7', port=8080))
     """
     pattern, equals, target = entry.strip().partition("=")
@@ -86,7 +86,7 @@ def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
 def parse_nameserver(text: str) -> PinnedAddress:
     """Parse the address of a DNS server for c-ares; UsageError if it is invalid.
 
-    >>> read_nameserver("192.0.2.53"), read_nameserver("[::1]:5353")
+    >>> parse_nameserver("192.0.2.53"), parse_nameserver("[::1]:5353")
     (Pin(address='192.0.2.53', port=None), Pin(address='::1', port=5353))
     """
     pin = _read_place(text)
@@ -101,7 +101,7 @@ def parse_nameserver(text: str) -> PinnedAddress:
 def parse_source_address(text: str) -> str:
     """Parse an address to connect from; UsageError if it is invalid.
 
-    >>> read_source("192.0.2.7")
+    >>> parse_source_address("192.0.2.7")
     '192.0.2.7'
     """
     address = ip_address(text) if is_address(text) else None

@@ -38,7 +38,7 @@ class NoiseRule(msgspec.Struct, frozen=True, array_like=True):
     def covers(self, url: str) -> bool:
         """Whether the rule applies to this page.
 
-        >>> rule = read_rule("example.org regex x")
+        >>> rule = parse_rule("example.org regex x")
         >>> rule.covers("https://docs.example.org/a"), rule.covers("https://example.org.evil.net/")
         (True, False)
         """
@@ -84,7 +84,7 @@ class NoiseRules(msgspec.Struct, frozen=True):
 def parse_rule(text: str) -> NoiseRule:
     """Parse a rule from a setting; SettingsError if it is invalid.
 
-    >>> read_rule("* css .clock").what
+    >>> parse_rule("* css .clock").what
     '.clock'
     """
     words = text.split(None, 2)

@@ -253,14 +253,14 @@ def agents_to_ask(
     `others` are the agents that accept hosts. `final`: the failure would give the host up, and is not
     just a local fault.
 
-    >>> from fieldmouse.types.request import Reason
-    >>> east, west, both = Colleague("east", "e"), Colleague("west", "w"), Colleague("both", "e")
-    >>> [each.agent for each in to_ask([], east, [both, west], 0.0, final=True)]
+    >>> from fieldmouse.types.request import OutcomeReason
+    >>> east, west, both = AgentOnMachine("east", "e"), AgentOnMachine("west", "w"), AgentOnMachine("both", "e")
+    >>> [each.crawler for each in agents_to_ask([], east, [both, west], 0.0, final=True)]
     ['west']
-    >>> found = Unreached("east", "e", Reason.NO_ADDRESS, until=9.0)
-    >>> to_ask([found], west, [east, both], 0.0, final=True)  # two machines agree
+    >>> found = UnreachedNote("east", "e", OutcomeReason.NO_ADDRESS, until=9.0)
+    >>> agents_to_ask([found], west, [east, both], 0.0, final=True)  # two machines agree
     []
-    >>> [each.agent for each in to_ask([found], both, [east, west], 0.0, final=True)]
+    >>> [each.crawler for each in agents_to_ask([found], both, [east, west], 0.0, final=True)]
     ['west']
     """
     if final and any(note.agent == me.agent and note.alone and note.counts for note in notes):

@@ -25,9 +25,9 @@ MAX_POSTPONEMENT = 300.0  # seconds: checking whether a local fault is over cost
 def clamp_crawl_delay(asked: float | None) -> float:
     """Crawl delay of a robots.txt as a finite number; 0 if there is none.
 
-    >>> sane_delay(None), sane_delay(2.5), sane_delay(float("nan"))
+    >>> clamp_crawl_delay(None), clamp_crawl_delay(2.5), clamp_crawl_delay(float("nan"))
     (0.0, 2.5, 0.0)
-    >>> sane_delay(float("inf")) == sane_delay(1e308) == LONGEST_DELAY
+    >>> clamp_crawl_delay(float("inf")) == clamp_crawl_delay(1e308) == LONGEST_DELAY
     True
     """
     if asked is None or math.isnan(asked):

@@ -47,7 +47,7 @@ def is_secret(name: str) -> bool:
 def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers with secret values replaced.
 
-    >>> blanked({"Cookie": "id=1", "DNT": "1"})
+    >>> redact_headers({"Cookie": "id=1", "DNT": "1"})
     {'Cookie': '(blanked)', 'DNT': '1'}
     """
     return {name: BLANK if is_secret(name) else value for name, value in headers.items()}

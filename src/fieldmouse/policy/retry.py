@@ -89,9 +89,9 @@ def retry_wait(
 
     `patience` scales all waits. A known page that is `polled` is given up sooner.
 
-    >>> next_try(Reason.SERVER_ERROR, 1), next_try(Reason.SERVER_ERROR, 3)
+    >>> retry_wait(OutcomeReason.SERVER_ERROR, 1), retry_wait(OutcomeReason.SERVER_ERROR, 3)
     (1.0, None)
-    >>> next_try(Reason.TIMEOUT, 2), next_try(Reason.TIMEOUT, 2, polled=True)
+    >>> retry_wait(OutcomeReason.TIMEOUT, 2), retry_wait(OutcomeReason.TIMEOUT, 2, polled=True)
     (120.0, None)
     """
     waits = rule_for(reason).waits

@@ -71,8 +71,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Scope:
         """Scope derived from the seeds.
 
-        >>> scope = Scope.around([Url("https://www.example.org/")])
-        >>> scope.admits(Url("http://news.example.org/today")), scope.admits(Url("https://example.com/"))
+        >>> scope = Scope.from_seeds([Url("https://www.example.org/")])
+        >>> scope.has_room(Url("http://news.example.org/today")), scope.has_room(Url("https://example.com/"))
         (True, False)
         """
         seeds = list(seeds)
@@ -123,8 +123,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def with_seeds(self, urls: Iterable[Url]) -> Scope:
         """Scope derived from these URLs and the seeds together.
 
-        >>> scope = Scope.around([Url("http://example.org/")], "host")
-        >>> scope.joined([Url("https://www.example.org/en/")]).admits(Url("https://www.example.org/de/"))
+        >>> scope = Scope.from_seeds([Url("http://example.org/")], "host")
+        >>> scope.with_seeds([Url("https://www.example.org/en/")]).has_room(Url("https://www.example.org/de/"))
         True
         """
         urls = frozenset(urls)

@@ -34,9 +34,9 @@ class SiteLimits:
     def room(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
         """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
 
-        >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
+        >>> SiteLimits(hosts=2).has_room(2, 40, new_host=True), SiteLimits(hosts=2).has_room(2, 40, new_host=False)
         (0, None)
-        >>> SiteLimits(urls=50).room(2, 40, new_host=True)
+        >>> SiteLimits(urls=50).has_room(2, 40, new_host=True)
         10
         """
         if new_host and self.hosts and hosts >= self.hosts:
@@ -53,9 +53,9 @@ class SiteLimits:
 def site_for_limits(host: Host) -> str:
     """Site whose limits apply to a host, or "" if it is exempt.
 
-    >>> limited_site(Host("https://a.b.example.co.uk:81")), limited_site(Host("http://93.184.216.34"))
+    >>> site_for_limits(Host("https://a.b.example.co.uk:81")), site_for_limits(Host("http://93.184.216.34"))
     ('example.co.uk', '')
-    >>> limited_site(Host("http://mouse.test")), limited_site(Host("http://a.localhost"))
+    >>> site_for_limits(Host("http://mouse.test")), site_for_limits(Host("http://a.localhost"))
     ('', '')
     """
     name = hostname_of(host).rstrip(".")

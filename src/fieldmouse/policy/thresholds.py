@@ -35,7 +35,7 @@ class Thresholds:
 def check_thresholds(robots: tuple[int, ...], limits: tuple[int, ...], where: str = "") -> None:
     """Raise SettingsError if these numbers are no valid rule; `where` precedes their names in the message.
 
-    >>> check_rule((4, 2, 1), (5, 8))
+    >>> check_thresholds((4, 2, 1), (5, 8))
     """
     if len(robots) != len(limits) + 1:
         raise SettingsError(

@@ -56,7 +56,7 @@ def is_plain(url: Url, rules: TrapRules) -> bool:
 def detect_trap(url: Url, rules: TrapRules, now: float) -> str | None:
     """Sign of a trap in this URL, in words, or None. `now` is epoch seconds.
 
-    >>> trap_of(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
+    >>> detect_trap(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
     'the path repeats itself'
     """
     if is_plain(url, rules):
@@ -91,7 +91,7 @@ def _repeats(steps: list[str], times: int) -> bool:
 def strip_session_id(url: Url) -> Url:
     """URL without its session ids.
 
-    >>> without_session(Url("http://example.org/a;jsessionid=12AB?x=1"))
+    >>> strip_session_id(Url("http://example.org/a;jsessionid=12AB?x=1"))
     'http://example.org/a?x=1'
     """
     if not _SESSION.search(url):

@@ -44,7 +44,7 @@ def parse_last_modified(text: str, now: float) -> float:
 
     Called once per row of the outcome log, so parsed days are cached: pages of a site often share them.
 
-    >>> modified_at("Sun, 06 Nov 1994 08:49:37 GMT", 1e9), modified_at("yesterday", 1e9)
+    >>> parse_last_modified("Sun, 06 Nov 1994 08:49:37 GMT", 1e9), parse_last_modified("yesterday", 1e9)
     (784111777.0, nan)
     """
     if not text:
@@ -79,7 +79,7 @@ def evaluate_dates(modified: Reals, looked: Reals, now: Reals, changed: Marks) -
 
     >>> day = 86400.0
     >>> modified, changed = np.array([0.7, 0.7, -3.0]) * day, np.array([True, False, True])
-    >>> told = claims(modified, np.zeros(3), np.full(3, day), changed)
+    >>> told = evaluate_dates(modified, np.zeros(3), np.full(3, day), changed)
     >>> (told.ages / day).round(3).tolist(), told.right.tolist(), told.wrong.tolist()
     ([0.3, nan, nan], [True, False, False], [False, True, True])
     """

@@ -105,9 +105,9 @@ def read_hints(row: OutcomeRow, read_answer: ReadResponse, key_seed: int) -> Cha
 def parse_lastmod(lastmod: str, now: float) -> float | None:
     """Time of a `lastmod` in W3C or RFC 5322 format; for a day, its beginning; None if it cannot be parsed.
 
-    >>> changed_at("1970-01-02", 0.0), changed_at("1970-01-01T01:00:30+01:00", 0.0)
+    >>> parse_lastmod("1970-01-02", 0.0), parse_lastmod("1970-01-01T01:00:30+01:00", 0.0)
     (86400.0, 30.0)
-    >>> changed_at("Thu, 01 Jan 1970 00:00:10 GMT", 0.0), changed_at("yesterday", 0.0)
+    >>> parse_lastmod("Thu, 01 Jan 1970 00:00:10 GMT", 0.0), parse_lastmod("yesterday", 0.0)
     (10.0, None)
     """
     try:

@@ -38,7 +38,7 @@ _replace_octets = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\
 def normalize_octets(text: str) -> str:
     r"""Normalize all spellings of the same octets; `text` has a character for each octet.
 
-    >>> octets("/a%7eb%2f*\xff")
+    >>> normalize_octets("/a%7eb%2f*\xff")
     '/a~b%2F%2A%FF'
     """
     return text if _is_plain(text) else _replace_octets(_normalized, text)
@@ -88,7 +88,7 @@ class PathRule(NamedTuple):
     def to_line(self) -> str:
         """Return a line that parses to this rule, with adjacent stars, which count among its octets.
 
-        >>> PathRule.read("/a***b$", False).as_written()
+        >>> PathRule.parse("/a***b$", False).to_line()
         'Disallow: /a***b$'
         """
         if len(self.parts) == 1:
@@ -119,8 +119,8 @@ def parts_match(parts: tuple[str, ...], anchored: bool, path: str, room: int) ->
 class RuleSet:
     """The rules for one crawler, prepared for matching.
 
-    >>> book = RuleSet([PathRule.read("/a", False), PathRule.read("/a/*.html", True)])
-    >>> str(book.deciding("/a/b")[0]), str(book.deciding("/a/b.html")[0])
+    >>> book = RuleSet([PathRule.parse("/a", False), PathRule.parse("/a/*.html", True)])
+    >>> str(book.deciding_rule("/a/b")[0]), str(book.deciding_rule("/a/b.html")[0])
     ('Disallow: /a', 'Allow: /a/*.html')
     """
 

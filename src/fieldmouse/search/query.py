@@ -70,7 +70,7 @@ class ParsedQuery:
 def parse_query(words: str) -> ParsedQuery:
     r"""Parse a query.
 
-    >>> question = understand('don\'t "field mouse" OR vole -title:barn')
+    >>> question = parse_query('don\'t "field mouse" OR vole -title:barn')
     >>> [[clause.terms for clause in group] for group in question.groups]
     [[('don', 't')], [('field', 'mouse'), ('vole',)]]
     """
@@ -186,7 +186,7 @@ def _any(queries: list[tantivy.Query]) -> tantivy.Query:
 def normalize_host(written: str) -> str:
     """Normalize a host as users write it: no scheme, path or outer dots.
 
-    >>> bare_host("HTTP://Example.org:80/a")
+    >>> normalize_host("HTTP://Example.org:80/a")
     'example.org:80'
     """
     name = written.lower().removeprefix("http://").removeprefix("https://")
@@ -204,9 +204,9 @@ def authority_of(url: str) -> str:
 def searchable_host_names(authority: str) -> list[str]:
     """Return all names by which `host:` finds an authority: it and its parents, with and without port.
 
-    >>> names("docs.example.org:8080")
+    >>> searchable_host_names("docs.example.org:8080")
     ['docs.example.org:8080', 'docs.example.org', 'example.org', 'org']
-    >>> names("127.0.0.1:80"), names("[::1]")
+    >>> searchable_host_names("127.0.0.1:80"), searchable_host_names("[::1]")
     (['127.0.0.1:80', '127.0.0.1'], ['[::1]'])
     """
     name, _, port = authority.rpartition(":") if re.search(r":\d+\Z", authority) else (authority, "", "")

@@ -102,7 +102,7 @@ def run_in_virtual_time(main: Callable[[VirtualClock], Awaitable[T]], *, epoch: 
     ...     before = clock.now()
     ...     await clock.sleep(3600)
     ...     return clock.now() - before
-    >>> run(nap)
+    >>> run_in_virtual_time(nap)
     3600.0
     """
     loop = VirtualTimeLoop()

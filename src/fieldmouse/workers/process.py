@@ -33,7 +33,7 @@ _ENVIRONMENT = {
 def toggle_plugin_mark(number: int) -> int:
     """Encode that a plug-in is processing page `number`; applied again, it decodes.
 
-    >>> with_plugin(0), with_plugin(5), with_plugin(with_plugin(5))
+    >>> toggle_plugin_mark(0), toggle_plugin_mark(5), toggle_plugin_mark(toggle_plugin_mark(5))
     (-2, -7, 5)
     """
     return -2 - number

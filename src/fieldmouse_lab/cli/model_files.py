@@ -89,9 +89,9 @@ def distributions(found: Measures) -> dict[str, Any]:
 
 def describe_rule(rule: Thresholds) -> str:
     """
-    >>> in_words(Thresholds((4, 2, 1), (0, 3)))
+    >>> describe_rule(Thresholds((4, 2, 1), (0, 3)))
     '4 robots up to level 0, 2 up to level 3, then 1'
-    >>> in_words(Thresholds((1,)))
+    >>> describe_rule(Thresholds((1,)))
     '1 robot at every level'
     """
     first = f"{rule.robots[0]} {'robot' if rule.robots[0] == 1 else 'robots'}"

@@ -230,7 +230,7 @@ def _jsonl(table: Table, file: BinaryIO) -> int:
 def escape_formula(cell: Any) -> Any:
     """Cell that no spreadsheet takes for a formula: a text that looks like one gets a leading apostrophe.
 
-    >>> tame("=1+1"), tame("mice"), tame("'=1+1"), tame(-5)
+    >>> escape_formula("=1+1"), escape_formula("mice"), escape_formula("'=1+1"), escape_formula(-5)
     ("'=1+1", 'mice', "''=1+1", -5)
     """
     return f"'{cell}" if isinstance(cell, str) and _formula(cell) else cell

@@ -91,10 +91,10 @@ def page_share(notes: Sequence[ListedAgent], agent: str, alive: int) -> float:
 
     >>> import msgspec
     >>> def note(name: str, pages: int) -> ListedAgent:
-    ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(Advert(pages=pages)), 0.0)
-    >>> share_of([note("ada", 30), note("bob", 10)], "bob", 2), share_of([], "ada", 1)
+    ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(AgentStatus(pages=pages)), 0.0)
+    >>> page_share([note("ada", 30), note("bob", 10)], "bob", 2), page_share([], "ada", 1)
     (0.25, 1.0)
-    >>> share_of([note("ada", 30), note("bob", 10)], "bob", 4)
+    >>> page_share([note("ada", 30), note("bob", 10)], "bob", 4)
     0.1
     """
     pages = {note.agent: max(1, status_of(note).pages) for note in notes if note.alive}

@@ -49,9 +49,9 @@ def _place(name: str, servers: int) -> int:
 def shard_of_host(host: Host, servers: int) -> int:
     """Index of the server that has a host.
 
-    >>> len({place_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
+    >>> len({shard_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
     1
-    >>> len({place_of_host(Host(f"http://127.0.0.{n}:8080"), 7) for n in range(99)})
+    >>> len({shard_of_host(Host(f"http://127.0.0.{n}:8080"), 7) for n in range(99)})
     7
     """
     return _place(site_for_limits(host) or hostname_of(host), servers)

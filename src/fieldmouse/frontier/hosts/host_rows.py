@@ -49,7 +49,7 @@ decode_row = msgspec.msgpack.Decoder(HostRow).decode
 def host_tag(record: bytes) -> bytes:
     r"""Return the host of an encoded row, its length first, without decoding the rest.
 
-    >>> tag_of(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
+    >>> host_tag(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
     b'\xb2http://example.org'
     """
     head = record[1]
@@ -166,7 +166,7 @@ def clock_setback(at: float, now: float) -> float:
     A wait until `t` that is moved forward by it lasts, from now on, the smaller of its rest
     at that time (`t - at`) and its rest by the clock (`t - now`).
 
-    >>> lag(at=1000.0, now=400.0), lag(at=1000.0, now=1001.0), lag(at=0.0, now=400.0)
+    >>> clock_setback(at=1000.0, now=400.0), clock_setback(at=1000.0, now=1001.0), clock_setback(at=0.0, now=400.0)
     (600.0, 0.0, 0.0)
     """
     return max(0.0, at - now) if now else 0.0

@@ -61,7 +61,7 @@ class AgentLoadEstimate:
         for the workers, `behind` seconds, that counts instead.
 
         >>> pace = AgentLoadEstimate()
-        >>> [round(pace.advertise(12, at_once=4), 2) for _ in range(3)]
+        >>> [round(pace.next_advert(12, at_once=4), 2) for _ in range(3)]
         [0.9, 1.53, 1.97]
         """
         self.advertised = advert_after(self.advertised, max(waiting * self.visit_time / at_once, behind))

@@ -105,11 +105,11 @@ class AgentTable:
     def keep_unconfirmed(self, before: AgentTable, told: Collection[str]) -> None:
         """Keep the effect of sent hosts for agents without a new advert; `told` are those with one.
 
-        >>> table = AgentTable.of(["east", "west"])
-        >>> table.send(0, 5.0); table.send(1, 5.0)
-        >>> newer = AgentTable.of(["east", "north", "west"])
-        >>> newer.carry_over(table, told={"north", "west"})
-        >>> newer.backlog
+        >>> table = AgentTable.with_defaults(["east", "west"])
+        >>> table.record_sent_host(0, 5.0); table.record_sent_host(1, 5.0)
+        >>> newer = AgentTable.with_defaults(["east", "north", "west"])
+        >>> newer.keep_unconfirmed(table, told={"north", "west"})
+        >>> newer.reported_backlog
         [5.0, 0.0, 0.0]
         """
         places = {name: place for place, name in enumerate(before.names)}
@@ -376,7 +376,7 @@ BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
 def find_balancer(name: str) -> Callable[[Generator], Balancer]:
     """Factory of the balancer with this name; it takes a random generator.
 
-    >>> lookup("hash") is HashBalancer
+    >>> find_balancer("hash") is HashBalancer
     True
     """
     if name not in BALANCERS:

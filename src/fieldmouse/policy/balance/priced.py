@@ -75,7 +75,7 @@ def usual_trip_after(usual: float, visits: int, trip: float) -> float:
 
     Ratios beyond a factor of ten count as ten.
 
-    >>> usual_after(0.0, 1, 0.5), round(usual_after(0.5, 2, 2.0), 3)
+    >>> usual_trip_after(0.0, 1, 0.5), round(usual_trip_after(0.5, 2, 2.0), 3)
     (0.5, 1.0)
     """
     trip = max(trip, MIN_TRIP)

@@ -33,7 +33,7 @@ _AS_OTHERS = 4.0  # weight, in first trips, of the assumption that our trips are
 def mean_log_trip(mean: AgentNumbers) -> tuple[float, int]:
     """Mean log trip over all agents, each counted once, and the number of agents with a trip.
 
-    >>> usual_of_all([1.0, -1.0, 1.0])
+    >>> mean_log_trip([1.0, -1.0, 1.0])
     (0.0, 2)
     """
     total, count = 0.0, 0
@@ -63,11 +63,11 @@ def expected_trip(outlook: AgentNumbers, known: float, variance: float) -> tuple
     the mean of first trips: first trips to hosts near to others took long, which does not make hosts that
     are far from others even farther.
 
-    >>> outlook = [0.0] * SURPRISES
+    >>> outlook = [0.0] * PRIOR_SIZE
     >>> expected_trip(outlook, 2.0, 0.25)
     (2.0, 0.5)
     >>> for _ in range(400):
-    ...     surprised(outlook, 0.0, 3.0); surprised(outlook, 3.0, 0.0)
+    ...     update_prior(outlook, 0.0, 3.0); update_prior(outlook, 3.0, 0.0)
     >>> mean, _ = expected_trip(outlook, 0.0, 0.25)
     >>> 1.4 < mean < 1.6  # others' trips say nothing of ours
     True

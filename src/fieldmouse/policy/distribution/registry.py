@@ -80,7 +80,7 @@ _ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled",
 def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
     """Factory of the policy with this name; it takes keyword arguments.
 
-    >>> strategy("index") is POLICIES["index"]
+    >>> find_policy_class("index") is POLICIES["index"]
     True
     """
     found = POLICIES.get(name)
@@ -106,7 +106,7 @@ def create_policy(name: str, parameters: Mapping[str, object]) -> DistributionPo
     """Policy with this name and these parameters; an unknown parameter raises an error that lists the known
     ones.
 
-    >>> policy("mice-and-elephants", {"delta": 3}).place("a.example")
+    >>> create_policy("mice-and-elephants", {"delta": 3}).place("a.example")
     True
     """
     make = find_policy_class(name)
@@ -122,7 +122,7 @@ def create_policy(name: str, parameters: Mapping[str, object]) -> DistributionPo
 def check_parameters(name: str, parameters: Mapping[str, object]) -> None:
     """Check that parameters have the type of their defaults and, for built-in policies, a valid range.
 
-    >>> check("index", {"depth": 16})
+    >>> check_parameters("index", {"depth": 16})
     """
     known = inspect.signature(find_policy_class(name)).parameters
     for key, value in parameters.items():

@@ -17,7 +17,7 @@ import numpy as np
 def sum_bound(weights: Sequence[int], capacity: int) -> int:
     """Sum of all weights over the capacity, rounded up; exact, since weights are whole units.
 
-    >>> poured([6, 6, 6], capacity=10)
+    >>> sum_bound([6, 6, 6], capacity=10)
     2
     """
     return -(-sum(weights) // capacity)
@@ -26,7 +26,7 @@ def sum_bound(weights: Sequence[int], capacity: int) -> int:
 def lower_bound(weights: Sequence[int], capacity: int) -> int:
     """Second bound; no weight may exceed the capacity.
 
-    >>> fewest([6, 6, 6], capacity=10)
+    >>> lower_bound([6, 6, 6], capacity=10)
     3
     """
     if not weights:
@@ -87,9 +87,9 @@ def fullest_subset(weights: Sequence[int], below: int) -> list[int]:
     As printed, a sum equal to the capacity is too large, and of several subsets with the same sum the
     last of the loop is taken: the one that leaves out the earliest items. Empty if nothing fits.
 
-    >>> fullest([5, 3, 4, 6], below=11)
+    >>> fullest_subset([5, 3, 4, 6], below=11)
     [2, 3]
-    >>> fullest([12], below=11)
+    >>> fullest_subset([12], below=11)
     []
     """
     if below <= 0:
@@ -139,7 +139,7 @@ class Packing:
 def pack(weights: Sequence[int], capacity: int, nodes: int = SEARCH_NODES) -> Packing:
     """Pack into as few bins as the search finds; no weight may exceed the capacity.
 
-    >>> found = packed([6, 5, 4, 3, 3, 2, 7], capacity=10)
+    >>> found = pack([6, 5, 4, 3, 3, 2, 7], capacity=10)
     >>> len(found.bins), found.is_proven
     (3, True)
     """

@@ -45,9 +45,9 @@ def repack(
 ) -> Repacking:
     """Repack after weights changed; items in no bin are new, and no weight may exceed the capacity.
 
-    >>> repacked([5, 4, 3, 2], 10, [[0, 1], [2]])
+    >>> repack([5, 4, 3, 2], 10, [[0, 1], [2]])
     Repacking(bins=[[0, 1], [2, 3]], moved=(), bound=2)
-    >>> repacked([8, 4, 3, 2], 10, [[0, 1], [2]]).bins
+    >>> repack([8, 4, 3, 2], 10, [[0, 1], [2]]).bins
     [[0, 3], [2, 1]]
     """
     before = {item: place for place, held in enumerate(bins) for item in held}
@@ -191,10 +191,10 @@ def plan_packing(
     """The plan for sites that are to be polled at all.
 
     >>> sites = [SiteWeight("a.org", 300), SiteWeight("b.org", 250), SiteWeight("c.org", 90)]
-    >>> first = planned(sites, capacity=400, at=0.0)
+    >>> first = plan_packing(sites, capacity=400, at=0.0)
     >>> [(node.node, [share.site for share in node.sites]) for node in first.nodes]
     [(1, ['a.org', 'c.org']), (2, ['b.org'])]
-    >>> more = planned([*sites[:2], SiteWeight("c.org", 120)], capacity=400, at=1.0, last=first)
+    >>> more = plan_packing([*sites[:2], SiteWeight("c.org", 120)], capacity=400, at=1.0, last=first)
     >>> more.moved
     (SiteMove(site='c.org', host='', part=1, before=1, after=2),)
     """

@@ -24,9 +24,9 @@ def reduce_polls(
 ) -> tuple[npt.NDArray[Any], int]:
     """States after up to `surplus` units were removed, and the number of units left.
 
-    >>> reduced(np.array([3, 2, 1, 2]), np.array([0, 5, 9, 5]), surplus=3)
+    >>> reduce_polls(np.array([3, 2, 1, 2]), np.array([0, 5, 9, 5]), surplus=3)
     (array([2, 1, 1, 1]), 0)
-    >>> reduced(np.array([2, 1]), np.array([0, 0]), surplus=5)
+    >>> reduce_polls(np.array([2, 1]), np.array([0, 0]), surplus=5)
     (array([1, 1]), 4)
     """
     lowered = states.copy()

@@ -28,7 +28,7 @@ _CHANGES = np.geomspace(1e-7, _MOST, 20_000)
 def marginal_freshness(changes: Reals) -> Reals:
     """1 - (1 + x) exp(-x), exact for small x.
 
-    >>> slope(np.array([0.0, 1e-4, 1.0])).round(12).tolist()
+    >>> marginal_freshness(np.array([0.0, 1e-4, 1.0])).round(12).tolist()
     [0.0, 5e-09, 0.264241117657]
     """
     x = np.asarray(changes, np.float64)
@@ -43,9 +43,9 @@ _LOG_CHANGES, _LOG_SLOPES = np.log(_CHANGES), np.log(_SLOPES)
 def inverse_marginal_freshness(value: Reals) -> Reals:
     """Inverse of `slope`; infinite from 1 on.
 
-    >>> changes_at(slope(np.array([1e-9, 0.01, 1.0, 30.0]))).round(4).tolist()
+    >>> inverse_marginal_freshness(marginal_freshness(np.array([1e-9, 0.01, 1.0, 30.0]))).round(4).tolist()
     [0.0, 0.01, 1.0, 30.0]
-    >>> float(changes_at(np.array([1.0]))[0])
+    >>> float(inverse_marginal_freshness(np.array([1.0]))[0])
     inf
     """
     value = np.asarray(value, np.float64)
@@ -79,10 +79,10 @@ def allocate(
 ) -> Reals:
     """Polls of each page at the prices that spend the budget within every host's limit.
 
-    >>> sell(lambda price: np.ones(3) / price, 6.0).round(6).tolist()
+    >>> allocate(lambda price: np.ones(3) / price, 6.0).round(6).tolist()
     [2.0, 2.0, 2.0]
     >>> two = np.array([0, 0, 1])
-    >>> sell(lambda price: np.ones(3) / price, 6.0, host=two, host_limit=[1.0, 9.0]).round(6).tolist()
+    >>> allocate(lambda price: np.ones(3) / price, 6.0, host=two, host_limit=[1.0, 9.0]).round(6).tolist()
     [0.5, 0.5, 5.0]
     """
     if host is None or host_limit is None or not len(host):

@@ -49,7 +49,7 @@ _ASKED = ("begin", "observe", "plan", "width")
 def create_policy(name: str) -> PollingPolicy:
     """Policy with this name and default parameters.
 
-    >>> policy("uniform").width
+    >>> create_policy("uniform").target_width
     0
     """
     ours = POLICIES.get(name)

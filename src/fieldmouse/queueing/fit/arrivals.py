@@ -465,7 +465,7 @@ def fit_modes(
 def rate_growth_exponent(rates: Mapping[int, float]) -> float:
     """The power of the number of robots with which the rate grows, from 0 to 1; 1 when one number was seen.
 
-    >>> round(growth({1: 2.0, 4: 4.0}), 3)
+    >>> round(rate_growth_exponent({1: 2.0, 4: 4.0}), 3)
     0.5
     """
     if len(rates) < 2:

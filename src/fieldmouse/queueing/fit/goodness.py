@@ -161,7 +161,7 @@ def ks_distance(found: Curve, sample: int) -> float:
 def ks_p_value(apart: float, sample: int) -> float:
     """P(distance of `sample` independent times from their own law >= apart), after Kolmogorov.
 
-    >>> round(textbook_chance(1.36 / 10, 100), 2)
+    >>> round(ks_p_value(1.36 / 10, 100), 2)
     0.04
     """
     reach = (

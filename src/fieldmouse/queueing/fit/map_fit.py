@@ -219,7 +219,7 @@ def match_order_two_map(
     moment the two phases begin equally many intervals, or the slow one 1 / scv
     of them, if that is less.
 
-    >>> poisson = order_two(mean=2.0, scv=1.0)
+    >>> poisson = match_order_two_map(mean=2.0, scv=1.0)
     >>> poisson.D1.sum(axis=1)
     array([0.5, 0.5])
     """
@@ -290,7 +290,7 @@ def means_of_phases(mean: float, scv: float, third: float) -> tuple[float, float
 def fit_decay(correlations: Sequence[float], scv: float) -> float:
     """The decay whose correlations come nearest, in the sum of squares, to those of lags 1, 2, ...
 
-    >>> round(decay_of([0.1, 0.05, 0.025], scv=5 / 3), 3)
+    >>> round(fit_decay([0.1, 0.05, 0.025], scv=5 / 3), 3)
     0.5
     """
     start = (scv - 1) / (2 * scv)

@@ -22,7 +22,7 @@ _NONE: FloatArray = np.empty(0)
 class HyperErlang:
     """
     >>> law = HyperErlang.of(weights=[0.5, 0.5], steps=[1, 2], rates=[1.0, 4.0])
-    >>> round(law.mean, 3), law.order
+    >>> round(law.mean, 3), law.refresh_order
     (0.75, 3)
     """
 
@@ -418,7 +418,7 @@ class _Sample:
 def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: int = 8) -> MomentMatch:
     """The mixture with these moments; the third may be None, and is used for times that vary much.
 
-    >>> round(by_moments(mean=2.0, scv=0.4).times.scv, 9)
+    >>> round(fit_by_moments(mean=2.0, scv=0.4).times.scv, 9)
     0.4
     """
     assert mean > 0, "times have a mean"

@@ -28,7 +28,7 @@ class SampledBatches(NamedTuple):
 class BatchArrivals:
     """
     >>> pages = BatchArrivals(D=([[-4.0]], [[3.0]], [[1.0]]))
-    >>> round(pages.group_rate, 9), round(pages.rate, 9)
+    >>> round(pages.batch_rate, 9), round(pages.rate, 9)
     (4.0, 5.0)
     """
 
@@ -201,8 +201,8 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
     A stopped worker keeps changing phase without arrivals. (The paper prints
     a Kronecker product where that needs a sum: D_0 (+) D(1), not D_0 (x) D(1).)
 
-    >>> two = independent([BatchArrivals.poisson(1.0), BatchArrivals.poisson(3.0)])
-    >>> {l: stream.rate for l, stream in two.items()}
+    >>> two = independent_robots([BatchArrivals.poisson(1.0), BatchArrivals.poisson(3.0)])
+    >>> {l: stream.rate for l, stream in two.check_list()}
     {1: 1.0, 2: 4.0}
     """
     modes = {}
@@ -225,7 +225,7 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
 def thinned_stream(common: BatchArrivals, q: Sequence[float]) -> dict[int, BatchArrivals]:
     """Model 2: one stream; with l robots at work a batch of it is brought with probability q[l - 1].
 
-    >>> {l: stream.rate for l, stream in thinned(BatchArrivals.poisson(2.0), [0.25, 1.0]).items()}
+    >>> {l: stream.rate for l, stream in thinned_stream(BatchArrivals.poisson(2.0), [0.25, 1.0]).check_list()}
     {1: 0.5, 2: 2.0}
     """
     before = 0.0

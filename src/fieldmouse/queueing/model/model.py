@@ -99,7 +99,7 @@ class Cost:
     def total(self, *, dropped: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
         """J of the paper's (2); `dropped` and `obsolete` are pages in a unit of time. Arrays give an array.
 
-        >>> Cost(loss=2.0, star=10.0).of(dropped=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
+        >>> Cost(loss=2.0, star=10.0).total(dropped=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
         2.0
         """
         return (

@@ -33,7 +33,7 @@ class ModelError(UsageError):
 def show_number(value: object) -> str:
     """A number with its sign where that is the point, anything else as JSON would write it.
 
-    >>> show(2.0), show(-0.25), show("2"), show(None)
+    >>> show_number(2.0), show_number(-0.25), show_number("2"), show_number(None)
     ('+2', '-0.25', '"2"', 'null')
     """
     if value is None:

@@ -73,7 +73,7 @@ def place_of_host(seed: int, number: int, places: int) -> int:
 def place_of_client(address: str, places: int) -> int:
     """Place of the client with that address.
 
-    >>> [place_of_visitor(f"127.9.0.{last}", 2) for last in (1, 2, 3)]
+    >>> [place_of_client(f"127.9.0.{last}", 2) for last in (1, 2, 3)]
     [1, 2, 1]
     """
     return (int(address.rpartition(".")[2]) - 1) % places + 1

@@ -90,7 +90,7 @@ def gzip_member(pieces: list[CompressedPiece]) -> bytes:
     """Gzip member of all pieces concatenated.
 
     >>> import gzip
-    >>> gzip.decompress(gzipped([ready("field"), fresh("mou"), stored("se")]))
+    >>> gzip.decompress(gzip_member([compress_well("field"), compress_fast("mou"), store_uncompressed("se")]))
     b'fieldmouse'
     """
     plain = join_plain(pieces)

@@ -82,9 +82,9 @@ class Site:
 def host_sizes(pages: int, hosts: int, gamma: float) -> list[int]:
     """Pages per host: proportional to i**-gamma, at least one each, exactly `pages` together.
 
-    >>> sizes(10, 4, 1.0)
+    >>> host_sizes(10, 4, 1.0)
     [5, 3, 1, 1]
-    >>> sizes(5, 4, 9.0)
+    >>> host_sizes(5, 4, 9.0)
     [2, 1, 1, 1]
     """
     shape = np.arange(1, hosts + 1, dtype=np.float64) ** -gamma

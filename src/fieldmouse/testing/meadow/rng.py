@@ -18,7 +18,7 @@ MASK = 2**64 - 1
 def random_words(*what: int | str) -> list[int]:
     """Sixteen random numbers for the key `what`.
 
-    >>> throw(7, "page", 1) == throw(7, "page", 1) != throw(7, "page", 2)
+    >>> random_words(7, "page", 1) == random_words(7, "page", 1) != random_words(7, "page", 2)
     True
     """
     digest = blake2b(":".join(map(str, what)).encode(), digest_size=64).digest()
@@ -38,7 +38,7 @@ def threshold(share: float) -> int:
 def lognormal_quantiles(sigma: float, steps: int = 1024) -> list[float]:
     """Quantiles of a lognormal with mean 1: index it with a random number modulo `steps`.
 
-    >>> 0.99 < sum(lognormal(0.4)) / 1024 < 1.0
+    >>> 0.99 < sum(lognormal_quantiles(0.4)) / 1024 < 1.0
     True
     """
     normal = NormalDist()
@@ -48,7 +48,7 @@ def lognormal_quantiles(sigma: float, steps: int = 1024) -> list[float]:
 def lognormal_quantiles_by_median(sigma: float) -> list[float]:
     """Quantiles of a lognormal with median 1; with a sigma of 2 the mean is 7.4.
 
-    >>> round(lognormal_by_median(2.0)[512], 2)
+    >>> round(lognormal_quantiles_by_median(2.0)[512], 2)
     1.0
     """
     return [value * math.exp(sigma * sigma / 2) for value in lognormal_quantiles(sigma)]

@@ -138,7 +138,7 @@ def interval_width(games: int, cells: int = SIMULATED_CELLS) -> float:
 def last_digit_unit(printed: str) -> float:
     """Return one unit in the last printed digit.
 
-    >>> unit("0.0050"), unit("404"), unit("2.2140e-04")
+    >>> last_digit_unit("0.0050"), last_digit_unit("404"), last_digit_unit("2.2140e-04")
     (0.0001, 1.0, 1e-08)
     """
     digits, _, power = printed.partition("e")

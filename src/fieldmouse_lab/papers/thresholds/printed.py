@@ -94,7 +94,7 @@ def misprints(table: str) -> dict[str, Misprint]:
 
 def digit_step(text: str, unit: str) -> float:
     """
-    >>> step("0.083", "digits"), step("57.6", "0.01"), step("500", "0.3 %")
+    >>> digit_step("0.083", "digits"), digit_step("57.6", "0.01"), digit_step("500", "0.3 %")
     (0.001, 0.01, 1.5)
     """
     if unit == "digits":
