@@ -21,6 +21,32 @@ IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """Pattern of an importable name."""
 
 
+_POLICIES = {
+    "distribution": "neutral.Neutral strategies.NeutralPolicy greedy.Greedy strategies.GreedyPolicy"
+    " mice.MiceAndElephants strategies.MiceAndElephants index.Index index.IndexPolicy",
+    "polling": "automaton.Automaton policies.AutomatonPolicy harmonic.Harmonic policies.HarmonicPolicy"
+    " learned.Learned learned.LearnedPolicy multiplicative.Multiplicative policies.MultiplicativePolicy"
+    " optimal.Optimal policies.OptimalPolicy proportional.Proportional policies.ProportionalPolicy"
+    " uniform.Uniform policies.UniformPolicy",
+}
+"""Former and present module and class of each policy, by package."""
+
+
+def _moved() -> dict[str, str]:
+    moved = {}
+    for package, pairs in _POLICIES.items():
+        words = [word.split(".") for word in pairs.split()]
+        for (module, name), (new_module, new_name) in zip(words[::2], words[1::2], strict=True):
+            place = f"fieldmouse.policy.{package}.{new_module}:{new_name}"
+            moved[f"fieldmouse.policy.{package}.{module}:{name}"] = place
+            moved[f"fieldmouse.policy.{package}:{name}"] = place
+    return moved
+
+
+MOVED = _moved()
+"""Present names of policies that a crawl's settings may name by a former one."""
+
+
 def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
     """Import the object of that name; `what` describes it in error messages.
 
@@ -34,7 +60,7 @@ def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
             f"the {what} `{name}` is no name that can be imported",
             "write it as `package.module:name`",
         )
-    module, _, attribute = name.partition(":")
+    module, _, attribute = MOVED.get(name, name).partition(":")
     _extend_path(path or (os.getcwd(),))
     importlib.invalidate_caches()  # the module may be newer than the cached directory listing
     try:

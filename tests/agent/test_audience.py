@@ -20,11 +20,11 @@ class Listener:
     def is_behind(self) -> bool:
         return self._behind
 
-    def is_content(self) -> bool:
+    def is_finished(self) -> bool:
         self.asked += 1
         return self.asked >= self._asks
 
-    def is_eager(self) -> bool:
+    def waits_for_checkpoint(self) -> bool:
         return self._eager
 
 

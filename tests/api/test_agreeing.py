@@ -25,7 +25,7 @@ from fieldmouse.config.toml_format import keys_of, sections_of
 from fieldmouse.errors import SettingsError, UsageError
 
 SEED = "http://a.test/"
-UNIFORM = "fieldmouse.policy.polling.policies:Uniform"
+UNIFORM = "fieldmouse.policy.polling.policies:UniformPolicy"
 pytestmark = needs_server
 
 

@@ -324,7 +324,7 @@ def test_a_crawl_continues_after_chdir(
 def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
     wide: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_stream, "SLACK", 4000)
+    monkeypatch.setattr(page_stream, "MAX_LAG", 4000)
     home, urls, still = tmp_path / "c", [], 0
     for page in crawl_of(wide, home):
         if not urls:

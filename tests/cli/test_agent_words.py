@@ -198,7 +198,7 @@ def test_top_waits_for_a_server_that_went_away(
             raise answer
         return answer
 
-    monkeypatch.setattr(cluster, "standing", standing)
+    monkeypatch.setattr(cluster, "cluster_status", standing)
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert main.run_command(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
     assert "the board is away; waiting for it" in capsys.readouterr().err

@@ -24,8 +24,8 @@ from formats.smallsite import SEEDS, SmallSite, running_site
 
 SEED_WORDS = [word for seed in SEEDS for word in ("--seed", seed)]
 MANNERS = ["--allow-private", "--delay", "0s", "--set", "index.shards=1"]
-GREEDY = "fieldmouse.policy.distribution.strategies:Greedy"
-UNIFORM = "fieldmouse.policy.polling.policies:Uniform"
+GREEDY = "fieldmouse.policy.distribution.greedy:Greedy"
+UNIFORM = "fieldmouse.policy.polling.uniform:Uniform"
 
 
 def finished(site: SmallSite, path: Path) -> Any:

@@ -24,7 +24,7 @@ TURN = 60.0
 class Listener:
     """Lease source that records all calls."""
 
-    open, waiting = True, 1
+    is_valid, waiting_urls = True, 1
     cut_off = False  # the agent's view of its network
 
     def __init__(self) -> None:
@@ -32,30 +32,30 @@ class Listener:
         self.back: list[tuple[Host, int, list[str]]] = []
         self.taken: list[Host] = []
         self.idle: list[bool] = []  # for each returned host, whether it was idle
-        self.dropped: dict[str, int] = {}
+        self.dropped_links: dict[str, int] = {}
 
-    def found(self, links: Sequence[Request], keys: Sequence[int]) -> None: ...
+    def report_links(self, links: Sequence[Request], keys: Sequence[int]) -> None: ...
 
-    def stays(self, host: Host, state: HostState, visits: int) -> bool:
+    def should_keep(self, host: Host, state: HostState, visits: int) -> bool:
         return True
 
-    def want_more(self, host: Host, epoch: int) -> None: ...
+    def request_more(self, host: Host, epoch: int) -> None: ...
 
-    def wish(self, hosts: Sequence[Host]) -> None:
+    def request_hosts(self, hosts: Sequence[Host]) -> None:
         self.wished += hosts
 
-    def vacated(
+    def return_host(
         self, host: Host, epoch: int, state: HostState, unused: Sequence[Request], *, idle: bool = False
     ) -> None:
         self.idle.append(idle)
         self.back.append((host, epoch, [link.url for link in unused]))
 
-    def evicted(self, host: Host) -> None:
+    def lease_lost(self, host: Host) -> None:
         self.taken.append(host)
 
-    def put_back(self, host: Host, epoch: int, link: Request) -> None: ...
+    def return_url(self, host: Host, epoch: int, link: Request) -> None: ...
 
-    def settled(self, urls: Sequence[SettledUrl]) -> None: ...
+    def report_settled(self, urls: Sequence[SettledUrl]) -> None: ...
 
 
 @pytest.fixture

@@ -243,7 +243,7 @@ def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Pat
 def test_kill_during_deletion_loses_nothing(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replacements, "LOOK", 0)  # nothing is deleted yet
+    monkeypatch.setattr(replacements, "DOCUMENTS_PER_REPLACEMENT", 0)  # nothing is deleted yet
     states, truth, words = replaced(tmp_path, rounds=3)
     before = physical(tmp_path)
 

@@ -134,7 +134,7 @@ def test_only_the_libraries_of_the_lab_are_an_extra() -> None:
 
 @pytest.mark.parametrize("name", ["tiny-endless", "tiny-stubborn"])
 def test_an_interrupt_ends_every_process(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "GRACE", 0.2)
+    monkeypatch.setattr(engine, "INTERRUPT_GRACE", 0.2)
     pids: list[int] = []
 
     def interrupt(name: str, share: float, doing: str) -> None:
@@ -149,7 +149,7 @@ def test_an_interrupt_ends_every_process(name: str, monkeypatch: pytest.MonkeyPa
 
 def test_what_an_experiment_started_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that an experiment could not stop itself, because it was killed."""
-    monkeypatch.setattr(engine, "GRACE", 0.2)
+    monkeypatch.setattr(engine, "INTERRUPT_GRACE", 0.2)
     pids: list[int] = []
 
     def landlord(progress: Progress) -> Result:

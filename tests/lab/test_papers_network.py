@@ -95,7 +95,7 @@ def test_noises_read_as_variances_change_verdicts(monkeypatch: pytest.MonkeyPatc
         setting = wrong(one, reading)
         return tables.replace(setting, sigma_tr=setting.sigma_tr**0.5, sigma_ob=setting.sigma_ob**0.5)
 
-    monkeypatch.setattr(tables, "setting_of", squared)
+    monkeypatch.setattr(tables, "network_setting", squared)
     forget()
     try:
         rows = by_label(tables.exchanges(quiet, FEW).rows)

@@ -78,17 +78,17 @@ class Receiver:
 class Line:
     """The channel of one life."""
 
-    since = 0
+    replay_from = 0
 
     def __init__(self, name: str, receiver: Receiver, manner: SendMode, clock: Clock):
-        self.name, self.manner, self._receiver, self._clock = name, manner, receiver, clock
+        self.name, self.mode, self._receiver, self._clock = name, manner, receiver, clock
 
     async def send(self, notice: Notice) -> DeliveryFailure | None:
         await self._clock.sleep(DAY if self._receiver.hanging else 0.05)
         if self._receiver.failing:
             return DeliveryFailure("it is down")
         self._receiver.take(self._clock.now(), notice)
-        # The answer takes its time, too: who is killed now does not know that it arrived.
+        # The response takes time, too: a kill now leaves open whether the notice arrived.
         await self._clock.sleep(0.05)
         return None
 

@@ -89,7 +89,7 @@ def test_endless_loop_is_interrupted_at_the_time_limit() -> None:
 
 
 def test_plugin_that_ignores_the_timeout_is_reported_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calling, "DEAF", 0.02)
+    monkeypatch.setattr(calling, "SIGNAL_INTERVAL", 0.02)
     diary = Diary()
 
     def deaf() -> str:

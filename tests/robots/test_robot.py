@@ -69,7 +69,7 @@ class ScriptedDns:
 
     zone: dict[str, list[DnsAnswer]]
 
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
+    async def query(self, name: str, kind: str) -> DnsAnswer:
         answers = self.zone.get(name, [DnsAnswer(error="no such name")])
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
@@ -87,16 +87,16 @@ class Outbox:
     async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None:
         self.delivered.append(outcome)
 
-    async def keep(self, link: Request, response: Response) -> None:
+    async def archive(self, link: Request, response: Response) -> None:
         self.kept.append(link.url)
 
-    def retry(self, ticket: QueuedRequest, link: Request) -> None:
+    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
         self.retried.append(link)
 
-    def sitemaps(self, host: Host, found: Sequence[str]) -> None:
+    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
         self.named.extend(found)
 
-    def may_ask(self, ticket: QueuedRequest) -> bool:
+    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
         self.allowance -= 1
         return self.allowance >= 0
 

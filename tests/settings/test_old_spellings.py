@@ -64,7 +64,7 @@ def planned_crawls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, bool]]:
         plans.append((plan, bool(how.get("on_forgiven"))))
         return 0
 
-    monkeypatch.setattr(crawl, "run", note)
+    monkeypatch.setattr(crawl, "run_plan", note)
     return plans
 
 
@@ -221,7 +221,7 @@ def test_both_spellings_of_an_argument_are_refused(tmp_path: Path) -> None:
 def servers_named(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The servers that `cluster list` with these words would ask."""
     asked: list[str] = []
-    monkeypatch.setattr("fieldmouse.api.cluster.crawls", lambda boards: asked.extend(boards) or [])
+    monkeypatch.setattr("fieldmouse.api.cluster.list_crawls", lambda boards: asked.extend(boards) or [])
     assert main.run_command(["cluster", "list", *words]) == 0
     return asked
 

@@ -100,13 +100,13 @@ def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
 
     # One query per channel, or c-ares would answer from its cache.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fieldmouse.http.dns.RENEW", 1)
+        patch.setattr("fieldmouse.http.dns.QUERIES_PER_CHANNEL", 1)
         answers = run(play())
     assert answers == [FoundAddress("93.184.216.34", 1100.0)] * 3 + [FoundAddress("93.184.216.35", 1200.5)]
 
 
 def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fieldmouse.http.dns.RENEW", 3)
+    monkeypatch.setattr("fieldmouse.http.dns.QUERIES_PER_CHANNEL", 3)
 
     async def play() -> list[FoundAddress | ForbiddenAddress | NoAddress]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}

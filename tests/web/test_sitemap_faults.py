@@ -423,6 +423,6 @@ def test_endless_errors_take_bounded_memory(start: bytes, piece: bytes) -> None:
 @pytest.mark.parametrize("piece", ["<", "<a/>", "<!x>", "<url></url>"])
 def test_number_of_tags_is_limited(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(piece * 400 + urlset("/a")) == ["/a"]
-    monkeypatch.setattr(xml_stream, "TAGS", 300)
+    monkeypatch.setattr(xml_stream, "MAX_TAGS", 300)
     listed = read_sitemap((piece * 400 + urlset("/a")).encode(), BASE)
     assert listed == Sitemap([], [], error="too many tags")

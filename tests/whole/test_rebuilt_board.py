@@ -105,7 +105,7 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Agents keep recent reports for half a minute; here they must come from the archives.
-    monkeypatch.setattr(outbox, "KEPT", 0.0)
+    monkeypatch.setattr(outbox, "KEEP_SENT_SECONDS", 0.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=40 + seed, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
     known = {row.url: row for row in rows_of(tmp_path / "alone")}
@@ -171,7 +171,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
     servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A drained agent gets the same error when it returns. Of two servers one has an old copy."""
-    monkeypatch.setattr(outbox, "KEPT", 3.0)
+    monkeypatch.setattr(outbox, "KEEP_SENT_SECONDS", 3.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=44, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
 

@@ -75,7 +75,7 @@ class AnyName:
     def __init__(self, clock: Clock):
         self._known: dict[str, str] = {}
 
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
+    async def query(self, name: str, kind: str) -> DnsAnswer:
         if kind != "A":
             return DnsAnswer(error="the name has no address")
         return DnsAnswer((self._known.setdefault(name, f"10.0.0.{len(self._known) + 1}"),), 3600.0)

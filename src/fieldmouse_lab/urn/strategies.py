@@ -121,22 +121,22 @@ STRATEGIES: dict[str, StrategyFactory] = {
         lambda seat: thesis_strategies.GreedySecond(), "as 4, looking at two balls offline", "neutral"
     ),
     "alg7": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.CoinSourceOrOffline(_chance(r), seat.dice),
+        lambda seat, *, r=0.5: thesis_strategies.CoinSourceOrOffline(_chance(r), seat.rng),
         "a coin between source and offline",
         "neutral",
     ),
     "alg8": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.CoinAfterDraw(_chance(r), seat.dice, seat.share),
+        lambda seat, *, r=0.5: thesis_strategies.CoinAfterDraw(_chance(r), seat.rng, seat.share),
         "draw, then a coin between that ball and the first offline",
         "neutral",
     ),
     "alg9": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.CoinGreedy(_chance(r), seat.dice, seat.share),
+        lambda seat, *, r=0.5: thesis_strategies.CoinGreedy(_chance(r), seat.rng, seat.share),
         "a coin between the greedy source and any ball offline",
         "neutral",
     ),
     "alg10": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.GreedyThenCoin(_chance(r), seat.dice, seat.share),
+        lambda seat, *, r=0.5: thesis_strategies.GreedyThenCoin(_chance(r), seat.rng, seat.share),
         "the greedy source until most are offline, then a coin",
         "neutral",
     ),

@@ -47,8 +47,9 @@ def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any
     it is stopped. URLs that still wait from the crawl are fetched only with --continue.
     """
     every = options.progress_every(given)
+    polling = {f"refresh.{key}": given.pop(key) for key in ("budget", "policy")}
+    polling = {key: value for key, value in polling.items() if value is not None}
     words, changes = options.split_settings(given)
-    polling = {f"refresh.{key}": given[key] for key in ("budget", "policy") if given[key] is not None}
     with console.stdout_to_stderr():
         plan = api.plan_to_refresh(directory, words, polling | changes, once=once, rest=rest)
     try:
