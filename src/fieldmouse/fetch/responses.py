@@ -1,4 +1,4 @@
-"""Pure mapping from an HTTP response to an `GameResult`."""
+"""Pure mapping from an HTTP response to an `Outcome`."""
 
 from __future__ import annotations
 
