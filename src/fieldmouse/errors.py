@@ -1,8 +1,8 @@
 """Errors for the user, each with a hint.
 
-There are three kinds of trouble. The web's failures are `GameResult` values (`records.py`), never exceptions.
-The user's failures are `FieldmouseError`s: a sentence that names the thing, and a hint that says how to
-fix it. Our own mistakes are assertions and tracebacks.
+There are three kinds of trouble. The web's failures are `Outcome` values (`types/outcome.py`), never
+exceptions. The user's failures are `FieldmouseError`s: a sentence that names the thing, and a hint that
+says how to fix it. Our own mistakes are assertions and tracebacks.
 """
 
 from __future__ import annotations

@@ -26,8 +26,10 @@ def format_count(value: float, noun: str) -> str:
 def join_names(names: Sequence[str], most: int = 8) -> str:
     """Quoted names joined for a sentence; "" if there are none.
 
-    >>> join_names(["a"]), join_names(["a", "b", "c"]), join_names(["a", "b", "c", "d"], most=2), join_names([])
-    ('`a`', '`a`, `b` and `c`', '`a`, `b` and 2 more', '')
+    >>> join_names(["a"]), join_names(["a", "b", "c"]), join_names([])
+    ('`a`', '`a`, `b` and `c`', '')
+    >>> join_names(["a", "b", "c", "d"], most=2)
+    '`a`, `b` and 2 more'
     """
     shown = [f"`{name}`" for name in names[:most]]
     if len(names) > most:
@@ -50,16 +52,16 @@ def format_size(value: float) -> str:
 def format_percentage(share: float) -> str:
     """A share from 0 to 1 as a percentage. Only 0 is shown as 0 %, and only 1 as 100 %.
 
-    >>> format_percentage(0.0), format_percentage(0.001), format_percentage(0.124), format_percentage(0.999), format_percentage(1.0)
-    ('0 %', '1 %', '12 %', '99 %', '100 %')
+    >>> [format_percentage(part) for part in (0.0, 0.001, 0.124, 0.999, 1.0)]
+    ['0 %', '1 %', '12 %', '99 %', '100 %']
     """
     return f"{min(max(round(100 * share), int(share > 0)), 100 - int(share < 1))} %"
 
 
 def format_duration(seconds: float) -> str:
     """
-    >>> format_duration(0.26), format_duration(9.5), format_duration(304), format_duration(7500), format_duration(200_000)
-    ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
+    >>> [format_duration(seconds) for seconds in (0.26, 9.5, 304, 7500, 200_000)]
+    ['0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h']
     >>> format_duration(419.7), format_duration(59.97)
     ('7 min', '1 min')
     """

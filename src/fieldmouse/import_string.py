@@ -117,7 +117,7 @@ def _import_error(name: str, what: str, module: str, error: BaseException) -> Us
 def import_name_of(thing: object, what: str) -> str:
     """The name by which another process and a later resume import the same object.
 
-    >>> import_name_of(os.path.join_href, "extract")
+    >>> import_name_of(os.path.join, "extract")
     'posixpath:join'
     """
     module, attribute = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")

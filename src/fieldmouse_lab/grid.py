@@ -126,8 +126,10 @@ NOTHING = "–"
 def format_printed(row: Row) -> str:
     """
     >>> from fieldmouse_lab.catalogue import Verdict
-    >>> format_printed(Row("", 67.52, 67.5199, None, Verdict.SAME)), format_printed(Row("", None, 1, 0, Verdict.NEW))
-    ('67.52', '–')
+    >>> format_printed(Row("", 67.52, 67.5199, None, Verdict.SAME))
+    '67.52'
+    >>> format_printed(Row("", None, 1, 0, Verdict.NEW))
+    '–'
     """
     value = _known(row.printed)
     return NOTHING if value is None else _whole(value)
@@ -136,10 +138,14 @@ def format_printed(row: Row) -> str:
 def format_ours(row: Row) -> str:
     """
     >>> from fieldmouse_lab.catalogue import Verdict
-    >>> format_ours(Row("", 67.52, 67.519912, None, Verdict.SAME)), format_ours(Row("", 40, 41.234, 1.92, Verdict.SAME))
-    ('67.5199', '41.2')
-    >>> format_ours(Row("", None, 0.123456789, None, Verdict.NEW)), format_ours(Row("", 5, float("nan"), 0, Verdict.NEW))
-    ('0.123457', '–')
+    >>> format_ours(Row("", 67.52, 67.519912, None, Verdict.SAME))
+    '67.5199'
+    >>> format_ours(Row("", 40, 41.234, 1.92, Verdict.SAME))
+    '41.2'
+    >>> format_ours(Row("", None, 0.123456789, None, Verdict.NEW))
+    '0.123457'
+    >>> format_ours(Row("", 5, float("nan"), 0, Verdict.NEW))
+    '–'
     """
     value, beside, moves = _known(row.ours), _known(row.printed), _moves(row)
     if value is None:

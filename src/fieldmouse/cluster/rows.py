@@ -34,8 +34,8 @@ _LEADING_FIELDS = 5  # they say how a request was found; the others usually have
 def encode_row(link: Request, host: Host, now: float) -> bytes:
     """
     >>> link = Request(Url("http://a.test/b"), via="http://a.test/")
-    >>> from fieldmouse.cluster.decoding import link_of
-    >>> link_of(encode_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
+    >>> from fieldmouse.cluster.decoding import decode_row
+    >>> decode_row(encode_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
     True
     """
     via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
@@ -107,7 +107,7 @@ def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
 def encode_block(rows: Sequence[Row]) -> bytes:
     """Build a block of these rows.
 
-    >>> rows_in(encode_block([(7, b"seven"), (8, b"eight")]))
+    >>> block_rows(encode_block([(7, b"seven"), (8, b"eight")]))
     [(7, b'seven'), (8, b'eight')]
     """
     keys = struct.pack(f"<{len(rows)}Q", *(key for key, _ in rows))

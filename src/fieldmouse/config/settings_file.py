@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
 
         A value is what TOML would hold, or text from the command line.
 
-        >>> Settings().override({"politeness.delay": "250ms", "crawl.newest_pages": "500"}).crawl.newest_pages
+        >>> Settings().override({"politeness.delay": "250ms", "crawl.pages": "500"}).crawl.pages
         500
         """
         changed = self

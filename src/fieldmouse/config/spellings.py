@@ -30,7 +30,7 @@ ARGUMENTS = {"robots": "concurrency"}
 def setting(name: str) -> str:
     """Present name of a setting or section.
 
-    >>> setting("robots.count_searchable_pages"), setting("robots.keep_alive"), setting("board"), setting("crawl.newest_pages")
+    >>> setting("robots.count"), setting("robots.keep_alive"), setting("board"), setting("crawl.pages")
     ('fetch.concurrency', 'fetch.keep_alive', 'cluster', 'crawl.pages')
     """
     section, dot, key = name.partition(".")

@@ -167,7 +167,7 @@ MAX_DROPS = 16
 
 
 class IndexerFactory(Protocol):
-    """Constructor of an `WorkerPool` that lacks only its callbacks."""
+    """Constructor of a `WorkerPool` that lacks only its callbacks."""
 
     def __call__(
         self,

@@ -80,8 +80,10 @@ class Hunk(NamedTuple):
 def mask_variable_parts(block: str) -> str:
     """Mask the parts of a block that change at every fetch: dates, numbers and tokens.
 
-    >>> mask_variable_parts("Served Mon, 16 Nov 2026 12:31:05 by web7 (3f9a21c)"), mask_variable_parts("5 minutes ago")
-    ('Served 0 by 0)', '0 ago')
+    >>> mask_variable_parts("Served Mon, 16 Nov 2026 12:31:05 by web7 (3f9a21c)")
+    'Served 0 by 0)'
+    >>> mask_variable_parts("5 minutes ago")
+    '0 ago'
     """
     block = _dated.sub("0", _token.sub("0", block))
     return _ago.sub("0", _zeros.sub("0", block))

@@ -1,4 +1,4 @@
-"""Pure mapping from an HTTP response to an `GameResult`."""
+"""Pure mapping from an HTTP response to an `Outcome`."""
 
 from __future__ import annotations
 
@@ -75,9 +75,10 @@ def describe_requested_wait(response: Response | None) -> str:
 def parse_retry_after(value: str, now: float) -> float:
     """Seconds to wait, from a number or a date; 0 if the header is not understood.
 
-    >>> parse_retry_after("120", 0.0), parse_retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), parse_retry_after("soon",
-    0.0)
-    (120.0, 60.0, 0.0)
+    >>> parse_retry_after("120", 0.0), parse_retry_after("soon", 0.0)
+    (120.0, 0.0)
+    >>> parse_retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0)
+    60.0
     """
     seconds = parse_seconds(value)
     if seconds is not None:

@@ -339,7 +339,7 @@ def effective_media_type(values: Sequence[str]) -> str:
 def essence(media: str) -> str:
     """Return the type without parameters, in lower case.
 
-    >>> essence("Text/HTML_TYPES; charset=utf-8")
+    >>> essence("Text/HTML; charset=utf-8")
     'text/html'
     """
     return media.partition(";")[0].strip().lower()

@@ -88,7 +88,7 @@ log = logging.getLogger(__name__)
 
 MAX_RETRY_DELAY = 300.0
 MAX_RETRY_AFTER = 3600.0
-"""Seconds: a receiver that asks for a longer wait (`RetryRule-After`) gets this."""
+"""Seconds: a receiver that asks for a longer wait (`Retry-After`) gets this."""
 
 
 class ChannelState(msgspec.Struct, frozen=True):

@@ -20,7 +20,8 @@ class ChangeFilter:
     def from_settings(cls, asked: NotifySection) -> ChangeFilter:
         """The filter that the settings describe.
 
-        >>> ChangeFilter.from_settings(NotifySection(hosts=("a.example", "*.b.example"))).accepts_host("c.b.example")
+        >>> section = NotifySection(hosts=("a.example", "*.b.example"))
+        >>> ChangeFilter.from_settings(section).accepts_host("c.b.example")
         True
         """
         lowered = [name.lower().strip("[]") for name in asked.hosts]

@@ -87,8 +87,10 @@ def decode_text(body: bytes, codec: str) -> str:
 def encode_query(href: str, codec: str) -> str:
     """Encode the query of a link in the charset of its page (URL Standard, query state).
 
-    >>> encode_query("/suche?wort=M\u00e4use", "cp1252"), encode_query("/?\u2603", "cp1252"), encode_query("/?\u00e4", "utf-8")
-    ('/suche?wort=M%E4use', '/?%26%239731%3B', '/?\u00e4')
+    >>> encode_query("/suche?wort=M\u00e4use", "cp1252"), encode_query("/?\u2603", "cp1252")
+    ('/suche?wort=M%E4use', '/?%26%239731%3B')
+    >>> encode_query("/?\u00e4", "utf-8")
+    '/?\u00e4'
     """
     if href.isascii() or codec.startswith("utf"):
         return href

@@ -119,7 +119,7 @@ def parse_html(
 
     >>> html = "<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>"
     >>> page = parse_html(html, Url("http://a.b/"))
-    >>> page.table_title, page.decode_text, page.hrefs
+    >>> page.title, page.text, page.hrefs
     ('Mice', 'run home', [])
     """
     page = Document(base=url)

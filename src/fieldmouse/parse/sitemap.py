@@ -56,7 +56,7 @@ def read_sitemap(
     If the file was `cut`, its last line may be half a URL and is dropped.
 
     >>> found = read_sitemap(b"<urlset><url><loc>/a</loc></url></urlset>", "http://example.org/sitemap.xml")
-    >>> [entry.url for entry in found.standing_rows]
+    >>> [entry.url for entry in found.urls]
     ['http://example.org/a']
     """
     entries = _Entries(base, limit_urls)

@@ -33,7 +33,7 @@ def encode_rows(answer: object, most_bytes: int) -> EncodedRows:
     r"""Encode the result of `extract`: None, one row, or any number of rows.
 
     >>> encode_rows([{"name": "vole"}, {"name": "shrew"}], 100)
-    Rows(lines=b'{"name":"vole"}\n{"name":"shrew"}\n', count=2)
+    EncodedRows(lines=b'{"name":"vole"}\n{"name":"shrew"}\n', count=2)
     """
     if answer is None:
         return EncodedRows()

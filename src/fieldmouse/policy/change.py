@@ -240,10 +240,10 @@ class Trust:
     >>> stranger = Trust()
     >>> proven = stranger
     >>> for _ in range(20):
-    ...     proven = proven.update_beliefs(True)
-    >>> stranger.trust_weight() < 0.25 < 0.85 < proven.trust_weight() < 1
+    ...     proven = proven.observe(True)
+    >>> stranger.weight() < 0.25 < 0.85 < proven.weight() < 1
     True
-    >>> proven.update_beliefs(False).trust_weight() < proven.trust_weight()
+    >>> proven.observe(False).weight() < proven.weight()
     True
     """
 

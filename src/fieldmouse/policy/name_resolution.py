@@ -31,8 +31,8 @@ class NameMap:
     match names only, never address literals in URLs.
 
     >>> pins = NameMap(["*.meadow.test=127.0.0.9:8000", "a.meadow.test=[::1]"])
-    >>> pins.parse_path("b.meadow.test"), pins.parse_path("a.meadow.test"), pins.parse_path("meadow.test")
-    (Pin(address='127.0.0.9', port=8000), Pin(address='::1', port=None), None)
+    >>> pins.find("b.meadow.test"), pins.find("a.meadow.test"), pins.find("meadow.test")
+    (PinnedAddress(address='127.0.0.9', port=8000), PinnedAddress(address='::1', port=None), None)
     """
 
     def __init__(self, entries: Iterable[str] = ()):
@@ -70,7 +70,7 @@ def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
     """Parse an entry of the map; UsageError if it is invalid.
 
     >>> parse_entry("*.example.org=192.0.2.7:8080")
-    ('*.example.org', Pin(address='192.0.2.7', port=8080))
+    ('*.example.org', PinnedAddress(address='192.0.2.7', port=8080))
     """
     pattern, equals, target = entry.strip().partition("=")
     pattern = pattern.strip().lower().rstrip(".")
@@ -87,7 +87,7 @@ def parse_nameserver(text: str) -> PinnedAddress:
     """Parse the address of a DNS server for c-ares; UsageError if it is invalid.
 
     >>> parse_nameserver("192.0.2.53"), parse_nameserver("[::1]:5353")
-    (Pin(address='192.0.2.53', port=None), Pin(address='::1', port=5353))
+    (PinnedAddress(address='192.0.2.53', port=None), PinnedAddress(address='::1', port=5353))
     """
     pin = _read_place(text)
     if pin is None or "%" in pin.address:

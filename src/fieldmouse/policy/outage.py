@@ -254,13 +254,14 @@ def agents_to_ask(
     just a local fault.
 
     >>> from fieldmouse.types.request import OutcomeReason
-    >>> east, west, both = AgentOnMachine("east", "e"), AgentOnMachine("west", "w"), AgentOnMachine("both", "e")
-    >>> [each.crawler for each in agents_to_ask([], east, [both, west], 0.0, final=True)]
+    >>> east, west = AgentOnMachine("east", "e"), AgentOnMachine("west", "w")
+    >>> both = AgentOnMachine("both", "e")
+    >>> [each.agent for each in agents_to_ask([], east, [both, west], 0.0, final=True)]
     ['west']
     >>> found = UnreachedNote("east", "e", OutcomeReason.NO_ADDRESS, until=9.0)
     >>> agents_to_ask([found], west, [east, both], 0.0, final=True)  # two machines agree
     []
-    >>> [each.crawler for each in agents_to_ask([found], both, [east, west], 0.0, final=True)]
+    >>> [each.agent for each in agents_to_ask([found], both, [east, west], 0.0, final=True)]
     ['west']
     """
     if final and any(note.agent == me.agent and note.alone and note.counts for note in notes):

@@ -72,7 +72,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """Scope derived from the seeds.
 
         >>> scope = Scope.from_seeds([Url("https://www.example.org/")])
-        >>> scope.has_room(Url("http://news.example.org/today")), scope.has_room(Url("https://example.com/"))
+        >>> scope.admits(Url("http://news.example.org/today")), scope.admits(Url("https://example.com/"))
         (True, False)
         """
         seeds = list(seeds)
@@ -124,7 +124,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """Scope derived from these URLs and the seeds together.
 
         >>> scope = Scope.from_seeds([Url("http://example.org/")], "host")
-        >>> scope.with_seeds([Url("https://www.example.org/en/")]).has_room(Url("https://www.example.org/de/"))
+        >>> scope.with_seeds([Url("https://www.example.org/en/")]).admits(Url("https://www.example.org/de/"))
         True
         """
         urls = frozenset(urls)

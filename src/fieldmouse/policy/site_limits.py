@@ -34,9 +34,9 @@ class SiteLimits:
     def room(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
         """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
 
-        >>> SiteLimits(hosts=2).has_room(2, 40, new_host=True), SiteLimits(hosts=2).has_room(2, 40, new_host=False)
+        >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
         (0, None)
-        >>> SiteLimits(urls=50).has_room(2, 40, new_host=True)
+        >>> SiteLimits(urls=50).room(2, 40, new_host=True)
         10
         """
         if new_host and self.hosts and hosts >= self.hosts:

@@ -38,8 +38,8 @@ _AS_IT_IS = WorkerConfig(scope=Scope(), traps=NO_TRAP_RULES, ratio_limit=_ANY_RA
 class ResponseHeaders(Mapping[str, str]):
     """Response headers with case-insensitive names; indexing returns the first value.
 
-    >>> headers = ResponseHeaders([("content-type", "text/html"), ("set-cookie", "a=1"), ("set-cookie",
-    "b=2")])
+    >>> headers = ResponseHeaders([("content-type", "text/html"), ("set-cookie", "a=1"),
+    ...                            ("set-cookie", "b=2")])
     >>> headers["Content-Type"], headers.all("Set-Cookie"), headers.get("etag")
     ('text/html', ['a=1', 'b=2'], None)
     """

@@ -28,8 +28,7 @@ def to_epoch(since: float | datetime | timedelta | None) -> float:
 def parse_time(text: str, now: float) -> float:
     """Parse an age ("1d"), a day or a time of day into epoch seconds. UTC unless the text names a zone.
 
-    >>> parse_time("1d", 86400.0), parse_time("1970-01-02", 0.0), parse_time("1970-01-01T00:00:05Z",
-    0.0)
+    >>> parse_time("1d", 86400.0), parse_time("1970-01-02", 0.0), parse_time("1970-01-01T00:00:05Z", 0.0)
     (0.0, 86400.0, 5.0)
     """
     text = text.strip()

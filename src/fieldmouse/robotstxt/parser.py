@@ -68,7 +68,7 @@ class RobotsTxtUnreachable(msgspec.Struct, frozen=True):
 class RobotsTxt:
     r"""Rules of one host for our crawler.
 
-    >>> rules = RobotsTxt.parse_html(b"User-agent: *\nDisallow: /private\nCrawl-delay: 2", "fieldmouse")
+    >>> rules = RobotsTxt.parse(b"User-agent: *\nDisallow: /private\nCrawl-delay: 2", "fieldmouse")
     >>> rules.allows("/private/diary"), rules.allows("/"), rules.crawl_delay
     (False, True, 2.0)
     """
@@ -103,7 +103,7 @@ class RobotsTxt:
     def to_bytes(self) -> bytes:
         r"""Return an equivalent robots.txt for all crawlers; b"" if it would have to omit a rule.
 
-        >>> RobotsTxt.parse_html(b"User-agent: *\nDisallow: /private", "fieldmouse").to_bytes()
+        >>> RobotsTxt.parse(b"User-agent: *\nDisallow: /private", "fieldmouse").to_bytes()
         b'User-agent: *\nDisallow: /private\n'
         """
         rules = self._book.lines()

@@ -43,7 +43,9 @@ Uint64Array = NDArray[np.uint64]
 
 def version_number(batch: int, shard: int, *, present: bool = True) -> int:
     """
-    >>> version_number(7, 0) < version_number(7, 1, present=False) < version_number(7, 1) < version_number(8, 0, present=False)
+    >>> version_number(7, 0) < version_number(7, 1, present=False) < version_number(7, 1)
+    True
+    >>> version_number(7, 1) < version_number(8, 0, present=False)
     True
     """
     return (batch << _SHARD_BITS | shard) << 1 | present

@@ -83,7 +83,7 @@ def sealed_baseline(last: Checkpoint | None) -> Baseline | None:
 def change_id(url: str, kind: ChangeKind, at: float) -> str:
     """Unique id of a change: a page has one response at a time.
 
-    >>> change_id("http://a.example/", ChangeKind.GONE_STATUSES, 1.0)
+    >>> change_id("http://a.example/", ChangeKind.GONE, 1.0)
     '22d9b75cafa8659df6669154ff9d7f33'
     """
     return xxhash.xxh3_128_hexdigest(f"{kind}\n{at!r}\n{url}".encode())

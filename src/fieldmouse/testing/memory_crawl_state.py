@@ -220,7 +220,7 @@ class HeartbeatLog:
 def next_names(names: Sequence[str], after: str, most: int = MOST_LISTED_AGENTS) -> Sequence[str]:
     """Next names of a sorted list to report, at most `most`, starting over at the end.
 
-    >>> ["".join_href(next_names("abcdf", after, most=3)) for after in ("", "c", "e", "z")]
+    >>> ["".join(next_names("abcdf", after, most=3)) for after in ("", "c", "e", "z")]
     ['abc', 'dfa', 'fab', 'abc']
     """
     if len(names) <= most:

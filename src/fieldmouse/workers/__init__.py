@@ -1,6 +1,6 @@
 """Worker processes that parse, archive and index fetched pages.
 
-Follow one page. `WorkerPool` (`indexer.py`) sends it to the worker process of its
+Follow one page. `WorkerPool` (`pool.py`) sends it to the worker process of its
 host's shard as one frame (`wire.py`). The worker (`worker.py`) decompresses the
 body, determines its charset and parses it once (`parse.py`): title, text,
 language, robots rules and raw hrefs come out of the same tree. `links.py` turns

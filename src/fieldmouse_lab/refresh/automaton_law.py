@@ -48,8 +48,8 @@ class FreeAutomatonLaw:
     """`counts` pages change with each probability of `p`.
 
     >>> law = FreeAutomatonLaw(np.array([0.3]), np.array([1000]), resolution=16)
-    >>> steady = law.slot_law(law.repeatable())
-    >>> round(steady.useful_ratio, 2), round(steady.trust_weight / 1000, 2)  # about a half, above p
+    >>> steady = law.slot_law(law.steady())
+    >>> round(steady.useful, 2), round(steady.weight / 1000, 2)  # about a half, above p
     (0.5, 0.39)
     """
 

@@ -59,7 +59,7 @@ class PageSet:
 def domain_pages() -> PageSet:
     """Tests 1 and 2: 5028 pages of 20 sites.
 
-    >>> domain_pages().newest_pages
+    >>> domain_pages().pages
     5028
     """
     sizes = [size for domain in DOMAINS for size in SIZES[domain]]
@@ -70,7 +70,7 @@ def domain_pages() -> PageSet:
 def zipf_pages() -> PageSet:
     """The Zipf and the dynamic test: 1738 pages of 20 sites.
 
-    >>> zipf_pages().newest_pages, float(zipf_pages().p.max())
+    >>> zipf_pages().pages, float(zipf_pages().p.max())
     (1738, 1.0)
     """
     laws = [(size, SKEWS[domain]) for domain in DOMAINS for size in ZIPF_SIZES[domain]]

@@ -10,7 +10,7 @@ colours online, because a host is visited by only one fetch worker at a time.
 `Game` describes a game, `play` plays it, `GameResult` holds its measures. Any policy can be played in pure
 Python; the four important ones also have compiled code.
 
->>> from fieldmouse.lab.urn import Game, play_pure, power, strategy
+>>> from fieldmouse_lab.urn import Game, play_pure, power, strategy
 >>> game = Game(power(1000, gamma=1.0), capacity=20, steps=100, strategy=strategy("index"))
 >>> play_pure(game, seed=1).distinct_mean
 20.0

@@ -58,7 +58,7 @@ class FrontierReport(msgspec.Struct, frozen=True):
 
 
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
-    """Yield the key of every waiting URL, without polls; raises one of `RequestFailure` on a damaged file."""
+    """Yield the key of every waiting URL, without polls; raises one of `DAMAGE_ERRORS` on a damaged file."""
     online = read_open_tickets(directory, state.front).values()
     for row in chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)):
         if (link := _link(row)).door is not Origin.POLLED:

@@ -166,8 +166,10 @@ def clock_setback(at: float, now: float) -> float:
     A wait until `t` that is moved forward by it lasts, from now on, the smaller of its rest
     at that time (`t - at`) and its rest by the clock (`t - now`).
 
-    >>> clock_setback(at=1000.0, now=400.0), clock_setback(at=1000.0, now=1001.0), clock_setback(at=0.0, now=400.0)
-    (600.0, 0.0, 0.0)
+    >>> clock_setback(at=1000.0, now=400.0)
+    600.0
+    >>> clock_setback(at=1000.0, now=1001.0), clock_setback(at=0.0, now=400.0)
+    (0.0, 0.0)
     """
     return max(0.0, at - now) if now else 0.0
 

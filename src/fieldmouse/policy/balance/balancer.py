@@ -109,7 +109,7 @@ class AgentTable:
         >>> table.record_sent_host(0, 5.0); table.record_sent_host(1, 5.0)
         >>> newer = AgentTable.with_defaults(["east", "north", "west"])
         >>> newer.keep_unconfirmed(table, told={"north", "west"})
-        >>> newer.reported_backlog
+        >>> newer.backlog
         [5.0, 0.0, 0.0]
         """
         places = {name: place for place, name in enumerate(before.names)}

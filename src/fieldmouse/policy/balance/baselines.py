@@ -81,8 +81,8 @@ REPLICAS = 100
 class HashRing:
     """
     >>> ring = HashRing(["a", "b", "c"])
-    >>> moved = [key for key in range(1000) if ring.owner_pid(key) != ring.without("b").owner_pid(key)]
-    >>> {ring.owner_pid(key) for key in moved}
+    >>> moved = [key for key in range(1000) if ring.owner(key) != ring.without("b").owner(key)]
+    >>> {ring.owner(key) for key in moved}
     {'b'}
     """
 

@@ -22,7 +22,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
 
     >>> row = HostTripRow("trips")
     >>> row.learn("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
-    >>> HostTripRow.from_row(row.encode_row(), "trips") == row
+    >>> HostTripRow.from_row(row.to_row(), "trips") == row
     True
     >>> round(row.mean[0], 3)
     0.5

@@ -21,9 +21,9 @@ from fieldmouse.policy.polling.interface import Hosts, Reals, State, StatelessPo
 @dataclass(frozen=True, slots=True)
 class UniformPolicy(StatelessPolicy):
     """
-    >>> from fieldmouse.create_policy import change
+    >>> from fieldmouse.policy import change
     >>> uniform = UniformPolicy()
-    >>> uniform.plan(uniform.begin(4), change.begin(4), budget=2.0).round(6).tolist()
+    >>> uniform.plan(uniform.begin(4), change.empty_beliefs(4), budget=2.0).round(6).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
 
@@ -87,9 +87,9 @@ class OptimalPolicy(StatelessPolicy):
 
     grain: length of a slot, if time is divided into slots; no page is polled twice in one.
 
-    >>> from fieldmouse.create_policy import change
+    >>> from fieldmouse.policy import change
     >>> known = OptimalPolicy(np.array([1.0, 2.0, 200.0]))
-    >>> known.plan(known.begin(3), change.begin(3), budget=2.0).round(2).tolist()
+    >>> known.plan(known.begin(3), change.empty_beliefs(3), budget=2.0).round(2).tolist()
     [0.95, 1.05, 0.0]
     """
 
@@ -127,7 +127,7 @@ class AutomatonPolicy:
     With slots the plan never exceeds the rates of the states, even if the budget is larger.
 
     >>> paper = AutomatonPolicy(resolution=4, grain=1.0)
-    >>> state = paper.update_beliefs(paper.begin(2), None, 1.0, np.array([True, False]))
+    >>> state = paper.observe(paper.begin(2), None, 1.0, np.array([True, False]))
     >>> paper.plan(state, None, budget=9.0).tolist()
     [0.5, 0.25]
     """
@@ -169,7 +169,7 @@ class MultiplicativePolicy:
     fortnight, a day at first), with Nutch's factors.
 
     >>> rule = MultiplicativePolicy()
-    >>> state = rule.update_beliefs(rule.begin(2), None, 1.0, np.array([True, False]))
+    >>> state = rule.observe(rule.begin(2), None, 1.0, np.array([True, False]))
     >>> state.round(2).tolist()
     [[0.800000011920929], [1.399999976158142]]
     >>> rule.plan(state, None, budget=2.0).round(2).tolist()
@@ -213,9 +213,9 @@ class MultiplicativePolicy:
 class HarmonicPolicy(StatelessPolicy):
     """`rates` and `grain` as in `OptimalPolicy`.
 
-    >>> from fieldmouse.create_policy import change
+    >>> from fieldmouse.policy import change
     >>> known = HarmonicPolicy(np.array([1.0, 2.0, 200.0]))
-    >>> known.plan(known.begin(3), change.begin(3), budget=2.0).round(2).tolist()
+    >>> known.plan(known.begin(3), change.empty_beliefs(3), budget=2.0).round(2).tolist()
     [0.54, 0.63, 0.83]
     """
 

@@ -49,7 +49,7 @@ _ASKED = ("begin", "observe", "plan", "width")
 def create_policy(name: str) -> PollingPolicy:
     """Policy with this name and default parameters.
 
-    >>> create_policy("uniform").target_width
+    >>> create_policy("uniform").width
     0
     """
     ours = POLICIES.get(name)

@@ -202,7 +202,7 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
     a Kronecker product where that needs a sum: D_0 (+) D(1), not D_0 (x) D(1).)
 
     >>> two = independent_robots([BatchArrivals.poisson(1.0), BatchArrivals.poisson(3.0)])
-    >>> {l: stream.rate for l, stream in two.check_list()}
+    >>> {l: stream.rate for l, stream in two.items()}
     {1: 1.0, 2: 4.0}
     """
     modes = {}
@@ -225,7 +225,7 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
 def thinned_stream(common: BatchArrivals, q: Sequence[float]) -> dict[int, BatchArrivals]:
     """Model 2: one stream; with l robots at work a batch of it is brought with probability q[l - 1].
 
-    >>> {l: stream.rate for l, stream in thinned_stream(BatchArrivals.poisson(2.0), [0.25, 1.0]).check_list()}
+    >>> {l: stream.rate for l, stream in thinned_stream(BatchArrivals.poisson(2.0), [0.25, 1.0]).items()}
     {1: 0.5, 2: 2.0}
     """
     before = 0.0
