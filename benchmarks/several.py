@@ -24,7 +24,7 @@ import msgspec
 from table import aligned, say
 
 from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.several_crawls import NewestCrawl, ReadingRooms
+from fieldmouse.reader.several_crawls import MultiCrawlReader, NewestCrawl
 from fieldmouse.storage.checkpoint import Checkpoint, encode, open_journal, part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
@@ -81,7 +81,7 @@ def write(path: Path, parts: list[tuple[int, int]]) -> None:
 def read(paths: list[Path]) -> None:
     """Go through all pages in a separate process, and return the cost."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    room = CrawlReader(paths[0]) if len(paths) == 1 else ReadingRooms(paths)
+    room = CrawlReader(paths[0]) if len(paths) == 1 else MultiCrawlReader(paths)
     begun = time.process_time()
     pages = sum(1 for _ in room.pages())
     all_pages = time.process_time() - begun

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fieldmouse.errors import FieldmouseError as FieldmouseError
     from fieldmouse.reader.crawl_reader import CrawlReader as CrawlReader
     from fieldmouse.reader.page import StoredPage as StoredPage
-    from fieldmouse.reader.several_crawls import ReadingRooms as ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader as MultiCrawlReader
     from fieldmouse.types.stats import Summary as Summary
 
 
@@ -33,7 +33,7 @@ __all__ = [
     "CrawlLocked",
     "CrawlReader",
     "FieldmouseError",
-    "ReadingRooms",
+    "MultiCrawlReader",
     "StoredPage",
     "Summary",
     "__version__",
@@ -42,11 +42,11 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "CrawlReader": "reader",
     "Crawl": "api",
     "CrawlLocked": "errors",
     "FieldmouseError": "errors",
-    "ReadingRoom": "reader",
-    "ReadingRooms": "reader",
+    "MultiCrawlReader": "reader",
     "StoredPage": "reader",
     "Summary": "types.stats",
     "crawl": "api",
@@ -55,7 +55,11 @@ _MODULE_OF = {
 """Submodule of each public name, imported on first use."""
 
 
+_RENAMED = {"ReadingRoom": "CrawlReader", "ReadingRooms": "MultiCrawlReader"}
+
+
 def __getattr__(name: str) -> object:
+    name = _RENAMED.get(name, name)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'fieldmouse' has no attribute {name!r}")
     from importlib import import_module

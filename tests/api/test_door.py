@@ -18,8 +18,8 @@ from fieldmouse.policy.distribution.registry import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-EXPORTS = {"Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "ReadingRooms", "StoredPage", "Summary"}
-EXPORTS |= {"__version__", "crawl", "open"}
+EXPORTS = {"Crawl", "CrawlLocked", "CrawlReader", "FieldmouseError", "MultiCrawlReader", "StoredPage"}
+EXPORTS |= {"Summary", "__version__", "crawl", "open"}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -36,7 +36,7 @@ def test_importing_the_library_loads_no_crawler() -> None:
 
 
 def test_reading_loads_no_crawler_and_planning_no_stage() -> None:
-    reading = loaded_by("import fieldmouse; fieldmouse.ReadingRoom")
+    reading = loaded_by("import fieldmouse; fieldmouse.CrawlReader")
     assert not {"fieldmouse.crawler", "fieldmouse.fetch", "uvloop"} & reading
     planning = loaded_by("import fieldmouse; fieldmouse.Crawl('nowhere', seeds=['https://example.org/'])")
     assert not {"fieldmouse.fetch", "fieldmouse.frontier.frontier", "uvloop", "tantivy"} & planning
@@ -46,6 +46,7 @@ def test_every_export_is_listed_and_documented() -> None:
     assert set(fieldmouse.__all__) == set(dir(fieldmouse)) == EXPORTS
     for name in EXPORTS - {"__version__"}:
         assert inspect.getdoc(getattr(fieldmouse, name)), name
+    assert fieldmouse.ReadingRoom is fieldmouse.CrawlReader, "the former name still works"  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="no attribute 'crwal'"):
         fieldmouse.crwal  # type: ignore[attr-defined]  # noqa: B018
 

@@ -277,7 +277,7 @@ def test_the_shards_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], serve
     assert numbers == list(range(len(bookings)))
     for place, (its, part) in parts.items():
         assert part.acks == [bookings[number] for number in its]
-        assert {shard_of_host(booked.held.host, servers) for booked in part.acks} == {place}
+        assert {shard_of_host(booked.lease.host, servers) for booked in part.acks} == {place}
         assert unpack_urls(part.urls) == [f"url {key}" for booked in part.acks for key in booked.keys]
 
 

@@ -31,8 +31,8 @@ def test_ctrl_c_ends_a_kernel_that_would_run_for_minutes(words: list[str]) -> No
         "        threading.Thread.start = usual\n"
         "        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "threading.Thread.start = start\n"
-        "from fieldmouse.cli.main import run\n"
-        f"code = run({words!r})\n"
+        "from fieldmouse.cli.main import run_command\n"
+        f"code = run_command({words!r})\n"
         "sys.exit(code)\n"
     )
     done = subprocess.run(

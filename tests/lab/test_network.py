@@ -178,7 +178,7 @@ def test_the_compiled_simulation_does_what_the_plain_one_does() -> None:
         "import json; from fieldmouse_lab.network.play import *\n"
         "def facts(policy):\n"
         "    setting = NetworkSetting(policy, seconds=600.0, shock=Shock.DRIFT, transfer=0.1)\n"
-        "    game = NetworkGame(setting, ground_of(setting, 9), 9)\n"
+        "    game = NetworkGame(setting, web_of_seed(setting, 9), 9)\n"
         "    game.advance(600.0, measuring=True)\n"
         "    t = game.tables\n"
         "    return [t.visits.tolist(), t.at.tolist(), t.price.tolist(), t.mean.tolist()]\n"

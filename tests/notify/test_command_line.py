@@ -202,12 +202,12 @@ def test_a_program_does_not_find_the_secrets_of_others(
 def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     path = made(tmp_path)
     probe = (
-        "import sys; from pathlib import Path; from fieldmouse import settings;"
-        "from fieldmouse.crawler.run import Life; from fieldmouse.crawler.run import Notifying;"
+        "import sys; from pathlib import Path;"
+        "from fieldmouse.crawler.run import CrawlRun, RunNotifications;"
         "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage import CrawlDir;"
         "home = CrawlDir.open(Path(sys.argv[1])); plan = plan_to_resume(home.path, {}, {});"
-        "notifying = Notifying(home, plan.settings); assert not notifying.parts;"
-        "assert notifying.audience_with(None) is None; print(*sys.modules)"
+        "notifying = RunNotifications(home, plan.settings); assert not notifying.durables;"
+        "assert notifying.combine_consumers(None) is None; print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True

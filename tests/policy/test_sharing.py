@@ -117,6 +117,6 @@ def played(names: int) -> tuple[np.ndarray, list[int]]:
             rows[host] = balancer.observe(rows[host], agents[here], float(dice.lognormal(0.0, 0.1)), 0.0)
             at[host] = balancer.choose(f"h{host}", rows[host], here, tables[here])
             if at[host] != here:
-                tables[here].send(at[host], 0.0)
+                tables[here].record_sent_host(at[host], 0.0)
                 moves[-1] += 1
     return np.bincount(at, minlength=names), moves

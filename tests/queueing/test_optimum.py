@@ -106,8 +106,8 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel]
 
 KERNELS = {
     banded: ("_fill", "band_weights"),
-    waiting_page: ("_journey", "_welcomed", "passage"),
-    reduction: ("_walk", "_joined", "_upper_part", "_folded", "passage", "shares"),
+    waiting_page: ("_journey", "_welcomed", "eliminate_states"),
+    reduction: ("_walk", "_joined", "_upper_part", "_folded", "eliminate_states", "stationary_weights"),
     coordinates: ("_level", "_faded"),
 }
 

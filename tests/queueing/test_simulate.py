@@ -249,7 +249,7 @@ def test_compiled_or_plain_the_game_is_the_same(monkeypatch: pytest.MonkeyPatch)
     asked = read_model(written("inria"))
     rule = Thresholds((4, 2), (3,))
     compiled = run(asked.model, rule, 6_000)
-    for name in ("play", "lasts", "climb", "admitted"):
+    for name in ("run_events", "draw_phase_type", "admitted_count"):
         kernel = getattr(play, name)
         monkeypatch.setattr(play, name, getattr(kernel, "py_func", kernel))
     plain = run(asked.model, rule, 6_000)

@@ -13,7 +13,7 @@ import pytest
 
 from fieldmouse.errors import NotACrawl
 from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.reader.several_crawls import MultiCrawlReader
 from fieldmouse.reader.status import CrawlState
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
@@ -68,7 +68,7 @@ def test_pages_seen_by_a_reader_exist_after_a_kill_and_at_the_end(
         until(has_pages(home, 20), crawl)
         room = CrawlReader(home)
         beside = len(list(CrawlReader(small_crawl).pages()))
-        both = ReadingRooms([small_crawl, home])
+        both = MultiCrawlReader([small_crawl, home])
         looks = []
         for count in (40, 80):
             until(has_pages(home, count), crawl)

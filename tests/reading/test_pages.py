@@ -178,7 +178,7 @@ def test_display_of_a_page_does_not_read_the_archive(room: CrawlReader) -> None:
     assert page is not None
     assert repr(page).startswith(f"<StoredPage {HOME}/twin-1.html 'Twins' 200 text/html")
     assert "<b>Twins</b>" in page._repr_html_()
-    assert repr(room).startswith(f"<ReadingRoom `{room.path}` is done: {len(STORED)} pages from 1 host")
+    assert repr(room).startswith(f"<CrawlReader `{room.path}` is done: {len(STORED)} pages from 1 host")
 
 
 def test_open_without_a_crawl_raises(tmp_path: Path) -> None:

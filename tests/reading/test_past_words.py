@@ -9,7 +9,7 @@ import pytest
 
 from fieldmouse.cli import main
 from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.reader.several_crawls import MultiCrawlReader
 from fieldmouse.reader.versions import VersionHit
 from fieldmouse.testing import virtual_time
 
@@ -101,7 +101,7 @@ def test_versions_of_several_crawls_are_searched_as_one(crawl: Path, tmp_path: P
     other.next_days(1)
     alone = CrawlReader(other.path).search_versions("quince")
     assert [placed(hit) for hit in alone] == [("/", 1, 0, False)]
-    both = ReadingRooms([crawl, other.path]).search_versions("quince", 50)
+    both = MultiCrawlReader([crawl, other.path]).search_versions("quince", 50)
     assert {hit.directory for hit in both} == {crawl, other.path}
     assert len(both) == 8
 

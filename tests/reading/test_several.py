@@ -22,7 +22,7 @@ from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.explain import REJECTED_LOG, RejectedOutcome
-from fieldmouse.reader.several_crawls import NewestCrawl, ReadingRooms
+from fieldmouse.reader.several_crawls import MultiCrawlReader, NewestCrawl
 from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
@@ -83,7 +83,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(params=["in order", "turned round"])
-def rooms(days: list[Path], request: pytest.FixtureRequest) -> ReadingRooms:
+def rooms(days: list[Path], request: pytest.FixtureRequest) -> MultiCrawlReader:
     """In both orders."""
     return fieldmouse.open(days if request.param == "in order" else days[::-1])
 
@@ -98,7 +98,7 @@ def exported(
 
 
 def test_a_page_stored_by_two_crawls_is_shown_once_in_its_newest_version(
-    rooms: ReadingRooms, days: list[Path]
+    rooms: MultiCrawlReader, days: list[Path]
 ) -> None:
     shown = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
     early, late = days
@@ -159,7 +159,7 @@ def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
     assert min(shares) >= 10, "each has the last word on some"
     alone = {page.url for look in looks for page in CrawlReader(look).pages()}
     assert alone - set(expected), "and something was there, and is gone"
-    rooms = ReadingRooms(looks)
+    rooms = MultiCrawlReader(looks)
     hits = {hit.url: hit.directory for hit in rooms.search("-nowhere", limit=1000)}
     assert hits == {url: Path(row["directory"]) for url, row in expected.items() if row["indexed"]}
 
@@ -177,7 +177,7 @@ def test_export_of_one_crawl_is_unchanged_and_of_several_has_all_outcomes(
 
 
 def test_search_finds_the_newest_version_once_and_names_its_directory(
-    rooms: ReadingRooms, days: list[Path]
+    rooms: MultiCrawlReader, days: list[Path]
 ) -> None:
     early, late = days
 
@@ -206,7 +206,7 @@ def test_search_command_names_the_directory_only_for_several_crawls(days: list[P
 
 
 def test_explain_names_the_directory_of_each_outcome(
-    rooms: ReadingRooms, days: list[Path], capsys: Said
+    rooms: MultiCrawlReader, days: list[Path], capsys: Said
 ) -> None:
     early, late = map(str, days)
     told = rooms.explain(HOME + "/other")
@@ -226,7 +226,7 @@ def test_explain_names_the_directory_of_each_outcome(
     assert [one["directory"] for one in plain["crawls"]] == [early, late]
     assert plain["directory"] == late
     assert main.run_command(["explain", early, "--with", late, HOME + "/other"]) == 0
-    assert capsys.readouterr().out == str(ReadingRooms(days).explain(HOME + "/other")) + "\n"
+    assert capsys.readouterr().out == str(MultiCrawlReader(days).explain(HOME + "/other")) + "\n"
 
 
 def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(
@@ -258,7 +258,7 @@ def test_explain_names_an_outcome_that_the_coordinator_rejected(days: list[Path]
     assert page is not None
 
 
-def test_versions_and_differences_include_all_crawls(rooms: ReadingRooms, days: list[Path]) -> None:
+def test_versions_and_differences_include_all_crawls(rooms: MultiCrawlReader, days: list[Path]) -> None:
     versions = rooms.versions(HOME + "/other")
     assert [(page.title, page.directory) for page in versions] == list(zip(("Old", "New"), days, strict=True))
     assert len(rooms.versions(HOME + "/same")) == 1, "the same bytes are no other version"
@@ -335,7 +335,7 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
 def test_an_open_reader_follows_the_crawl_and_a_fixed_one_does_not(tmp_path: Path) -> None:
     first, second = crawl_on(tmp_path / "a", 0), tmp_path / "b"
     CrawlDir.create(second, shards=1, settings=(first / "fieldmouse.toml").read_bytes())
-    rooms = ReadingRooms([first, second])
+    rooms = MultiCrawlReader([first, second])
     before = [(page.url, page.title) for page in rooms.pages()]
     assert before == [(page.url, page.title) for page in CrawlReader(first).pages()], (
         "the other has no checkpoint"
@@ -388,7 +388,7 @@ def test_extracted_rows_are_those_of_the_newest_copies(tmp_path: Path) -> None:
         settings = {"scope__mode": "page", "plugins__extract": "reading.harvesting:titles", **QUICK}
         fetcher, epoch = partial(ChangingWeb, PAGES, day=day), virtual_time.EPOCH + day * DAY
         bottled_crawl(tmp_path / f"day-{day}", fetcher, [HOME + "/other"], epoch=epoch, **settings)
-    rooms = ReadingRooms(tmp_path / f"day-{day}" for day in range(2))
+    rooms = MultiCrawlReader(tmp_path / f"day-{day}" for day in range(2))
     (item,) = rooms.items()
     assert (item["title"], item["directory"]) == ("New", str(tmp_path / "day-1"))
     assert [item["title"] for item in rooms.items(all=True)] == ["Old", "New"]
@@ -463,7 +463,7 @@ def test_several_crawls_read_as_one_log_of_all_their_rows(
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         paths = [write_rows(Path(name) / str(number), rows) for number, rows in enumerate(crawls)]
-        rooms = ReadingRooms(paths)
+        rooms = MultiCrawlReader(paths)
         expected = {url: told for url in URLS if (told := newest_of(crawls, url)) is not None}
         pages = list(rooms.pages())
         assert {page.url: (paths.index(page.directory), page.row) for page in pages} == expected

@@ -333,7 +333,7 @@ def test_an_unreachable_host_is_abandoned_and_all_its_urls_fail() -> None:
     state = run(script, errand("/a", state=state)).report[0]
     assert state.failures == 1
     for _ in range(5):
-        state = run(script, errand("/a", state=state), manners={"obey_exclusion": False}).report[0]
+        state = run(script, errand("/a", state=state), manners={"obey_robots_txt": False}).report[0]
     assert state.verdict == OutcomeReason.HOST_ABANDONED.value
     visit = run(script, errand("/a", "/b", state=state))
     assert not visit.web.asked

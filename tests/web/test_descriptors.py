@@ -39,9 +39,9 @@ def test_refused_connection_carries_its_errno() -> None:
 STARVED = """
 import asyncio, json, os, resource, uvloop
 from fieldmouse.clock import WallClock
-from fieldmouse.types.request import Link
+from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
-from fieldmouse.crawler.factories import room_for_connections
+from fieldmouse.crawler.factories import max_connections
 from fieldmouse.http.client import HttpFetcher
 
 async def silence(reader, writer):
@@ -52,10 +52,10 @@ async def main():
     port = server.sockets[0].getsockname()[1]
     limit = len(os.listdir("/proc/self/fd")) + 100
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    room = room_for_connections()
+    room = max_connections()
     fetcher = HttpFetcher(user_agent="x", clock=WallClock(), most_connections=room)
     hosts = [Host(f"http://h{n}.test:{port}") for n in range(120)]
-    asking = {asyncio.ensure_future(fetcher.fetch(Link(Url(h + "/")), h, "127.0.0.1")) for h in hosts}
+    asking = {asyncio.ensure_future(fetcher.fetch(Request(Url(h + "/")), h, "127.0.0.1")) for h in hosts}
     failed = []
     while len(failed) < len(hosts) - room:
         done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)

@@ -188,7 +188,7 @@ def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryCoordinator
     for url in (pages_of(tmp_path / "a")[0], pages_of(tmp_path / "b")[0]):
         told = str(explain(CrawlDir.open(tmp_path / "a"), Url(url)))
         assert "never" not in told, "who has it knows it, and others know that they do not know"
-        assert ("the board knows" in told) == (url not in pages_of(tmp_path / "a"))
+        assert ("the coordinator knows" in told) == (url not in pages_of(tmp_path / "a"))
     is_well(band, tmp_path)
 
 

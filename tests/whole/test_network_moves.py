@@ -15,7 +15,7 @@ from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.toml_format import render
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.crawler.cluster import JoinRequest
-from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.reader.several_crawls import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
@@ -96,7 +96,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
         await asyncio.gather(*lives)
         for crew in crews:
             await crew.close()
-        return [page.url for page in ReadingRooms([tmp_path / name for name in "ab"]).pages()]
+        return [page.url for page in MultiCrawlReader([tmp_path / name for name in "ab"]).pages()]
 
     stored = virtual_time.run_in_virtual_time(life)
     kept = {f"{HOST}/", *(f"{HOST}/{n}" for n in range(2, 6)), f"{OTHER}/there"}

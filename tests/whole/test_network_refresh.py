@@ -17,7 +17,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlTotals
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.http.decoding import decode_body
-from fieldmouse.reader.several_crawls import ReadingRooms
+from fieldmouse.reader.several_crawls import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -100,7 +100,7 @@ class Upkeep:
             for row in rows:
                 if row.kind in ("page", "unchanged"):
                     asked[row.url] = max(asked.get(row.url, 0.0), row.at)
-        pages = list(ReadingRooms([self.path / name for name in NAMES]).pages())
+        pages = list(MultiCrawlReader([self.path / name for name in NAMES]).pages())
         assert Counter(page.url for page in pages) == Counter(alone)
         for page in pages:
             site = self.meadow.site(host_of(page.url))

@@ -25,7 +25,7 @@ from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
 
 __all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_new", "plan_to_refresh", "plan_to_resume"]
@@ -37,21 +37,21 @@ def open(directory: str | os.PathLike[str]) -> CrawlReader: ...  # type: ignore[
 
 
 @overload
-def open(directory: Iterable[str | os.PathLike[str]]) -> ReadingRooms: ...
+def open(directory: Iterable[str | os.PathLike[str]]) -> MultiCrawlReader: ...
 
 
 def open(
     directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> CrawlReader | ReadingRooms:
+) -> CrawlReader | MultiCrawlReader:
     """Open the crawl in `directory` for reading, also while it runs. Takes no lock and writes nothing.
 
     A list of directories is read as one crawl: of a page stored in several of them, the newest copy
     counts.
     """
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
     # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
     if isinstance(directory, str | os.PathLike):
         return CrawlReader(Path(directory).absolute())
-    return ReadingRooms(Path(path).absolute() for path in directory)
+    return MultiCrawlReader(Path(path).absolute() for path in directory)

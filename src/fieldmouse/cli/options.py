@@ -20,7 +20,7 @@ from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,12 +90,12 @@ seed_redirects_option = click.option(
 )
 
 
-def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | ReadingRooms:
+def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | MultiCrawlReader:
     """Reader of the crawl in `directory`, together with those that `--with` names."""
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
-    return ReadingRooms([directory, *others]) if others else CrawlReader(directory)
+    return MultiCrawlReader([directory, *others]) if others else CrawlReader(directory)
 
 
 def crawl_options(command: F) -> F:

@@ -294,6 +294,6 @@ class CrawlReader:
 
     def __repr__(self) -> str:
         try:
-            return f"<ReadingRoom {self.status()}>"
+            return f"<CrawlReader {self.status()}>"
         except (FieldmouseError, OSError) as trouble:
-            return f"<ReadingRoom `{self.path}`: {trouble}>"
+            return f"<CrawlReader `{self.path}`: {trouble}>"

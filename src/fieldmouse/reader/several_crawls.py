@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fieldmouse.storage.outcome_log import LatestOutcomes
 
 
-class ReadingRooms:
+class MultiCrawlReader:
     """Read access to crawls in several directories, as one. Takes no lock, writes nothing.
 
     For a URL in several crawls, the newest outcome counts. Each method reads the newest checkpoint of each
@@ -76,9 +76,9 @@ class ReadingRooms:
     def paths(self) -> tuple[Path, ...]:
         return tuple(room.path for room in self._rooms)
 
-    def pinned(self) -> ReadingRooms:
+    def pinned(self) -> MultiCrawlReader:
         """A reader fixed at the present checkpoints: pages and rows do not change while the crawls run."""
-        fixed = ReadingRooms(self.paths)
+        fixed = MultiCrawlReader(self.paths)
         fixed._rooms = tuple(room.pinned() for room in self._rooms)
         fixed._latest = self._latest
         return fixed
@@ -244,7 +244,7 @@ class ReadingRooms:
     # -- display
 
     def __repr__(self) -> str:
-        return f"<ReadingRooms {', '.join(f'`{path}`' for path in self.paths)}>"
+        return f"<MultiCrawlReader {', '.join(f'`{path}`' for path in self.paths)}>"
 
 
 def _placed(volume: CrawlSnapshot) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:

@@ -31,11 +31,11 @@ def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) 
     With --with every crawl is asked, and the answer names the one with the newest copy.
     """
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
     typed_url = console.decode_argument(url)
     if others:
-        combined = ReadingRooms([directory, *others]).explain(typed_url)
+        combined = MultiCrawlReader([directory, *others]).explain(typed_url)
         if as_json:
             console.print_json(_plain_combined(combined))
         for line in [] if as_json else combined.lines:

@@ -25,7 +25,7 @@ from fieldmouse.types.outcome import OutcomeRow
 
 if TYPE_CHECKING:
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
 
 Row = dict[str, Any]
@@ -169,15 +169,15 @@ def command(
     return 0
 
 
-def _items(room: CrawlReader | ReadingRooms, *, everything: bool) -> Table:
+def _items(room: CrawlReader | MultiCrawlReader, *, everything: bool) -> Table:
     return Table(lambda: room.items(all=everything))
 
 
-def _rows(room: CrawlReader | ReadingRooms, *, everything: bool) -> Table:
-    from fieldmouse.reader.several_crawls import ReadingRooms
+def _rows(room: CrawlReader | MultiCrawlReader, *, everything: bool) -> Table:
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
     fields = (*PAGE_FIELDS, *OUTCOME_FIELDS) if everything else PAGE_FIELDS
-    if isinstance(room, ReadingRooms):
+    if isinstance(room, MultiCrawlReader):
         return Table(lambda: _placed(room, fields, everything), PAGE_KINDS, (*fields, DIRECTORY_FIELD))
     return Table(lambda: _plain_rows(room, fields, everything), PAGE_KINDS, fields)
 
@@ -187,7 +187,7 @@ def _plain_rows(room: CrawlReader, fields: tuple[str, ...], everything: bool) ->
         yield _plain(row, fields)
 
 
-def _placed(rooms: ReadingRooms, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
+def _placed(rooms: MultiCrawlReader, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
     pages = ((page.directory, page.row) for page in rooms.pages())
     for directory, row in rooms.rows_with_directory() if everything else pages:
         yield _plain(row, fields) | {DIRECTORY_FIELD: str(directory)}

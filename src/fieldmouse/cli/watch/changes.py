@@ -122,10 +122,10 @@ def _cut(text: str, most: int) -> str:
 
 if TYPE_CHECKING:
     from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
     from fieldmouse.storage.changes import Change
 
-    Crawls = CrawlReader | ReadingRooms
+    Crawls = CrawlReader | MultiCrawlReader
 
 KINDS = ("new", "changed", "gone", "moved")
 
@@ -214,17 +214,17 @@ def _list(room: Crawls, given: Mapping[str, Any], as_json: bool) -> int:
 
 def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tuple[Path | None, Change]]:
     """Changes, each with the directory of its crawl if there are several."""
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
-    if isinstance(room, ReadingRooms):
+    if isinstance(room, MultiCrawlReader):
         return room.changes_with_directory(since, host)
     return ((None, change) for change in room.changes(since, host))
 
 
 def _rooms(room: Crawls) -> tuple[CrawlReader, ...]:
-    from fieldmouse.reader.several_crawls import ReadingRooms
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
-    return room.rooms if isinstance(room, ReadingRooms) else (room,)
+    return room.rooms if isinstance(room, MultiCrawlReader) else (room,)
 
 
 def _named(room: Crawls) -> str:
