@@ -1,7 +1,7 @@
 """One crawl: assembled from its settings and run to its end.
 
-`CrawlRun` opens the stages at the last checkpoint (`build.py`), runs them (`agent.py`), and returns a
-`Summary`. `api` and the lab run it.
+`CrawlRun` opens the stages at the last checkpoint (`crawler/builder.py`), runs them (`crawler.py`), and
+returns a `Summary`. `api` and the lab run it.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ their verdict and their failures, and every URL with such an outcome is fetched 
 for a private address, if the settings now allow such addresses. These URLs are known to the sieve, so they
 enter behind it.
 
-The outcome log is never changed: a row of the kind `forgiven` withdraws the URL's last row, and readers of
-the log (`outcomes.py`) skip both. All of this is part of the first checkpoint of the run: a kill before it
-leaves everything unchanged. An agent of a cluster withdraws its own outcomes in the same way, and reports
-them to the coordinator after that checkpoint (`agent --retry-failed`).
+The outcome log is never changed: a row of the kind `forgiven` withdraws the URL's last row, and readers
+of the log (`storage/outcome_log.py`) skip both. All of this is part of the first checkpoint of the run: a
+kill before it leaves everything unchanged. An agent of a cluster withdraws its own outcomes in the same
+way, and reports them to the coordinator after that checkpoint (`agent --retry-failed`).
 """
 
 from __future__ import annotations

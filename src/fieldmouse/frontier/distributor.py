@@ -2,7 +2,7 @@
 
 It works in bounded steps. A call brings hosts online until the front is as wide as
 asked, nothing is left, or its share of work is done; the next call continues. The lab replays
-recorded crawls through the same code, on a front that is only counted (`lab/replay.py`);
+recorded crawls through the same code, on a front that is only counted (`fieldmouse_lab/replay.py`);
 the three small interfaces exist for that.
 """
 

@@ -39,7 +39,7 @@ def open_frontier(
 
     `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
     `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
-    discovered before `hold_before` (epoch seconds) stay in place, see `holding.py`; 0: none.
+    discovered before `hold_before` (epoch seconds) stay in place, see `frontier/in_flight.py`; 0: none.
     """
     now, polls = clock.now(), set[int]()
     watcher = NullObserver() if witness is None or hold_before else witness

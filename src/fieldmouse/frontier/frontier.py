@@ -1,7 +1,7 @@
 """Frontier of a crawl on one machine: links go in, host visits come out, no URL is lost.
 
 Single-threaded and synchronous. All its state is on disk as append-only logs, and
-`seal` notes their lengths at one moment (the protocol is in `crawldir/parts.py`). After a
+`seal` notes their lengths at one moment (the protocol is in `storage/checkpoint.py`). After a
 kill everything is cut back to the last committed note, so a URL is in exactly one place:
 ready, in its host's queue, or online.
 """

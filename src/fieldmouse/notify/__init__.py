@@ -2,8 +2,8 @@
 
 Follow one change. A poll shows that a page has changed, and its row goes into the outcome log. When
 a checkpoint has made that row durable, the `Notifier` (a part of the checkpoint, see
-`crawldir/parts.py`) wakes a `ChannelSender` for each channel: command, webhook, mail, feed. The courier
-reads the log from its offset, derives the changes (`crawldir/news.py`), drops those that the settings
+`storage/checkpoint.py`) wakes a `ChannelSender` for each channel: command, webhook, mail, feed. The courier
+reads the log from its offset, derives the changes (`storage/changes.py`), drops those that the settings
 exclude, and passes the rest to its channel as a `Notice`. After a success it moves on; after a
 failure it tries again with growing pauses.
 

@@ -9,7 +9,7 @@
 Each is named `package.module:name` (`fieldmouse.named`) in the section `[plugins]` of
 `fieldmouse.toml`, so that worker processes and a later resume load the same function.
 `page.py` defines their arguments; a plug-in may modify these without side effects.
-`call.py` calls them: a plug-in that raises anything or takes too long costs only the
+`plugins/runner.py` calls them: a plug-in that raises anything or takes too long costs only the
 result of that call and is named in an error; it never stops the crawl. Reading a crawl
 directory loads no plug-ins.
 """

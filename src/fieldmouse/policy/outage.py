@@ -13,7 +13,7 @@ a
 - *The host's*: a host that sends a byte of HTTP has shown that the network works.
 
 A suspicion is no proof: in a list of mostly dead hosts, five failures in a row are ordinary. So the
-crawler asks witnesses, hosts that were reached before (`robots/prober.py`). If a witness answers, the
+crawler asks witnesses, hosts that were reached before (`fetch/outage.py`). If a witness answers, the
 suspects are dead. If none does, it is an outage, and failures counted since the last success are
 withdrawn. Until that is decided no host is given up. Without any success there is no witness: the
 suspects then get the benefit of the doubt for `BENEFIT` seconds while other hosts are tried, or for

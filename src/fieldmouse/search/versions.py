@@ -4,7 +4,7 @@ Documents are never changed in place, and a finished generation is not rewritten
 of its pages is fetched again. Instead, each shard logs the pages that it fetched again:
 the key, and the batch of the newest version, or that the page no longer exists. A document
 older than its key's entry is *masked*: search skips it, and it is deleted later, together
-with many others (`clearing.py`). Pages fetched once have no entry and cost nothing here.
+with many others (`search/replacements.py`). Pages fetched once have no entry and cost nothing here.
 
 The logs are authoritative. They are part of the checkpoint like all files of a shard, so an
 uncommitted entry is truncated and the older version counts again; the older one is never

@@ -2,14 +2,14 @@
 
 Follow one page. `WorkerPool` (`pool.py`) sends it to the worker process of its
 host's shard as one frame (`wire.py`). The worker (`worker.py`) decompresses the
-body, determines its charset and parses it once (`parse.py`): title, text,
-language, robots rules and raw hrefs come out of the same tree. `links.py` turns
-the hrefs into URLs in scope and drops those it has sent before. `digest.py` finds
+body, determines its charset and parses it once (`parse/html.py`): title, text,
+language, robots rules and raw hrefs come out of the same tree. `parse/links.py` turns
+the hrefs into URLs in scope and drops those it has sent before. `archive/dedup.py` finds
 earlier pages with the same bytes or nearly the same words. `archive.py` writes
 request, response (or a revisit of an earlier one) and metadata as WARC records,
-and `cdxj.py` the index line that locates them. `index.py` adds the words to the
+and `archive/cdxj.py` the index line that locates them. `index.py` adds the words to the
 full-text index, which `search.py` reads. If the page was fetched before,
-`copies.py` determines which version counts. The worker returns its results to the
+`search/versions.py` determines which version counts. The worker returns its results to the
 crawler as a `IndexResult`.
 
 Nothing of this counts until a checkpoint: `prepare` makes all shards durable and

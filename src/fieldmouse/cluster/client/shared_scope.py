@@ -1,6 +1,6 @@
 """Pages that were added to the scope of a crawl, shared by its agents through the coordinator.
 
-Redirects of seeds add them (`agent/crawlscope.py`).
+Redirects of seeds add them (`crawler/scope.py`).
 
 An agent publishes a page before it acknowledges the page's outcome. So an agent that learns that no URL
 waits has already received all added pages.

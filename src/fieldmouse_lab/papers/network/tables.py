@@ -1,9 +1,9 @@
 """KALMAN-BLAWLB and other balancing policies: the thesis' numbers, and shares of the limit.
 
 `network_printed` holds the printed numbers. Our numbers use the calibrated interpretation of the
-round-trip time (`lab/network/environment.py` gives the reason). Where a number does not agree, the other
-interpretations are played too (`network_readings`): a number between them is open, a number outside all of
-them is different. Inputs get no verdict.
+round-trip time (`fieldmouse_lab/network/environment.py` gives the reason). Where a number does not agree,
+the other interpretations are played too (`network_readings`): a number between them is open, a number
+outside all of them is different. Inputs get no verdict.
 """
 
 from __future__ import annotations
