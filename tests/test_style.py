@@ -77,9 +77,10 @@ def messages() -> Iterator[str]:
         tree = ast.parse(path.read_text())
         documented = {id(node.value) for node in ast.walk(tree) if is_docstring(node)}  # type: ignore[attr-defined]
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
-                if " " in node.value and len(node.value) > 20:
-                    yield node.value
+            if not isinstance(node, ast.Constant) or id(node) in documented:
+                continue
+            if isinstance(node.value, str) and " " in node.value and len(node.value) > 20:
+                yield node.value
 
 
 def documents() -> Iterator[str]:
