@@ -157,13 +157,13 @@ def test_only_the_console_prints(path: Path) -> None:
                 pytest.fail(f"{name_of(path)}:{node.lineno} uses click.{node.attr}")
 
 
-COMMAND_NAMING = re.compile(r"fieldmouse \w+ \{(?!typed\()")
+COMMAND_NAMING = re.compile(r"fieldmouse \w+ \{(?!shell_quoted\()")
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_a_hint_names_a_directory_as_it_is_typed(path: Path) -> None:
     """`fieldmouse resume my crawls` is no command that anybody could repeat."""
-    assert not COMMAND_NAMING.search(path.read_text()), "use `errors.typed`"
+    assert not COMMAND_NAMING.search(path.read_text()), "use `errors.shell_quoted`"
 
 
 def test_except_exception_appears_at_most_once_and_in_the_crawler() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from balancer.boards import META, RedisWorld, ServerProcess, a_server, needs_server
+from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
 from fieldmouse.api import cluster_agent
 from fieldmouse.api.planning import Plan
 from fieldmouse.config import settings_file

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from whole.bottled import bottled_crawl, bottled_kill
+from whole.virtual_time import bottled_crawl, bottled_kill
 
-from .sickbed import CRAWL, MEADOW, web
+from .damaging import CRAWL, MEADOW, web
 
 
 @pytest.fixture(scope="session")

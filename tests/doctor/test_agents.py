@@ -12,7 +12,7 @@ from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 
-from .sickbed import DAMAGES
+from .damaging import DAMAGES
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.search.search import search_crawl, searchable_urls
 from fieldmouse.storage.directory import CrawlDir
-from whole.bottled import outcomes
+from whole.virtual_time import outcomes
 
-from .sickbed import flip, is_healthy, replace, resume_for_good, troubles
+from .damaging import flip, is_healthy, replace, resume_for_good, troubles
 
 WORDS = "meadow OR mouse OR field OR grass OR nectar"
 MADE_AGAIN = ("archive/index.cdxj", "archive/shard-0.cdxj", "archive/digests.lmdb", "index/shard-0")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from balancer.boards import MISSING, PROGRAM, a_server
+from cluster.coordinators import MISSING, PROGRAM, a_server
 from formats.golden import ROOT, ask, run
 from formats.make_crawls import agent, dump, finished, stopped
 from formats.smallsite import running_site

@@ -129,7 +129,7 @@ def pack(target: Path, folder: Path) -> None:
 
 
 def main(target: Path) -> None:
-    from balancer.boards import a_server
+    from cluster.coordinators import a_server
 
     os.chdir(ROOT / "tests")  # where the plug-in lies
     with running_site() as site, a_server() as server:

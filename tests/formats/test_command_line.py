@@ -64,7 +64,7 @@ def accepted() -> dict[str, dict[str, Any]]:
 
 
 RENAMED_VARIABLES = {"FIELDMOUSE_BOARD": "FIELDMOUSE_COORDINATOR"}
-"""The old name still works: tests/settings/test_old_spellings.py."""
+"""The old name still works: tests/config/test_old_spellings.py."""
 
 
 def test_every_command_and_option_spelling_is_accepted() -> None:

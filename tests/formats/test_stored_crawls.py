@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import fieldmouse
-from balancer.boards import a_server, needs_server
+from cluster.coordinators import a_server, needs_server
 from formats.golden import DATA, ROOT, ask, run
 from formats.make_crawls import restore
 from formats.smallsite import (

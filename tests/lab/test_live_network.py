@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from balancer.boards import needs_server
+from cluster.coordinators import needs_server
 from fieldmouse.testing.meadow.plan import MeadowPlan
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse_lab import findings

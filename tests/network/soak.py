@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from balancer.boards import PREFIX, a_server
+from cluster.coordinators import PREFIX, a_server
 from fieldmouse.cluster.client.identity import AgentIdentity, read_identity
 from whole.crawling import run
 

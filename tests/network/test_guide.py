@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from balancer.boards import PROGRAM, needs_server
+from cluster.coordinators import PROGRAM, needs_server
 from meadowland import RunningMeadow, running_meadow
 from test_docs import typed_lines
 from whole.crawling import COMMAND

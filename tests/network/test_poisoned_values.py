@@ -14,8 +14,8 @@ from pathlib import Path
 import redis
 import zstandard
 
-from balancer.boards import META, ServerProcess, a_server, needs_server
-from balancer.fuzz_decoding import claiming_frame
+from cluster.coordinators import META, ServerProcess, a_server, needs_server
+from cluster.fuzz_decoding import claiming_frame
 from fieldmouse.cluster import rows as blocks
 from meadowland import running_meadow
 from whole import crawling

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from balancer.boards import needs_server
+from cluster.coordinators import needs_server
 
 from .soak import DELAY, EVENTS, a_soak
 from .test_uproar import is_polite, judge

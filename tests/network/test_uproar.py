@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from balancer.audits import audit_of_server
-from balancer.boards import needs_server
+from cluster.audits import audit_of_server
+from cluster.coordinators import needs_server
 from fieldmouse.testing.meadow.server import Arrival
 from meadowland import running_meadow
 from whole.crawling import run

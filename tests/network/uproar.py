@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from balancer.boards import META, ServerProcess, a_server
+from cluster.coordinators import META, ServerProcess, a_server
 from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes

@@ -35,7 +35,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def start(home: Path, rows: int = ROWS) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "notify.teller", str(home), str(rows)]
+    words = [sys.executable, "-m", "notify.notifying", str(home), str(rows)]
     return subprocess.Popen(words, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 

@@ -28,7 +28,7 @@ from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url
 from fieldmouse.workers.inline_worker import InlineWorker
 
-from .bottled import CALM, outcomes
+from .virtual_time import CALM, outcomes
 
 DELAY = 1.0
 MEADOW = MeadowOptions(

@@ -21,8 +21,8 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.stats import Summary
 
-from .bottled import bottled_crawl, bottled_kill, outcomes
 from .changing import HOST, ChangingSite, Shown, Versions
+from .virtual_time import bottled_crawl, bottled_kill, outcomes
 
 HOUR = 3600.0
 # Every host answers the first request for a page with 429 and ten minutes to wait; some pages fail once.

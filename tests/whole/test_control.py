@@ -21,7 +21,7 @@ from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse_lab.slow_indexer import SlowIndexerLane, slow_lane_class
 
-from .bottled import bottled_crawl, bottled_kill, outcomes
+from .virtual_time import bottled_crawl, bottled_kill, outcomes
 
 MEADOW = MeadowOptions(
     hosts=12,

@@ -18,7 +18,7 @@ from fieldmouse_lab.urn.play import play
 from fieldmouse_lab.urn.sources import empirical_source, host_url_counts
 from fieldmouse_lab.urn.strategies import strategy
 
-from .bottled import bottled_crawl, outcomes
+from .virtual_time import bottled_crawl, outcomes
 
 
 def test_stored_and_waiting_urls_of_each_host_are_counted(tmp_path: Path) -> None:

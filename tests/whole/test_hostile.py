@@ -15,8 +15,8 @@ from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import parse
 
 from .crawling import exported, run, warcs
+from .faults import all_tricks
 from .hostile import GOOD, PAGE, End, HostileWeb, failed, refused
-from .tricks import all_tricks
 
 SETTINGS = """
 [scope]

@@ -28,7 +28,7 @@ from fieldmouse.url import Url, host_of, path_of
 from meadowland import running_meadow
 
 from .crawling import COMMAND
-from .test_told import site, text
+from .test_notifications import site, text
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "keeping-fresh.md"
 HERE = ("--allow-private", "--delay", "20ms", "--set", "storage.checkpoint=300ms")

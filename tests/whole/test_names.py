@@ -19,7 +19,7 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 
-from .bottled import bottled_crawl
+from .virtual_time import bottled_crawl
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 HARMLESS = {"pages.trace", "control.log", "decisions.log", "lock", "digests.lmdb-lock"}

@@ -19,7 +19,7 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.stats import Summary
 
-from .bottled import bottled_crawl, bottled_kill
+from .virtual_time import bottled_crawl, bottled_kill
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 MANNERS = {

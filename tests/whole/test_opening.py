@@ -35,9 +35,9 @@ from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
 from fieldmouse.workers.inline_worker import InlineWorker
 
-from .bottled import bottled_crawl, bottled_kill, outcomes
 from .crawling import count_waiting
 from .powercut import PowerCut, power_cut
+from .virtual_time import bottled_crawl, bottled_kill, outcomes
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 """What the crawl of format 1 in `tests/data` crawled, too: it has the first four pages."""

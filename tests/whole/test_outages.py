@@ -20,7 +20,7 @@ from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, host_of, hostname_of
 
-from .bottled import bottled_crawl, outcomes
+from .virtual_time import bottled_crawl, outcomes
 
 DELAY = 2.0
 MANY = MeadowOptions(

@@ -29,8 +29,8 @@ from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
 from fieldmouse.workers.inline_worker import InlineWorker
 
-from .bottled import outcomes
 from .powercut import power_cut
+from .virtual_time import outcomes
 
 MEADOW = Meadow(MeadowOptions(hosts=3, pages=18, seed=5, page_kb=1.0, links=6))
 SETTINGS = Settings().override(

@@ -33,8 +33,8 @@ from fieldmouse.types.stats import Summary
 from fieldmouse.url import Host, Url
 from fieldmouse.workers.inline_worker import InlineWorker
 
-from .bottled import CALM, bottled_crawl
-from .bottled import outcomes as rows_of_crawl
+from .virtual_time import CALM, bottled_crawl
+from .virtual_time import outcomes as rows_of_crawl
 
 LIMIT = 60
 SAME, CHANGED, GONE, SILENT = range(4)

@@ -15,9 +15,9 @@ from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.stats import Summary
 
-from .bottled import bottled_crawl
-from .bottled import outcomes as rows_of
 from .changing import HOST, ChangingSite, Shown, Versions
+from .virtual_time import bottled_crawl
+from .virtual_time import outcomes as rows_of
 
 ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
 DAY = 86_400.0

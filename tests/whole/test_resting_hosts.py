@@ -17,9 +17,9 @@ from fieldmouse.types.request import Request
 from fieldmouse.types.stats import RefreshSummary, Summary
 from fieldmouse.url import Host
 
-from .bottled import bottled_crawl
-from .bottled import outcomes as rows_of
 from .changing import ChangingSite, Shown, Versions
+from .virtual_time import bottled_crawl
+from .virtual_time import outcomes as rows_of
 
 ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
 HOUR = 3600.0

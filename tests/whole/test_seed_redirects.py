@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doctor.sickbed import DAMAGES, is_healthy, troubles
+from doctor.damaging import DAMAGES, is_healthy, troubles
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings
@@ -32,7 +32,7 @@ from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 from fieldmouse.workers.inline_worker import InlineWorker
 
-from .bottled import bottled_crawl, bottled_kill, outcomes
+from .virtual_time import bottled_crawl, bottled_kill, outcomes
 
 Web = Mapping[str, str | tuple[str, ...]]
 """Pages by URL: a redirect target, or the hrefs of the page; `robots.txt` may be there, as text."""

@@ -22,7 +22,7 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.workers.inline_worker import InlineWorker
 
-from .bottled import bottled_kill
+from .virtual_time import bottled_kill
 
 HUGE = (1 << 63) - 1
 TRIED: list[Any] = [0, 1, 2, HUGE, HUGE + 1, 10**30, -1, 0.0, 5e-324, 1e308, float("inf"), True, False]

@@ -18,7 +18,7 @@ from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 
-from .bottled import bottled_crawl
+from .virtual_time import bottled_crawl
 
 HOUR = 3600.0
 

@@ -17,7 +17,7 @@ from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import HostVisit, Request
 from fieldmouse.url import Host
 
-from .bottled import bottled_crawl
+from .virtual_time import bottled_crawl
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = ROOT / "src" / "fieldmouse"

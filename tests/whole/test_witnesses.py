@@ -20,7 +20,7 @@ from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, path_of
 
-from .bottled import bottled_crawl, outcomes
+from .virtual_time import bottled_crawl, outcomes
 
 Said = int | tuple[int, dict[str, str], str]
 """Error number of the connection; or status, headers and body."""
