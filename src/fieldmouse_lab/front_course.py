@@ -43,7 +43,7 @@ class FrontMeasures(msgspec.Struct, frozen=True):
 
 
 class FrontCourse(NullObserver):
-    """`DecisionObserver` that measures a front. The first `compared` decisions go into `imprint`."""
+    """`DecisionObserver` that measures a front. The first `compared` decisions go into `checksum`."""
 
     def __init__(self, compared: int = 1 << 62) -> None:
         self._online: dict[Host, int] = {}

@@ -64,7 +64,7 @@ def read_changes(
     wanted: Callable[[Change], bool],
     most: int,
 ) -> ChangeRange:
-    """Read from byte `start` until `most` changes, `GLANCE` rows or `length` are reached.
+    """Read from byte `start` until `most` changes, `ROWS_PER_READ` rows or `length` are reached.
 
     Rows are not split: there may be a few changes more than `most`.
     """

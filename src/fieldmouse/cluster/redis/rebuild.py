@@ -25,7 +25,7 @@ _KEYS = 1000  # keys in one step
 
 
 class RedisRebuilder(RedisCoordinator):
-    """Implementation of `rebuilding.CrawlRebuilder`, mostly with the scripts of the coordinator."""
+    """Implementation of `CrawlRebuilder`, mostly with the scripts of the coordinator."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")

@@ -53,7 +53,7 @@ _ANY = 1e6
 
 @dataclass(slots=True)
 class AgentTable:
-    """Latest adverts of the agents, one entry each; a sent host counts at once (`send`)."""
+    """Latest adverts of the agents, one entry each; a sent host counts at once (`record_sent_host`)."""
 
     names: list[str]
     backlog: list[float]  # seconds of waiting work
@@ -164,7 +164,7 @@ class BalancerBase:
 
 
 class HashBalancer(BalancerBase):
-    """Consistent hashing (`ring`); nothing is learned about a host."""
+    """Consistent hashing (`HashRing`); nothing is learned about a host."""
 
     def __init__(self, rng: Generator):
         super().__init__(rng)
@@ -330,7 +330,7 @@ class PricedBalancer(RoundTripBalancer):
 
 
 class IpMicraBalancer(RoundTripBalancer):
-    """IPMicra (`nearness`), with visits as probes, and each host as its own subnet.
+    """IPMicra (`assign_subnet`), with visits as probes, and each host as its own subnet.
 
     A host without an agent near enough is visited by one agent after another; then it belongs to the
     nearest until enough of its visits took too long.
