@@ -1,4 +1,4 @@
-"""Course of a front under a policy, measured from the events its witness receives.
+"""Course of a front under a policy, measured from the events that its observer receives.
 
 A recorded crawl and its replay are measured by the same code, so no difference between them comes from the
 measurement.

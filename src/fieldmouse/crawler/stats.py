@@ -205,7 +205,7 @@ class CpuDemand:
 
 
 class AgentLoad:
-    """Keeps `load` and `behind` of `Backpressure` up to date. `update` is called several times a second."""
+    """Keeps `load` and `backlog_seconds` of `Backpressure` current; call `update` several times a second."""
 
     def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuDemand | None):
         """`served` counts the pages that worker processes have finished, from any start.

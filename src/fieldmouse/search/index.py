@@ -247,7 +247,7 @@ _HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
 
 
 class ScratchDocument(NamedTuple):
-    """A searchable text; `name` is its URL or starts with it."""
+    """A searchable text; `url` is its URL or starts with it."""
 
     url: str
     title: str

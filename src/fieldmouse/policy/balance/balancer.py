@@ -243,7 +243,7 @@ class RoundTripBalancer(BalancerBase):
 
 
 class ShortestDelayBalancer(RoundTripBalancer):
-    """Least sum of backlog and expected trip (`delays`)."""
+    """Least sum of backlog and expected trip (`shortest_delay`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         mean, _ = self.beliefs(HostTripRow.from_row(row, "trips"), agents.names)
@@ -251,7 +251,7 @@ class ShortestDelayBalancer(RoundTripBalancer):
 
 
 class TwoChoicesBalancer(RoundTripBalancer):
-    """The better of two random agents (`delays`)."""
+    """The better of two random agents (`better_of_two`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         if not any(agents.alive):
