@@ -18,7 +18,7 @@ class Backpressure:
     def __init__(self) -> None:
         self.buffered = 0  # pages in the buffer
         self.indexing = 0  # pages with the indexer, not yet answered
-        self.level = 0  # `waiting` plus `indexing`: the level that decides the concurrency
+        self.level = 0  # `buffered` plus `indexing`: the level that decides the concurrency
         self.active_visits = 0  # fetch workers on a host visit
         self.max_by_network = (
             sys.maxsize

@@ -1,9 +1,9 @@
 """Imports by name (`package.module:name`) for the user's own code.
 
 A name stands in `fieldmouse.toml`, so a later resume finds it, and it can be sent to worker processes,
-where a function could not. `load` imports the object of a name; `name_of` gives the name of an object
-passed in Python. A module is searched on Python's path first, then in the current directory, which
-therefore never hides an installed module.
+where a function could not. `import_object` imports the object of a name; `import_name_of` gives the name of
+an object passed in Python. A module is searched on Python's path first, then in the current directory,
+which therefore never hides an installed module.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MOVED = _moved()
 def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
     """Import the object of that name; `what` describes it in error messages.
 
-    `path` is the `search_path` of the process that gave the name, if that is another process.
+    `path` is the `import_path` of the process that gave the name, if that is another process.
 
     >>> import_object("posixpath:join", "function").__name__
     'join'

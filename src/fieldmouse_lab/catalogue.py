@@ -2,7 +2,7 @@
 
 An experiment is a value with a function. It holds the number a paper printed, computes our own, and judges
 whether the two agree. It never prints: the command line and the report show its result. The modules of
-`fieldmouse.lab.papers` each have a tuple `EXPERIMENTS`; a module is imported only when the catalogue is
+`fieldmouse_lab.papers` each have a tuple `EXPERIMENTS`; a module is imported only when the catalogue is
 read.
 """
 

@@ -1,7 +1,7 @@
 """Optional libraries of the lab, and the error for a missing one.
 
 scipy, numba and matplotlib are the extra `fieldmouse[lab]`; a crawl does not need them. They are first
-imported deep inside an experiment, so experiments run within `extras()`.
+imported deep inside an experiment, so experiments run within `explain_missing_extra()`.
 """
 
 from __future__ import annotations

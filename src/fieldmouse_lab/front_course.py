@@ -1,4 +1,4 @@
-"""Course of a front under a policy, measured from the events its witness receives.
+"""Course of a front under a policy, measured from the events that its observer receives.
 
 A recorded crawl and its replay are measured by the same code, so no difference between them comes from the
 measurement.
@@ -43,7 +43,7 @@ class FrontMeasures(msgspec.Struct, frozen=True):
 
 
 class FrontCourse(NullObserver):
-    """`DecisionObserver` that measures a front. The first `compared` decisions go into `imprint`."""
+    """`DecisionObserver` that measures a front. The first `compared` decisions go into `checksum`."""
 
     def __init__(self, compared: int = 1 << 62) -> None:
         self._online: dict[Host, int] = {}

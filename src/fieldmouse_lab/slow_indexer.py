@@ -40,7 +40,7 @@ from fieldmouse.workers.inline_worker import InlineWorker
 class SlowIndexerLane(InlineWorker):
     """Shard that holds one page until its service time has passed."""
 
-    service: Callable[[], float]  # seconds for the next page, set by `slow_lane`
+    service: Callable[[], float]  # seconds for the next page, set by `slow_lane_class`
     _busy = False
 
     @property

@@ -3,7 +3,7 @@
 The key secret, scope and settings belong to the crawl: the first agent writes them to the coordinator, the
 others read them from there. Each machine sets its own resources (concurrency, memory, disk, addresses).
 Settings that could harm a machine (code, private addresses, no certificate check, no robots.txt) are taken
-from the coordinator only if the machine has the same value: `settings.deciders` has the rule of each
+from the coordinator only if the machine has the same value: `config/shared_settings.py` has the rule of each
 setting.
 """
 

@@ -1,7 +1,7 @@
 """Consistency check of WARC files against CDXJ logs, shard by shard.
 
 A shard writes a record and its line together, so records and lines must agree in
-order. `skim` reads only the head of each record that a line names. `audit` reads
+order. `audit_heads` reads only the head of each record that a line names. `audit_all_bytes` reads
 every byte and determines which of the two is wrong where they differ.
 """
 
@@ -80,7 +80,7 @@ def log_lines(path: Path, length: int) -> Iterator[bytes]:
 
 
 def audit_heads(directory: Path, shard: int, state: ShardState) -> ShardAudit:
-    """Check the lines and the heads of the records; on any inconsistency run `audit`."""
+    """Check the lines and the heads of the records; on any inconsistency run `audit_all_bytes`."""
     report = ShardAudit()
     handles: dict[str, int] = {}
     last: dict[str, int] = {}  # by file: offset of the record that the newest line names

@@ -124,7 +124,7 @@ def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete the temporary files of an interrupted `merge`."""
+    """Delete the temporary files of an interrupted `merge_logs`."""
     for name in ("run-*", "fresh"):
         for path in list(target.parent.glob(f"{target.name}.{name}")):
             path.unlink(missing_ok=True)

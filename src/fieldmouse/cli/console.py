@@ -1,7 +1,7 @@
 """Console output: data to stdout, messages to stderr; the only module that prints.
 
 Messages are for people and readable without colour. With `--json` there are none: a program gets one JSON
-value on stdout, also for an error. Lines may contain untrusted text, so every line passes `visible`.
+value on stdout, also for an error. Lines may contain untrusted text, so every line passes `sanitize`.
 """
 
 from __future__ import annotations

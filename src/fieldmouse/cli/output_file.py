@@ -27,7 +27,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_output(path: Path, content: bytes, *, parents: bool = False) -> None:
-    """Write `content` as `written` does; with `parents`, make missing directories."""
+    """Write `content` as `open_output` does; with `parents`, make missing directories."""
     with suppress(OSError):  # writing the file then fails, too, and reports the error
         if parents:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -282,14 +282,14 @@ class ListedAgent:
     incarnation: int
     alive: bool
     draining: bool
-    status: bytes  # an encoded `AgentStatus` (`decoding.advert_in`)
+    status: bytes  # an encoded `AgentStatus` (`decoding.decode_agent_status`)
     heartbeat_age: float  # seconds since its last heartbeat
     host_count: int = 0  # number of hosts that it holds
 
 
 @dataclass(frozen=True, slots=True)
 class StrandedHosts:
-    """Hosts with waiting URLs that cannot be granted to any agent: a fault that the next `lease` repairs."""
+    """Hosts with waiting URLs that cannot be granted to any agent: `lease_hosts` repairs this fault."""
 
     count: int = 0
     examples: Sequence[Host] = ()  # some of them
@@ -329,7 +329,7 @@ class HeartbeatReply:
     """Reply to a heartbeat."""
 
     totals: CrawlTotals
-    # sorted by name: all agents (`whole`), or the caller and the next `TOLD` agents
+    # sorted by name: all agents (`lists_all_agents`), or the caller and the next `MOST_LISTED_AGENTS`
     agents: Sequence[ListedAgent]
     alive: int  # number of living agents, listed here or not
     members: int  # agents that joined and did not leave
@@ -338,7 +338,7 @@ class HeartbeatReply:
     calm_seconds: float  # seconds for which nothing new is granted
     draining: bool  # the caller was asked to drain
     stop_reason: str = ""  # why the crawl was stopped for all agents (a limit), "" if it continues
-    # pages added to the scope (`widen`); empty if the caller already has this number of pages
+    # pages added to the scope (`add_scope_pages`); empty if the caller already has this number of pages
     scope_pages: Sequence[Url] = ()
 
     @property
@@ -390,7 +390,7 @@ class Coordinator(Protocol):
 
         The order on each server: hosts the agent wished for, hosts placed at it, hosts placed at no agent,
         then hosts that waited too long for another agent and do not exclude this one. If there are none,
-        hosts that cannot be granted to any agent are repaired (`stranded`).
+        hosts that cannot be granted to any agent are repaired (`stranded_hosts`).
         """
 
     async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
@@ -398,7 +398,7 @@ class Coordinator(Protocol):
 
         The coordinator has no URLs of these pages.
 
-        Each of them is granted by a later `lease`, perhaps without a URL. Another agent that holds the
+        Each of them is granted by a later `lease_hosts`, perhaps without a URL. Another agent that holds the
         host keeps it until it gives it back; then the host waits for the first agent that wished for it. A
         wish ends when it is granted, and with the agent.
         """
@@ -465,8 +465,8 @@ class Coordinator(Protocol):
         """Reconcile after an interruption: release what `name` does not know, return the leases it lost.
 
         `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
-        owes. The answer to a `lease` or `more` may have been lost, and its URLs would never be visited
-        otherwise.
+        owes. The answer to a `lease_hosts` or `lease_more_urls` may have been lost, and its URLs would
+        never be visited otherwise.
         """
 
     async def totals(self) -> CrawlTotals:

@@ -259,7 +259,7 @@ _link = msgspec.msgpack.Decoder(Request)
 
 
 def decode_row(row: bytes, host: Host, now: float) -> Request:
-    """Row of a host as a request (see `rows.to_row`): a URL of that host that can be fetched."""
+    """Row of a host as a request (see `rows.encode_row`): a URL of that host that can be fetched."""
     link = _decoded(_link.decode, check_bytes(row, "row", MOST_ROW), "row")
     if not link.url.startswith("/") or not _URL.fullmatch(link.url):
         raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
@@ -335,7 +335,7 @@ def check_policy_data(value: Any) -> bytes:
 
 
 def decode_robots_txt(value: Any) -> bytes:
-    """Robots.txt as packed by `blocks.packed_text`; an empty one stays empty."""
+    """Robots.txt as packed by `rows.compress_text`; an empty one stays empty."""
     return decompress(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
 
 

@@ -64,7 +64,7 @@ def pack_urls(urls: list[str]) -> bytes:
 
 
 def unpack_urls(packed: bytes) -> list[str]:
-    """Unpack URLs that this process packed. URLs from a server are read by `decoding.urls_of`."""
+    """Unpack URLs that this process packed. URLs from a server are read by `decoding.decode_urls`."""
     return _urls.decode(zstandard.ZstdDecompressor().decompress(packed))
 
 

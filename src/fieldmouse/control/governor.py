@@ -53,7 +53,7 @@ class GovernorConfig:
 
 
 class Governor:
-    """Sets the rule of the fetch pool. `look` is called often and returns at once."""
+    """Sets the rule of the fetch pool. `check` is called often and returns at once."""
 
     def __init__(
         self,

@@ -83,7 +83,7 @@ _FOR_GOOD = frozenset((301, 308))
 
 @dataclass(eq=False, slots=True)
 class ResultSink:
-    """See `ResultReceiver`. `has_moved` tells whether the redirect target of a polled page is stored."""
+    """See `ResultReceiver`. `is_target_stored` tells whether a polled page redirects to a stored one."""
 
     results: Results
     buffer_feed: BufferFeed

@@ -103,7 +103,7 @@ class LeasedFetcher:
         """Abort requests to an address that is no longer ours."""
         now = asyncio.get_running_loop().time()
         for limit in [limit for limit, where in self._limits.items() if where == address]:
-            del self._limits[limit]  # so that `extend` skips it
+            del self._limits[limit]  # so that `extend_requests` skips it
             if not limit.expired():
                 limit.reschedule(now)
 

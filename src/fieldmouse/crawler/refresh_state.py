@@ -7,11 +7,11 @@ before then was postponed by it. `held`: URLs discovered before then stay queued
 refreshes.
 
 Clocks get corrected. A time in the future was recorded while the clock was ahead, and counts as now: for
-these times in `begun`, for the page table in `PageTable.limit_times`, for queued URLs in
+these times in `state_for_run`, for the page table in `PageTable.limit_times`, for queued URLs in
 `frontier/in_flight.py`. Waits of hosts and URLs are shifted with the clock instead
 (`frontier/hosts/host_rows.py`): they never end early.
 
-Separate from `refreshing.py`, which loads the page table and all policies: most crawls poll nothing.
+Separate from `crawler/refresh.py`, which loads the page table and all policies: most crawls poll nothing.
 """
 
 from __future__ import annotations

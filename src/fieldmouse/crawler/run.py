@@ -65,8 +65,8 @@ class RunNotifications:
 class CrawlRun:
     """One run of a crawl. The caller holds the lock of the directory.
 
-    `on_open` is called in the loop once all stages are open; from then on `interrupt` and `hurry` work.
-    `listeners` get every reading. With `mercy`, failed hosts and URLs are tried again. `parts` are
+    `on_open` is called in the loop once all stages are open; from then on `interrupt` and `stop_at_once`
+    work. `listeners` get every reading. With `mercy`, failed hosts and URLs are tried again. `parts` are
     checkpointed with the crawl, and `audience` consumes its pages. `order` requests polls of known pages,
     whatever the settings say. With `joining` the run is an agent of a cluster.
     """

@@ -7,7 +7,7 @@ loop is late, or other programs use its CPU. So its load is the largest of four 
 
 - active fetch workers, of those that may run;
 - pages that the worker processes hold or that wait for them, of those that they can hold;
-- lateness of the event loop: `LATE` seconds count as one half;
+- lateness of the event loop: `LATE_SECONDS` seconds count as one half;
 - CPU demand of the event loop's thread, and of the worker processes on average: time on a CPU plus time in
   the scheduler's queue. So a saturated thread shows as 1, no matter how many others share its core.
 
@@ -205,7 +205,7 @@ class CpuDemand:
 
 
 class AgentLoad:
-    """Keeps `load` and `behind` of the meter up to date. `look` is called several times a second."""
+    """Keeps `load` and `backlog_seconds` of `Backpressure` current; call `update` several times a second."""
 
     def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuDemand | None):
         """`served` counts the pages that worker processes have finished, from any start.

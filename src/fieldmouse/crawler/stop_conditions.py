@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class CrawlLimits(msgspec.Struct, frozen=True):
-    """0 means no limit; `checkpoint` is the seconds between two checkpoints."""
+    """0 means no limit; `checkpoint_every` is the seconds between two checkpoints."""
 
     pages: int = 0
     seconds: float = 0.0

@@ -34,7 +34,7 @@ class ReportedChange(NamedTuple):
 
 
 class NoiseMemory(NamedTuple):
-    polls_differing: dict[int, int]  # polls in a row, at most `RUNNING`, by place
+    polls_differing: dict[int, int]  # polls in a row, at most `POLLS_TO_LEARN`, by place
     polls_unchanged: dict[int, int]  # places that are noise: polls in a row without a difference
     reported_changes: tuple[ReportedChange, ...] = ()
 
@@ -95,7 +95,7 @@ def _aged(memory: NoiseMemory, places: Iterable[int]) -> NoiseMemory:
 def pack_memory(memory: NoiseMemory) -> bytes:
     """Serialize a memory, an empty one as b""; at most about 900 bytes.
 
-    Beyond `PLACES` the places with the longest runs of differences are kept.
+    Beyond `MAX_PLACES` the places with the longest runs of differences are kept.
     """
     if not memory.polls_differing and not memory.reported_changes:
         return b""
@@ -109,7 +109,7 @@ def pack_memory(memory: NoiseMemory) -> bytes:
 
 
 def unpack_memory(raw: bytes) -> NoiseMemory:
-    """Restore a memory written by `packed`; `NOTHING` for any other bytes."""
+    """Restore a memory written by `pack_memory`; `EMPTY_MEMORY` for any other bytes."""
     try:
         version, places, tellings = raw[:3] or (0, 0, 0)
         if version != _VERSION:

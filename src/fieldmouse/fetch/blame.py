@@ -18,7 +18,7 @@ from fieldmouse.url import Host
 
 
 class SecondOpinion(Protocol):
-    """The other agents of a cluster, which may reach a host that we cannot (`policy/outage`)."""
+    """The other agents of a cluster, which may reach a host that we cannot (`policy/outage.py`)."""
 
     def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
         """The host with a note for the next agent that tries it; None if this agent decides.

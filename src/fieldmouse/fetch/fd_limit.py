@@ -17,7 +17,7 @@ _PLENTY = 4096  # fetch workers; above this the limit is removed
 
 
 class DescriptorLimit:
-    """`on_change` is called when `robots`, the limit on fetch workers, has changed."""
+    """`on_change` is called when `max_workers`, the limit on fetch workers, has changed."""
 
     def __init__(self, clock: Clock, meter: Backpressure, on_change: Callable[[], None]):
         self._clock, self._meter, self._on_change = clock, meter, on_change

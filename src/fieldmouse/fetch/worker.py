@@ -48,7 +48,7 @@ class ResultReceiver(Protocol):
     def queue_sitemaps(self, host: Host, lookup: Sequence[str]) -> None: ...
 
     def try_start_fetch(self, ticket: QueuedRequest) -> bool:
-        """Whether this page may be requested now; each True is followed by one `deliver` or `retry`."""
+        """Whether this page may be requested now; each True is followed by one `deliver` or `requeue`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ class Frontier:
         """Return a host after a visit; `state` says when it and its address may be visited again.
 
         Unused tickets go back to the head of the host's queue. The others are
-        owed an outcome until `done` or `again` is called for them.
+        owed an outcome until `mark_done` or `retry` is called for them.
         """
         host = errand.host
         self._hosts.put(host, state, self._clock.now())

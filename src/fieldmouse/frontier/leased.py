@@ -125,7 +125,7 @@ _URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
 
 
 class LeasedFrontier:
-    """Implementation of `face.CrawlFrontier` for one agent. Single-threaded and synchronous."""
+    """Implementation of `protocol.CrawlFrontier` for one agent. Single-threaded and synchronous."""
 
     name = "frontier"
     held_back = 0  # nothing is held back

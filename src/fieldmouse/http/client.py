@@ -110,7 +110,7 @@ class HttpFetcher:
 
         Beyond `most_connections` a fetch fails as without descriptors (`EMFILE`). If `may_ask` returns
         False, a request is not sent, and the fetch fails as without a network. Secret ones of `headers`
-        (`policy.headers`) are blanked in the requests stored with responses, unless `keep_secrets`.
+        (`policy.request_headers`) are blanked in the requests stored with responses, unless `keep_secrets`.
         """
         self._limits = limits or Limits()
         self._clock = clock

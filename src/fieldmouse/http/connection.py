@@ -153,7 +153,7 @@ class RequestFailure(msgspec.Struct, frozen=True):
 class Connection(asyncio.Protocol):
     """A connection to one host at one address.
 
-    After `ask` the owner awaits the future; when it is done, `reusable` tells whether the connection may
+    After `send` the owner awaits the future; when it is done, `reusable` tells whether the connection may
     be used again.
     """
 

@@ -1,9 +1,9 @@
 """Decoding of Content-Encoding with limits against decompression bombs.
 
 A body of a few kilobytes can decompress to gigabytes, so the output of every coding is limited to the
-smaller of `limit` and `ratio` times the size on the wire (small bodies may grow more: `FREE` bytes are
-always allowed). Output before an error or the limit is returned with the reason: half a page is still
-searchable. Unknown codings are ignored, as browsers do with `Content-Encoding: utf-8`.
+smaller of `limit` and `ratio` times the size on the wire (small bodies may grow more: `ALWAYS_ALLOWED`
+bytes are always allowed). Output before an error or the limit is returned with the reason: half a page is
+still searchable. Unknown codings are ignored, as browsers do with `Content-Encoding: utf-8`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class BadHead(ValueError):
 
 
 class ResponseHead(msgspec.Struct, frozen=True):
-    """Status line and header lines; `odd` if some violate the standard."""
+    """Status line and header lines; `irregular` if some violate the standard."""
 
     status: int
     headers: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""Interface between a courier and its channel: notice, failure, send mode."""
+"""Interface between a sender and its channel: notice, failure, send mode."""
 
 from __future__ import annotations
 

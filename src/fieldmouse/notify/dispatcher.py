@@ -3,7 +3,7 @@
 Each channel has a separate sender that reads the outcome log from its own offset. A receiver that
 is down is tried again after 1, 2, 4, ... seconds, at most 5 minutes, without giving up. A slow
 receiver delays neither other channels nor the crawl. At the end of a run the notifier may take
-`patience` seconds; the rest is sent in the next run.
+`notify.patience`; the rest is sent in the next run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_changes(
     wanted: Callable[[Change], bool],
     most: int,
 ) -> ChangeRange:
-    """Read from byte `start` until `most` changes, `GLANCE` rows or `length` are reached.
+    """Read from byte `start` until `most` changes, `ROWS_PER_READ` rows or `length` are reached.
 
     Rows are not split: there may be a few changes more than `most`.
     """

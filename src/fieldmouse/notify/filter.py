@@ -12,7 +12,7 @@ from fieldmouse.url import Url, host_of, hostname_of
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
     kinds: frozenset[str]
-    hosts: frozenset[str]  # of hosts; empty (with `endings`) for all
+    hosts: frozenset[str]  # names of hosts; empty (with `host_suffixes`) for all
     host_suffixes: tuple[str, ...]  # suffixes of host names, with their leading dot
     difference: float
 

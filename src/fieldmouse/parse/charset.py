@@ -276,7 +276,7 @@ _charset = re.compile(
 
 
 def find_charset(body: bytes, content_type: str, *, markup: bool = True) -> str:
-    """The codec of a document; decode the body with `web.labels.decoded`."""
+    """The codec of a document; decode the body with `decode_text`."""
     for mark, name in BOMS:
         if body.startswith(mark):
             return name

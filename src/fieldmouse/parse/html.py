@@ -196,7 +196,7 @@ def in_svg_or_math(node: LexborNode) -> bool:
 def foreign_namespace(node: LexborNode) -> str:
     """Return `svg` or `math` if an element is in that namespace, "" if it is HTML.
 
-    An element with more than `DEEP` ancestors counts as `svg`.
+    An element with more than `MAX_ANCESTORS` ancestors counts as `svg`.
     """
     ancestor = node.parent
     for _ in range(MAX_ANCESTORS):

@@ -73,7 +73,7 @@ def join_href(href: str, ground: BaseDirectory, admits: Callable[[str], str | No
     """Return the URL of a plain `href`, "" if its host is out of scope, None if it is not plain.
 
     `admits` returns an origin in normal form if it is in scope, "" if it is not, and None if it is not an
-    origin. Every plain href is also `lasting`.
+    origin. Every plain href also satisfies `is_cacheable`.
     """
     if href.startswith("/"):
         if match := _rooted(href):
@@ -126,7 +126,7 @@ class LinkExtractor:
         return held
 
     def admit_redirect_target(self, page: Request) -> None:
-        """Extend the scope by `page` if a seed redirected to it; call this before `find`.
+        """Extend the scope by `page` if a seed redirected to it; call this before `links_of_page`.
 
         With a shared scope any page outside of it counts: another agent was redirected to that host.
         """

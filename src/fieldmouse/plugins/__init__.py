@@ -6,7 +6,7 @@
     sign      headers of a request                  runs in the fetching process
     policy    order of hosts                        `policy.distribution`
 
-Each is named `package.module:name` (`fieldmouse.named`) in the section `[plugins]` of
+Each is named `package.module:name` (`import_string`) in the section `[plugins]` of
 `fieldmouse.toml`, so that worker processes and a later resume load the same function.
 `page.py` defines their arguments; a plug-in may modify these without side effects.
 `plugins/runner.py` calls them: a plug-in that raises anything or takes too long costs only the

@@ -47,6 +47,6 @@ class LinkFilter:
 
     @property
     def error(self) -> str:
-        """Description of the errors since `begin`; "" if there were none."""
+        """Description of the errors since `start_page`; "" if there were none."""
         more = f" and {self._more_errors} more links" if self._more_errors else ""
         return f"{self._first_error}{more})" if self._first_error else ""

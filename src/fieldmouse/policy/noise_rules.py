@@ -29,7 +29,7 @@ _EXAMPLE = 'write it as "example.org css .clock": where, one of css, xpath and r
 
 
 class NoiseRule(msgspec.Struct, frozen=True, array_like=True):
-    """One rule; created by `read_rule`."""
+    """One rule; created by `parse_rule`."""
 
     where: str
     how: Literal["css", "xpath", "regex"]

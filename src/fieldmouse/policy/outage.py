@@ -17,19 +17,19 @@ crawler asks witnesses, hosts that were reached before (`fetch/outage.py`). If a
 suspects are dead. If none does, it is an outage, and failures counted since the last success are
 withdrawn. Until that is decided no host is given up. Without any success there is no witness: the
 suspects then get the benefit of the doubt for `BENEFIT` seconds while other hosts are tried, or for
-`BENEFIT_OF_OLD` if some of them gave pages in an earlier run. The same holds if all suspects and all
+`BENEFIT_IF_KNOWN` if some of them gave pages in an earlier run. The same holds if all suspects and all
 witnesses share one address: they cannot vouch for each other. An outage that shows only refusals and
-silence, with a working DNS, is believed for `LONGEST` seconds.
+silence, with a working DNS, is believed for `MAX_SILENT_OUTAGE` seconds.
 
 A failure that looks local can be the host's: an IPv6 address where we have no IPv6, a zone whose servers
-are gone. A host that could not be asked `PUT_OFFS` times in a row, although a witness could be asked in
-the same way each time, is given up. Without a witness it never is.
+are gone. A host that could not be asked `MAX_POSTPONEMENTS` times in a row, although a witness could be
+asked in the same way each time, is given up. Without a witness it never is.
 
 Agreement of several agents that a host cannot be reached: A machine with broken DNS, no route or a
 firewall finds healthy hosts unreachable. So another agent makes the last try: a failure that may be the
 machine's fault counts once a second agent, on another machine if there is one, has found the same, or if
 no agent is left to ask. Until then the host carries notes of the agents that could not reach it
-(`UnreachedNote`). An agent with a note is not asked again for `WHILE` seconds, so a host makes at most
+(`UnreachedNote`). An agent with a note is not asked again for `NOTE_SECONDS` seconds, so a host makes at most
 one round of the agents in that time.
 
 A host that is visited only for the known pages of one agent is never visited by another: that agent

@@ -64,7 +64,7 @@ HOST_FAILURES = frozenset(
 """Host statuses that are failures. Private addresses and full hosts are no failures."""
 
 CLEARABLE = HOST_FAILURES | {OutcomeReason.PRIVATE_ADDRESS}
-"""Host statuses that a retry can clear; `PRIVATE` only if private addresses are allowed now."""
+"""Host statuses that a retry can clear; `PRIVATE_ADDRESS` only if private addresses are allowed now."""
 
 
 def clear_host_failure(state: HostState, links: Iterable[Request]) -> HostState:

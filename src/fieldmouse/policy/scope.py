@@ -30,7 +30,7 @@ Mode = Literal["page", "host", "site", "web"]
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a crawl; created by `Scope.around`.
+    """Limits of a crawl; created by `Scope.from_seeds`.
 
     Names are DNS names or address literals. A domain covers itself and all names under it. A prefix that
     starts with "/" is compared with path and query on any host, any other prefix with the whole URL.

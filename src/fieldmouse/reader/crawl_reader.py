@@ -74,11 +74,11 @@ class CrawlReader:
         return self._still[0] if self._still else read_checkpoint(self._home)
 
     def snapshot(self) -> CrawlSnapshot:
-        """The crawl at its newest checkpoint, or at the one fixed by `still`."""
+        """The crawl at its newest checkpoint, or at the one fixed by `pinned`."""
         return CrawlSnapshot(self._home, self._newest())
 
     def newest_snapshot(self) -> CrawlSnapshot:
-        """The crawl at its newest checkpoint, also after `still`: an index has only its present state."""
+        """The crawl at its newest checkpoint, also after `pinned`: an index has only its present state."""
         home = self._home
         return CrawlSnapshot(home, read_checkpoint(home))
 

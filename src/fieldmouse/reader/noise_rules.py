@@ -70,7 +70,7 @@ def propose_noise_rules(
 
 
 def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterator[list[OutcomeRow]]:
-    """The newest versions of pages with at least `RUNNING` differences, for at most `PAGES` pages a host."""
+    """Newest versions of pages with `POLLS_TO_LEARN` differences or more, at most `PAGES_PER_HOST` a host."""
     rows: dict[str, list[OutcomeRow]] = {}
     hosts: dict[str, int] = defaultdict(int)
     often = {url for url, times in _times(home, length).items() if times > POLLS_TO_LEARN}

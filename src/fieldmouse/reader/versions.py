@@ -179,7 +179,7 @@ class VersionHit(Hit, frozen=True):
 def search_versions(
     volumes: Sequence[CrawlSnapshot], words: str, limit: int, counts: Callable[[int, str], bool]
 ) -> list[VersionHit]:
-    """The best versions of all pages for `words`, best first; `counts` as in `search_all`."""
+    """The best versions of all pages for `words`, best first; `counts` as in `search_crawls`."""
     if parse_query(words).is_empty:
         return []
     past = dict[str, tuple[CrawlRow, int]]()

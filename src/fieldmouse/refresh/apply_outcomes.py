@@ -3,7 +3,7 @@
 A page enters the table with the first row that says what it is: a page, a page gone (404, 410), a page
 moved permanently (301, 308), a failure or a refusal. Temporary redirects add and change nothing. The
 result of a poll is in the row's `news`; where `news` is empty, the digests decide, which needs the
-previous standing row (`ASK_DIGEST`).
+previous standing row (`COMPARE_DIGEST`).
 
 All operations are vectorized over pages. If a page has several rows in a batch, they are applied in
 rounds: the first row of every page, then the second, so that each row sees the result of the previous

@@ -76,7 +76,7 @@ class PollRequestBuilder:
         )
 
     def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
-        """Validators from the archive, for a row without any; if the archive has none, set `BARE`."""
+        """Validators from the archive, for a row without any; if there are none, set `NO_VALIDATORS`."""
         headers: Mapping[str, str] = {}
         if row.warc:
             try:

@@ -7,8 +7,8 @@ overdue by the most intervals comes first. The polls in flight per host are limi
 hold the whole budget.
 
 No page is kept in a heap or a sorted list. From time to time one scan over all pages, a block at a time,
-finds those that come due before the next scan and puts at most `MOST` of them into a queue; in between a
-call costs nothing.
+finds those that come due before the next scan and puts at most `QUEUE_LIMIT` of them into a queue; in
+between a call costs nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Change hints from polled sitemaps and feeds, each of which covers many pages with one request.
 
-A sitemap or feed that has changed is read from the archive, where its poll stored it; a kill loses
-nothing, and no extra request is made. An entry for a page counts if it names a time after our last poll:
-the page is then *hinted*, and its next poll comes earlier, the more hints proved right for its host. That
-poll proves the hint right or wrong (`fold`). Times in the future do not count, nor does a day on which we
+A sitemap or feed that has changed is read from the archive, where its poll stored it; a kill loses nothing,
+and no extra request is made. An entry for a page counts if it names a time after our last poll: the page is
+then *hinted*, and its next poll comes earlier, the more hints proved right for its host. That poll proves
+the hint right or wrong (`apply_outcomes`). Times in the future do not count, nor does a day on which we
 have polled the page: sites that list everything as new every day soon lose their weight.
 """
 

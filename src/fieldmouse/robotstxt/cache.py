@@ -45,7 +45,7 @@ class RobotsTxtCache:
         self._known: OrderedDict[Host, tuple[RobotsTxt | _UnreadText, float]] = OrderedDict()
 
     def get(self, host: Host) -> RobotsTxt | None:
-        """The rules. For a long robots.txt from another agent, `recall` is better: it does not block."""
+        """Rules of a host. `get_or_parse` does not block: use it for a long robots.txt from another agent."""
         rules = self._current(host)
         if isinstance(rules, _UnreadText):
             return self._parsed(host, rules, RobotsTxt.parse(rules.text, self._product))
@@ -89,7 +89,7 @@ class RobotsTxtCache:
         return text, self._known[host][1]
 
     def import_host(self, host: Host, text: bytes, seconds: float) -> None:
-        """Store the robots.txt that `pack` gave a host, valid for `seconds`.
+        """Store the robots.txt that `export_host` gave a host, valid for `seconds`.
 
         Many hosts arrive at once: a long text is parsed on first use.
         """

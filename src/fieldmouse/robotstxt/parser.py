@@ -1,8 +1,8 @@
 """robots.txt parser (RFC 9309).
 
-`RobotsTxt` is the file parsed for our product token; `judge` interprets the response to a request for it,
-including redirects and errors; `lifetime` is the time for which the result may be cached. All three are
-pure: the caller fetches, follows redirects and caches.
+`RobotsTxt` is the file parsed for our product token; `interpret_response` interprets the response to a
+request for it, including redirects and errors; `cache_seconds` is the time for which the result may be
+cached. All three are pure: the caller fetches, follows redirects and caches.
 
 A line is a rule only if the RFC or Google's parser knows its keyword; all other lines are ignored, and so
 do not separate the User-agent lines of a group. Lines are parsed as bytes, so a file in no valid encoding
@@ -224,7 +224,7 @@ def _seconds(text: str) -> float | None:
 
 
 def is_slow_to_parse(answer: Response) -> bool:
-    """Tell whether `judge` would block the event loop too long; the body may be compressed."""
+    """Tell whether `interpret_response` would block the event loop too long; the body may be compressed."""
     if len(answer.body) > SLOW_SIZE:
         return True
     return decode_response(answer, limit=SLOW_SIZE).reason is OutcomeReason.DECOMPRESSION_BOMB

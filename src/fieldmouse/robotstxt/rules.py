@@ -7,7 +7,7 @@ the number of rules. Only the rules with these heads are tried, the longest firs
 the path and without backtracking.
 
 A file of half a megabyte may still have tens of thousands of rules with the head `/`. So the work for a
-path is limited to `WORK` steps; a path that needs more counts as excluded, since an untried rule may
+path is limited to `MAX_STEPS` steps; a path that needs more counts as excluded, since an untried rule may
 forbid it.
 
 Rules that no URL is long enough for are dropped: a matching path is at least as long as the parts of the

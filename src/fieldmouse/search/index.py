@@ -46,7 +46,7 @@ def document_schema(store_text: bool = True, hosts: bool = True, columns: bool =
     builder.add_bytes_field("canonical", stored=True)
     builder.add_unsigned_field("key", indexed=True, fast=columns)
     builder.add_unsigned_field("batch", indexed=True, fast=columns)
-    if hosts:  # for `host:`, see `query.names`
+    if hosts:  # for `host:`, see `query.searchable_host_names`
         builder.add_text_field("host", tokenizer_name="raw", index_option="basic")
     return builder.build()
 
@@ -247,7 +247,7 @@ _HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
 
 
 class ScratchDocument(NamedTuple):
-    """A searchable text; `name` is its URL or starts with it."""
+    """A searchable text; `url` is its URL or starts with it."""
 
     url: str
     title: str
@@ -256,7 +256,7 @@ class ScratchDocument(NamedTuple):
 
 @panics_as_errors()
 def write_scratch_index(directory: Path, documents: Iterable[ScratchDocument]) -> int:
-    """Write an index that `search_all` can read like a crawl; return the number of documents."""
+    """Write an index that `search_crawls` can read like a crawl; return the number of documents."""
     path, count = directory / "index" / "shard-0" / "00000", 0
     path.mkdir(parents=True)
     index = tantivy.Index(document_schema(), str(path))

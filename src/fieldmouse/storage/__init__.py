@@ -14,8 +14,8 @@ DIR/
   archive/          WARC files and their CDXJ
   index/            full-text index, one shard per worker
 
-`directory.py` opens the directory, `parts.py` makes files in it durable, `checkpoint.py` describes a
-checkpoint.
+`directory.py` opens the directory, `fsync.py` makes files in it durable, and `checkpoint.py` describes a
+checkpoint and the parts that are sealed into it.
 """
 
 from __future__ import annotations

@@ -92,6 +92,6 @@ def atomic_write(path: Path, suffix: str = ".new", mode: int | None = None) -> I
 
 
 def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Replace a file atomically, as `whole` does, by `content`."""
+    """Replace a file atomically, as `atomic_write` does, by `content`."""
     with atomic_write(path, mode=mode) as file:
         file.write(content)

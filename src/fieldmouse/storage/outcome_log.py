@@ -101,7 +101,7 @@ def decides_page(row: OutcomeRow) -> bool:
 
 
 def newest_page_row(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
-    """The row that `pages` yields, from all rows of one URL; None if the URL is not a stored page now."""
+    """Row that `newest_pages` yields, from all rows of one URL; None if the URL is no stored page now."""
     last = max((position for position, row in enumerate(rows) if decides_page(row)), default=None)
     if last is None or rows[last].kind is not OutcomeKind.PAGE:
         return None

@@ -53,7 +53,7 @@ def _now(spells: Sequence[Fault], now: float, dns: bool) -> FaultKind | None:
 
 
 class FaultyFetcher(MeadowFetcher):
-    """Meadow fetcher with faults. `tries` records the requests that were not sent."""
+    """Meadow fetcher with faults. `unsent` records the requests that were not sent."""
 
     def __init__(
         self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, dead: Collection[Host] = ()

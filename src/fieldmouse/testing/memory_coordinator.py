@@ -458,7 +458,7 @@ class HiddenMemoryCrawl(MemoryCrawl):
 
 
 class MemoryRebuilder(MemoryCoordinator):
-    """Implementation of `rebuilding.CrawlRebuilder`."""
+    """Implementation of `CrawlRebuilder`."""
 
     def crawl_state(self) -> HiddenMemoryCrawl:
         ledger = self._server.hidden.get(self._crawl)

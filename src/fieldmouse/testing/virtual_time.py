@@ -60,7 +60,7 @@ class _Jump(selectors.BaseSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Event loop in virtual time; usually created by `run`."""
+    """Event loop in virtual time; usually created by `run_in_virtual_time`."""
 
     def __init__(self) -> None:
         self._jump = _Jump()

@@ -341,7 +341,7 @@ class WorkerConnection(asyncio.Protocol):
             self._holdings.add_sent(number, outcome)
             self._write(Job(number, outcome, self._deaths.should_skip_plugins(outcome.link.url)))
         elif number:
-            # The worker died between `room` and now.
+            # The worker died between `has_room` and now.
             asyncio.get_running_loop().call_soon(self._on_undone, [number])
         else:
             self._undelivered.append(outcome)

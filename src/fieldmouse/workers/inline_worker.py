@@ -1,4 +1,4 @@
-"""In-process lane: runs a shard without a worker process, for virtual time and for debuggers.
+"""In-process worker: runs a shard without a worker process, for virtual time and for debuggers.
 
 Pages are parsed, archived and indexed by the same `Shard` as in a worker, but
 immediately and on the caller's thread. Results are still delivered later, from the event

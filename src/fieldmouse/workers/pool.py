@@ -129,7 +129,7 @@ class WorkerPool:
         self._on_undone(numbers)
 
     def report_outstanding(self) -> None:
-        """Report the outstanding pages to the meter. The restart of a worker triggers no callback."""
+        """Report the outstanding pages to `Backpressure`. The restart of a worker triggers no callback."""
         self._meter.set_indexing(self.outstanding)
 
     @property

@@ -76,7 +76,7 @@ class WorkerProcess:
 
     @property
     def current_page(self) -> int:
-        """Number of the page that it is processing, or `NOTHING`."""
+        """Number of the page that it is processing, or `NO_PAGE`."""
         number: int = _NUMBER.unpack_from(self._memory)[0]
         return toggle_plugin_mark(number) if number < NO_PAGE else number
 
@@ -97,7 +97,7 @@ class WorkerProcess:
         self._child.kill()
 
     def wait(self) -> None:
-        """Wait until it exits by itself, at most `PATIENCE` seconds; then kill it."""
+        """Wait until it exits by itself, at most `EXIT_TIMEOUT` seconds; then kill it."""
         try:
             self._child.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -118,7 +118,7 @@ class GameResult:
     elephant_hosts: Ints  # at the end, ascending
     online: Longs  # balls of every host online at the end
     p: Reals  # probabilities at the end
-    events: Ints  # colour * 4 + kind; `board` names the kinds
+    events: Ints  # colour * 4 + kind; `kernel` names the kinds
 
     def index_of(self, time: int) -> int:
         """Index of this time in the arrays."""

@@ -75,7 +75,7 @@ class AckMessage(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
 
 class RetryMessage(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
-    """Failed outcomes of one host to retry: as `board.forgiving.RetryBatch`."""
+    """Failed outcomes of one host to retry: as `coordinator.RetryBatch`."""
 
     host: Host
     links: tuple[tuple[int, bytes], ...]
@@ -133,7 +133,7 @@ class Outbox:
         self._waiting_for_checkpoint: list[tuple[_Segment, OutboxMessage]] = []
         self._obsolete_files: list[Path] = []
         self.unsent_pages = 0  # pages among the outcomes that were not sent
-        self._resends = self._resends_at_next = 0  # calls of `tell_again`, now and at the last `next`
+        self._resends = self._resends_at_next = 0  # calls of `resend_all`, now and at the last `next_batch`
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
             self._segments.append(segment)
@@ -227,7 +227,7 @@ class Outbox:
         return keys
 
     def mark_sent(self, count: int) -> int:
-        """Mark the oldest `count` messages, those of the last `next`, as sent; returns their pages."""
+        """Mark the oldest `count` messages, those of the last `next_batch`, as sent; returns their pages."""
         if self._resends != self._resends_at_next:
             # the server may have been replaced since they were sent, and the oldest messages are different
             # now

@@ -90,7 +90,7 @@ _RECENT_KEYS = 1 << 18  # keys offered recently: a power of two
 
 
 class PendingCalls:
-    """Implementation of `frontier.landlord.LeaseSource`."""
+    """Implementation of `frontier.protocol.LeaseSource`."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 The rule is a policy of `policy/balance`, applied after each visit. What the policy learns about a host
 travels with the host; figures of the agents come from their status. Round trips are passed in units of
 fifty milliseconds, which makes those of the web about as large as the ones that the policies were tested
-with. A host that this agent cannot reach is tried by another one (`policy/opinion`).
+with. A host that this agent cannot reach is tried by another one (`policy/outage.py`).
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class HostPlacement:
 
 
 class ClusterOpinion:
-    """Implementation of `robots.blame.SecondOpinion`. Agents that drain or have no network are not asked."""
+    """Implementation of `fetch.blame.SecondOpinion`. Agents that drain or have no network are not asked."""
 
     def __init__(self, clock: Clock, rng: Generator, machine: str):
         self._clock, self._rng = clock, rng

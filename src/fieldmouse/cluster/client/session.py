@@ -376,7 +376,7 @@ class ClusterSession:
 
     async def _heartbeat_loop(self) -> None:
         while True:
-            # many idle agents together send as few heartbeats as `TOLD` of them
+            # many idle agents together send as few heartbeats as `MOST_LISTED_AGENTS` of them
             idle = _IDLE_SECONDS * max(1.0, self._members / MOST_LISTED_AGENTS)
             pause = (
                 self._terms.heartbeat_seconds

@@ -159,7 +159,7 @@ class _TlsConnection(aioredis.SSLConnection):
 
 
 class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has one class, chosen at import
-    """Parser that accepts at most `MOST_REPLY` bytes for one reply."""
+    """Parser that accepts at most `MOST_REPLY_BYTES` bytes for one reply."""
 
     _fed = 0
 

@@ -1,6 +1,6 @@
 """Coordinator on a Redis-protocol server, for agents on many machines.
 
-Each call is one script, which is atomic (`scripts`, and `lua/` beside it). Long calls are cut into
+Each call is one script, which is atomic (in `lua/`). Long calls are cut into
 several, none of which leaves anything half done. Rows are compressed and decompressed here, because all
 agents share the server.
 """

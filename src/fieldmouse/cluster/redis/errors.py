@@ -67,7 +67,7 @@ _PASSED_ON = re.compile(r"(?:^|[\s:-])(OOM|MISCONF|READONLY|NOREPLICAS|BUSY|CLUS
 
 
 class ScriptRefusal(Exception):
-    """Refusal by a script; `word` is one of `REFUSALS`, `about` the text after it."""
+    """Refusal by a script; `word` is one of `REFUSAL_CODES`, `about` the text after it."""
 
     def __init__(self, word: str, about: str = "") -> None:
         super().__init__(word)

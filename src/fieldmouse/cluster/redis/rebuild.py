@@ -25,7 +25,7 @@ _KEYS = 1000  # keys in one step
 
 
 class RedisRebuilder(RedisCoordinator):
-    """Implementation of `rebuilding.CrawlRebuilder`, mostly with the scripts of the coordinator."""
+    """Implementation of `CrawlRebuilder`, mostly with the scripts of the coordinator."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
@@ -38,7 +38,7 @@ class RedisRebuilder(RedisCoordinator):
     async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
         visible = await self.crawl_spec()  # of the visible crawl
         if visible is not None and visible.key_seed != key_seed:
-            return False  # a different crawl: `hide` refuses
+            return False  # a different crawl: `begin_hidden` refuses
         words: list[ScriptArgument] = [len(since)]
         for heard in since:
             words += heartbeat_mark_args(heard)

@@ -29,7 +29,7 @@ from fieldmouse.url import Host
 
 
 class ShardedRebuilder:
-    """Implementation of `rebuilding.CrawlRebuilder`. `boards` are the same servers, as agents see them."""
+    """Implementation of `CrawlRebuilder`. `boards` are the same servers, as agents see them."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ _ALL = "name all of its servers with --coordinator, in any order, or start anoth
 def shard_order(stored: Mapping[str, CrawlSpec | None], crawl: str) -> list[str] | None:
     """Servers in the order of their shards; None if some do not have the crawl (yet).
 
-    `known` has the specification stored on each named server. Raises a UsageError if these are not one
+    `stored` has the specification stored on each named server. Raises a UsageError if these are not one
     whole crawl.
     """
     charters = {label: charter for label, charter in stored.items() if charter is not None}

@@ -112,7 +112,7 @@ _ANEW = (
 
 
 def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None = None) -> Iterator[Finding]:
-    """All findings, good and bad. A caller that holds the lock passes the `presence` from before."""
+    """All findings, good and bad. A caller that holds the lock passes `here` from before that."""
     here = here or crawl_process(home)
     owner = here.owner
     if owner == 0:

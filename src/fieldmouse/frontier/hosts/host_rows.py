@@ -93,7 +93,7 @@ TAG_OFFSET = _FRAME + 1
 def rewrite_rows(
     source: Log, places: NDArray[np.uint64], target: Log, seconds: float, now: float
 ) -> NDArray[np.uint64]:
-    """Like `copy_rows`, when the clock was set back by `lag` seconds: every wait is rewritten."""
+    """Like `copy_rows`, when the clock was set back by `seconds`: every wait is rewritten."""
     moved = places.copy()
     for number, place in enumerate(places.tolist()):
         if place != NOT_WRITTEN:

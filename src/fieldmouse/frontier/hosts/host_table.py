@@ -61,7 +61,7 @@ class HostTable:
         """
         self._directory, self._ordinary, self._now, self._seed = directory, ordinary, now, seed
         self._numbering = KeyNumbering()
-        self._places = array("Q")  # of the newest row of each host; `NOWHERE` if only in memory
+        self._places = array("Q")  # of the newest row of each host; `NOT_WRITTEN` if only in memory
         self._rows: dict[int, tuple[Host, HostState]] = {}  # by number: changed rows, and some others
         self._recent: dict[Host, int] = {}  # numbers of the changed hosts
         self._changed: set[int] = set()

@@ -222,7 +222,7 @@ class QueueIndex:
         self._log.begin()
 
     def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
-        """Log changes, by host number; the shelf has them already."""
+        """Log changes, by host number; `PackedQueues` has them already."""
         numbered = list(rows)
         _append(self._log, (row for _, row in numbered))
         if self._next is not None:

@@ -53,7 +53,7 @@ _ANY = 1e6
 
 @dataclass(slots=True)
 class AgentTable:
-    """Latest adverts of the agents, one entry each; a sent host counts at once (`send`)."""
+    """Latest adverts of the agents, one entry each; a sent host counts at once (`record_sent_host`)."""
 
     names: list[str]
     backlog: list[float]  # seconds of waiting work
@@ -164,7 +164,7 @@ class BalancerBase:
 
 
 class HashBalancer(BalancerBase):
-    """Consistent hashing (`ring`); nothing is learned about a host."""
+    """Consistent hashing (`HashRing`); nothing is learned about a host."""
 
     def __init__(self, rng: Generator):
         super().__init__(rng)
@@ -243,7 +243,7 @@ class RoundTripBalancer(BalancerBase):
 
 
 class ShortestDelayBalancer(RoundTripBalancer):
-    """Least sum of backlog and expected trip (`delays`)."""
+    """Least sum of backlog and expected trip (`shortest_delay`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         mean, _ = self.beliefs(HostTripRow.from_row(row, "trips"), agents.names)
@@ -251,7 +251,7 @@ class ShortestDelayBalancer(RoundTripBalancer):
 
 
 class TwoChoicesBalancer(RoundTripBalancer):
-    """The better of two random agents (`delays`)."""
+    """The better of two random agents (`better_of_two`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         if not any(agents.alive):
@@ -330,7 +330,7 @@ class PricedBalancer(RoundTripBalancer):
 
 
 class IpMicraBalancer(RoundTripBalancer):
-    """IPMicra (`nearness`), with visits as probes, and each host as its own subnet.
+    """IPMicra (`assign_subnet`), with visits as probes, and each host as its own subnet.
 
     A host without an agent near enough is visited by one agent after another; then it belongs to the
     nearest until enough of its visits took too long.

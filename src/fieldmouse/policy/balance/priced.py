@@ -10,15 +10,15 @@ are smoothed: if all hosts avoided the last minute's backlog, they would create 
 The round trip is learned separately from the queue time (`kalman`, on round trips alone): with long
 queues their sum hides the distance of a host. Noise is relative to the expected round trip, so that
 milliseconds are learned like seconds. A sample from the belief keeps trying agents that are seldom
-chosen; agents without a visit are tried if it is worth it (`outlook`). A host that its agent knows well
+chosen; agents without a visit are tried if it is worth it (`prior`). A host that its agent knows well
 stays after some visits without a comparison, and after the others unless another agent is clearly
 cheaper: moves cost more than they gain. Of many agents only a few random ones are compared: the least of
 a hundred samples would always belong to another agent.
 
 Where no agent has a backlog, prices do not distribute work. So each agent also has a small bounded share
-price, which depends on the number of hosts it holds (`sharing`).
+price, which depends on the number of hosts it holds (`share_price`).
 
-Fair share of hosts. Prices follow backlogs (`priced`), and an agent with fetchers to spare has none. An
+Fair share of hosts. Prices follow backlogs, and an agent with fetchers to spare has none. An
 agent that found all hosts would keep them, and machines that join later would stay idle, although they
 have memory, disk and CPU. So an agent that holds more hosts than the mean is a little dearer, one that
 holds fewer a little cheaper. The difference is bounded (`most`): it outweighs the loyalty to the agent

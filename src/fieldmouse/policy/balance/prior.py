@@ -3,14 +3,12 @@
 The distance of a host is unknown before the first visit. But an agent that visits hosts known to others
 learns how its trips differ from theirs, and whether theirs predict its own. Where servers are slow or fast
 for all agents, they do; where only distance counts, a host near to others is rather far from this agent.
-So
-each agent keeps a regression of the logarithms of its first trips on the trips known by then
-(`surprised`),
-and uses its prediction for unvisited hosts (`expected_trip`).
+So each agent keeps a regression of the logarithms of its first trips on the trips known by
+then (`update_prior`), and uses its prediction for unvisited hosts (`expected_trip`).
 
 A disappointing trial costs one long trip; a successful one gains at each later visit. So an unvisited
 agent is tried if the expected gain, over as many visits as the host has had and some more, exceeds the
-expected loss of the first (`worthiest`). The visits are divided among the agents already tried, so that
+expected loss of the first (`best_unvisited`). The visits are divided among the agents already tried, so that
 of a hundred agents not all are tried. A host whose trip is as short as any ever seen stays with its
 agent.
 """

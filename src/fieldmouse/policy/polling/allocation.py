@@ -41,7 +41,7 @@ _LOG_CHANGES, _LOG_SLOPES = np.log(_CHANGES), np.log(_SLOPES)
 
 
 def inverse_marginal_freshness(value: Reals) -> Reals:
-    """Inverse of `slope`; infinite from 1 on.
+    """Inverse of `marginal_freshness`; infinite from 1 on.
 
     >>> inverse_marginal_freshness(marginal_freshness(np.array([1e-9, 0.01, 1.0, 30.0]))).round(4).tolist()
     [0.0, 0.01, 1.0, 30.0]

@@ -145,7 +145,7 @@ def _expected(
                     flow = D1[r, i, m] * ahead[m] / kept[k]
                     other[i] += flow
                     brought[r, i, m] += ends[k, i] * flow
-        # As in `phem`: terms with j - 1 changes of phase in all weigh as much as a Poisson count of j.
+        # As in `phase_type_fit`: terms with j - 1 changes of phase weigh as much as a Poisson count of j.
         passed = fastest[r] * lengths[k]
         weight = np.exp(-passed)
         for i in range(n):

@@ -25,7 +25,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 
 class Rule(Protocol):
-    """How many robots may work at a level; `policy.thresholds.Thresholds` is one."""
+    """Number of fetch workers that may run at a level; `policy.thresholds.Thresholds` is one."""
 
     def concurrency_at(self, level: int) -> int: ...
 

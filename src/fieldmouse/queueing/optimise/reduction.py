@@ -38,7 +38,7 @@ class RatesByMode:
 
 
 def rates_by_mode(up: FloatArray, service: PhaseType, fade: float, gains: FloatArray) -> RatesByMode:
-    """From `up[mode, level, l]` (see `chain.ArrivalsByLevel`) and `gains[mode, level, nu, m]`."""
+    """From `up[mode, level, l]` (see `ArrivalsByLevel`) and `gains[mode, level, nu, m]`."""
     modes, levels, _, W, _ = up.shape
     M = service.order
     n, eye, idle = W * M, np.eye(M), np.eye(W)

@@ -1,8 +1,8 @@
 """Exact solution of a model under a rule.
 
 `solve` is the entry point. It uses `banded` for exponential lifetimes and `ordered` for others (with
-`dense` for small systems, and `coordinates`, which keep it small). `stationary` reduces
-chains; `journey` and `wayfarer` follow one page, and `sojourn` computes distributions of its stay.
+`dense_distribution` for small systems, and `coordinates`, which keep it small). `stationary` reduces
+chains, and `waiting_page` follows one page.
 """
 
 from __future__ import annotations

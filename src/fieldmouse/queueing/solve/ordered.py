@@ -105,9 +105,9 @@ class NotConverged(FieldmouseError):
 
 
 class OrderedChain:
-    """A chain with the lifetime's phases; `solution` after `solve` has a tensor for each level.
+    """A chain with the lifetime's phases. `solve` returns its solution, with a tensor for each level.
 
-    `solution[i]` has a row for each combination of phases of the i - 1 waiting pages,
+    Tensor i has a row for each combination of phases of the i - 1 waiting pages,
     the head's first, and a column for each arrival and service phase; level 0 has
     arrival phases only. Rows are in the lifetime's `coordinates`.
     """

@@ -134,7 +134,7 @@ class LocationChange(NamedTuple):
 
 
 class PageLifetimes:
-    """Lifetimes of the pages of a meadow. `any` is False if no page ever appears, vanishes or moves."""
+    """Lifetimes of the pages of a meadow. `is_active` is False if no page ever appears, vanishes or moves."""
 
     def __init__(self, options: MeadowOptions, changes: Changes):
         self._seed, self._began, self._staying = options.seed, options.began, options.staying

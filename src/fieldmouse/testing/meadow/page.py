@@ -353,7 +353,7 @@ class PageRenderer:
         return self._item(special_path(nook, page), page)
 
     def _meta(self, site: Site, page: int, dice: list[int]) -> str:
-        # Half of the nofollow pages say so in a header instead; see `desk`.
+        # Half of the nofollow pages say so in a header instead; see `Responder`.
         words = ["nofollow"] if self.traits.is_nofollow(site, page, dice) and dice[6] & 1 else []
         if dice[7] < self.traits.noindex:
             words.append("noindex")

@@ -39,7 +39,7 @@ class SpecialPath(Enum):
 
 
 class PathMeaning(NamedTuple):
-    """Meaning of a path: a page (`nook` is None) or a special path, and the number in it."""
+    """Meaning of a path: a page (`special` is None) or a special path, and the number in it."""
 
     special: SpecialPath | None
     number: int

@@ -1,8 +1,8 @@
 """KALMAN-BLAWLB and other balancing policies: the thesis' numbers, and shares of the limit.
 
-`network_printed` holds the printed numbers. Our numbers use the calibrated interpretation of the
+`printed` holds the printed numbers. Our numbers use the calibrated interpretation of the
 round-trip time (`fieldmouse_lab/network/environment.py` gives the reason). Where a number does not agree,
-the other interpretations are played too (`network_readings`): a number between them is open, a number
+the other interpretations are played too (`TripReading`): a number between them is open, a number
 outside all of them is different. Inputs get no verdict.
 """
 

@@ -1,6 +1,6 @@
 """Polling policies on live crawls, with one budget and hidden change rates.
 
-The slot game (`refresh_policies`) plays policies alone. Here they run in the crawler: a meadow (synthetic
+The slot game (`policies`) plays policies alone. Here they run in the crawler: a meadow (synthetic
 web) of 5,000 pages is crawled and then refreshed. The meadow knows when its pages changed and when they
 were requested, so it computes the true freshness of the copies. The numbers of `fieldmouse freshness` are
 compared with it. All policies have the same budget and the same scheduler, which spaces polls evenly.

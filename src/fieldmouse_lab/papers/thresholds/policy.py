@@ -2,7 +2,7 @@
 
 The paper conjectures that thresholds are nearly optimal among all policies. For exponential lifetimes both
 comparisons can be computed: all rules that depend on the level alone, in any order, and the best policy
-that also sees the phases of arrivals and service (`queueing.decision`).
+that also sees the phases of arrivals and service (`queueing.optimise.decision`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 -- ARGV: agent, incarnation, limit, pages it keeps, pages it wants, pages acknowledged on other servers, whether one of
 --       those is calm
 -- Promise: acknowledged and reserved pages never exceed the limit, unless agents keep more than it; a repeated call
--- changes nothing. The rule is that of `pagelimit.reserved`. Returns the pages reserved for the agent.
+-- changes nothing. The rule is that of `coordinator.compute_reservation`. Returns the pages reserved for the agent.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end
