@@ -68,7 +68,7 @@ def agent(site: SmallSite, path: Path, board: str, pages: int = 5, during: Any =
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said, trouble = process.communicate(timeout=120)
     site.on_page = lambda url: None
-    assert process.returncode == 130, trouble
+    assert process.returncode == 130, (process.returncode, said, trouble)
     return json.loads(said)
 
 

@@ -25,7 +25,7 @@ def grow(first, last):
 grow(0, 20_000)  # caches are full from here on
 before = resident()
 grow(20_000, 60_000)
-assert frontier.hosts == frontier.waiting == 60_000
+assert frontier.host_count == frontier.waiting == 60_000
 print((resident() - before) / 40_000)
 """
 

@@ -239,7 +239,7 @@ def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Pat
     check(tmp_path, truth, words)
 
 
-@pytest.mark.parametrize("moment", ["hold", "sweep", "release"])
+@pytest.mark.parametrize("moment", ["save_for_deletion", "delete_unlisted_files", "drop_after_deletion"])
 def test_kill_during_deletion_loses_nothing(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,9 @@ def test_a_meadow_with_default_options_is_byte_for_byte_unchanged():
     digest = hashlib.sha256()
     for fact in meadow.truth():
         for at in (1e9, BEGAN, BEGAN + 5000):
-            digest.update(repr(asked(meadow, fact.url, at)).encode())
+            # the number is of the class's former name
+            text = repr(asked(meadow, fact.url, at)).replace("MeadowResponse(", "MeadowAnswer(")
+            digest.update(text.encode())
     assert digest.hexdigest() == "d32bf88b3da6bd8e70b435ad5f519cb40f291808264d984ad7dda57664d9ccdc"
 
 

@@ -21,7 +21,7 @@ from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 
 from .test_cluster_virtual_time import Band, charter, is_polite, is_well, pages_alone, pages_of
 
-CALLS = ("beat", "lease", "give_back", "book", "ask_addresses", "free_addresses")
+CALLS = ("heartbeat", "lease_hosts", "release_hosts", "ack", "lease_addresses", "release_addresses")
 
 
 class LaggingBoard(MemoryCoordinator):
@@ -38,7 +38,7 @@ class LaggingBoard(MemoryCoordinator):
         return pulse
 
     async def lag(self, call: str, name: AgentId, *words: Any) -> Any:
-        act = getattr(MemoryCoordinator if call != "beat" else LaggingBoard, call)
+        act = getattr(MemoryCoordinator if call != "heartbeat" else LaggingBoard, call)
         if not self.armed or self.late is not None:
             return await act(self, name, *words)
         self.late, self.came_back = name, asyncio.Event()
