@@ -385,7 +385,7 @@ def test_invalid_lists_of_directories_raise_a_clear_error(
 
 def test_extracted_rows_are_those_of_the_newest_copies(tmp_path: Path) -> None:
     for day in range(2):
-        settings = {"scope__mode": "page", "plugins__extract": "reading.harvesting:titles", **QUICK}
+        settings = {"scope__mode": "page", "plugins__extract": "reader.harvesting:titles", **QUICK}
         fetcher, epoch = partial(ChangingWeb, PAGES, day=day), virtual_time.EPOCH + day * DAY
         bottled_crawl(tmp_path / f"day-{day}", fetcher, [HOME + "/other"], epoch=epoch, **settings)
     rooms = MultiCrawlReader(tmp_path / f"day-{day}" for day in range(2))

@@ -167,7 +167,7 @@ def test_many_names_at_one_dead_address_are_no_outage(tmp_path: Path, back: floa
 def test_refused_connections_alone_count_as_an_outage_for_hours_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outage, "LONGEST", 1000.0)  # six hours take the test too long
+    monkeypatch.setattr(outage, "MAX_SILENT_OUTAGE", 1000.0)  # six hours take the test too long
     hosts = [place(number) for number in range(1, 8)]
 
     def says(second: float, host: Host, path: str) -> Said:

@@ -344,7 +344,7 @@ class ClusterSession:
             with contextlib.suppress(CoordinatorUnreachable):
                 await self._send_heartbeat()  # our final figures, and the totals
             while self._has_undelivered:
-                await self._patience.until_done(self._deliver)
+                await self._patience.retry_until_answered(self._deliver)
             if over:
                 await self._patience.retry_until_answered(lambda: self._board.stop_crawl(over))
             self._leaving = True  # a task that calls the coordinator after this must not join again
