@@ -49,7 +49,7 @@ torture: $(INSTALLED)
 
 # CASES=5000 is a taste; SEED=2 are other values. A case that fails is named by its number.
 fuzz: $(INSTALLED)
-	cd tests && ../$(BIN)/python -m balancer.fuzz_decoding --cases $(or $(CASES),1000000) --seed $(or $(SEED),1)
+	cd tests && ../$(BIN)/python -m cluster.fuzz_decoding --cases $(or $(CASES),1000000) --seed $(or $(SEED),1)
 
 # SEED=2 tries other moments; MINUTES=10 stops sooner.
 mishaps: $(INSTALLED)

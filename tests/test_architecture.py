@@ -185,8 +185,8 @@ QUESTION_WORDS = re.compile(r"(?:What|Who|How|Which|When|Where|Whether|Why|That|
 def test_a_module_has_a_docstring_that_names_it(path: Path) -> None:
     docstring = ast.get_docstring(tree_of(path))
     assert docstring, f"{name_of(path)} has no docstring"
-    first = docstring.splitlines()[0]
-    assert first.rstrip().endswith((".", ":", ",")) or "\n" in docstring, first
+    first = docstring.split("\n\n")[0]
+    assert first.endswith((".", ":", "?")), first
     assert not QUESTION_WORDS.match(first), f"{name_of(path)} opens with a question word: {first}"
 
 

@@ -7,6 +7,7 @@ name must still work. Nothing else that names a module is stored: workers are st
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,16 @@ def test_a_name_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
 def test_the_package_can_be_run_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "fieldmouse", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()[0]) == (0, "fieldmouse")
+
+
+def test_former_names_of_the_documented_python_api_still_work() -> None:
+    plugins = importlib.import_module("fieldmouse.plugins.page")
+    answer = plugins.Answer(url="", status=200, mime="", body=b"", fields=(("vary", "a"),), cut=True)
+    assert (answer.cut, answer.all("vary")) == (True, ["a"])
+    assert plugins.Request("http://a.test/", "http://a.test").url == "http://a.test/"
+    package = importlib.import_module("fieldmouse")
+    for reader, names in {
+        package.ReadingRoom: ("still", "proposed_rules"),
+        package.ReadingRooms: ("still", "placed_rows", "placed_changes"),
+    }.items():
+        assert all(callable(getattr(reader, name)) for name in names)

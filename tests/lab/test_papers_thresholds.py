@@ -10,7 +10,7 @@ from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.measures import cost_of
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Result, Row, Verdict
-from fieldmouse_lab.catalogue import experiments as all_experiments
+from fieldmouse_lab.papers.thresholds import figures, policy, tables
 from fieldmouse_lab.papers.thresholds.printed import (
     COST,
     INRIA_COST,
@@ -23,7 +23,9 @@ from fieldmouse_lab.papers.thresholds.printed import (
     text_numbers,
 )
 
-BY_ID = {experiment.id: experiment for experiment in all_experiments().values()}
+BY_ID = {
+    experiment.id: experiment for module in (tables, figures, policy) for experiment in module.EXPERIMENTS
+}
 QUICK = [name for name in BY_ID if name != "thresholds-policy"]
 
 

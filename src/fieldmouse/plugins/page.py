@@ -42,6 +42,13 @@ class RawPage:
         """Every header of that name, in lower case."""
         return [value for field, value in self._fields if field == name]
 
+    all = header_values  # former name
+
+    @property
+    def cut(self) -> bool:
+        """Former name of `truncated`."""
+        return self.truncated
+
     @cached_property
     def headers(self) -> dict[str, str]:
         """The headers by lower-case name; repeated ones are joined by commas."""
@@ -141,3 +148,7 @@ def _text_or_attribute(node: LexborNode, attribute: str) -> str:
     if attribute:
         return node.attributes.get(attribute) or ""
     return " ".join(node.text().split())
+
+
+Answer, Request = RawPage, OutgoingRequest
+"""Former names, which plug-ins may import."""

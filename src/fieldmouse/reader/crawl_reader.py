@@ -297,3 +297,7 @@ class CrawlReader:
             return f"<CrawlReader {self.status()}>"
         except (FieldmouseError, OSError) as trouble:
             return f"<CrawlReader `{self.path}`: {trouble}>"
+
+    # former names
+    still = pinned
+    proposed_rules = propose_noise_rules

@@ -246,6 +246,11 @@ class MultiCrawlReader:
     def __repr__(self) -> str:
         return f"<MultiCrawlReader {', '.join(f'`{path}`' for path in self.paths)}>"
 
+    # former names
+    still = pinned
+    placed_rows = rows_with_directory
+    placed_changes = changes_with_directory
+
 
 def _placed(volume: CrawlSnapshot) -> Iterator[tuple[CrawlSnapshot, OutcomeRow]]:
     for row in volume.rows():
