@@ -51,7 +51,7 @@ def test_a_late_agent_gets_hosts_that_the_first_one_held(server: ServerProcess, 
             until(lambda: held("b") >= HOSTS // 3)
             stored = standing()["b"].pages
             until(lambda: standing()["b"].pages >= stored + 40)
-            assert held("a") >= HOSTS // 5, "and the first one keeps its part"
+            until(lambda: min(held("a"), held("b")) >= HOSTS // 5)  # and the first one is not left without
         finally:
             for agent in agents:
                 agent.send_signal(signal.SIGINT)

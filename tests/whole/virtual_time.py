@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -82,6 +83,7 @@ def _live(
 ) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
+    gc.collect()  # drops the index writer of a crawl that was killed here, whose threads still write files
     resumed = (path / "crawl.json").exists()
     if resumed:
         home = CrawlDir.open(path)
