@@ -106,21 +106,11 @@ def main(asked: list[str]) -> None:
     given = parser.parse_args(asked)
     size = given.pages
     trials = {
-        "as fast as the machine goes": (
-            {"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40},
-            ["--delay", "0s"],
-        ),
+        "as fast as the machine goes": ({"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40}, ["--delay", "0s"]),
         "each agent has 4 robots, and an answer takes 100 ms": (
             # Hosts of equal size: otherwise one large host, visited by one worker at a time, would dominate
             # the end.
-            {
-                "hosts": 200,
-                "gamma": 0.0,
-                "pages": max(200, size // 4),
-                "page_kb": 10.0,
-                "links": 40,
-                "latency": 0.1,
-            },
+            {"hosts": 200, "gamma": 0.0, "pages": max(200, size // 4), "page_kb": 10.0, "links": 40, "latency": 0.1},
             ["--delay", "0s", "--set", "fetch.concurrency=4"],
         ),
     }

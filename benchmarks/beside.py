@@ -59,10 +59,7 @@ def crawl(source: Path, python: str, *, pages: int, delay: float, seconds: float
     with tempfile.TemporaryDirectory(prefix="bench-") as name, fresh_meadow(**options, **NO_TRAPS) as ground:
         command = [python, "-c", _CRAWL, "crawl", "crawl", "--seed", ground.seed, "--allow-private", "--json"]
         ran = race.run(
-            [*command, "--delay", f"{delay}s", *limit],
-            seconds=600,
-            cwd=Path(name),
-            env={"PYTHONPATH": str(source)},
+            [*command, "--delay", f"{delay}s", *limit], seconds=600, cwd=Path(name), env={"PYTHONPATH": str(source)}
         )
         ground.stop()
         arrivals = read_arrivals(ground.arrivals_file)
@@ -159,8 +156,7 @@ def main(words: list[str] | None = None) -> int:
         for number in range(asked.pairs):
             order = ("old", "new") if number % 2 == 0 else ("new", "old")
             runs = {
-                side: crawl(*sides[side], pages=asked.pages, delay=asked.delay, seconds=asked.seconds)
-                for side in order
+                side: crawl(*sides[side], pages=asked.pages, delay=asked.delay, seconds=asked.seconds) for side in order
             }
             pairs.append(Pair(**runs))
             say(f"pair {number + 1}: {runs['new'].cost:.3f} against {runs['old'].cost:.3f} ms a page")

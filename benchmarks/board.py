@@ -42,8 +42,8 @@ from fieldmouse.cluster.coordinator import (
     Row,
     SiteBounds,
 )
+from fieldmouse.cluster.decoding import encode_row, pack_urls, to_link
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
-from fieldmouse.cluster.rows import encode_row, pack_urls, to_link
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, key_of
 
@@ -223,10 +223,7 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
     for stop in stops:
         while len(names) < stop:
             number = len(names)
-            name, host = (
-                AgentId(f"machine-{number}-1a2b3c", 1_700_000_000_000_000),
-                Host(f"http://{number}.test"),
-            )
+            name, host = (AgentId(f"machine-{number}-1a2b3c", 1_700_000_000_000_000), Host(f"http://{number}.test"))
             await board.join(name, 10_000.0)
             await board.heartbeat(name, Heartbeat(advert, 10_000.0))
             await board.offer_links([LinkOffer(host, "test", [(number, b"x" * 60)])], FREE)

@@ -52,11 +52,7 @@ def _script(name: str, *flags: str) -> Callable[[Start], list[str]]:
 
 def _wget(start: Start) -> list[str]:
     # It keeps no pages: files are written and deleted, because it reads the links from the file.
-    return [
-        *"wget -q -r -l inf -H -e robots=off --delete-after --tries=1 -nv -P".split(),
-        "files",
-        start.seed,
-    ]
+    return [*"wget -q -r -l inf -H -e robots=off --delete-after --tries=1 -nv -P".split(), "files", start.seed]
 
 
 def _wget2(start: Start) -> list[str]:
@@ -92,33 +88,17 @@ FIELDMOUSE = Contestant(
     lambda: importlib.metadata.version("fieldmouse"),
     is_ours=True,
 )
-SCRAPY_TUNED = Contestant(
-    "Scrapy, tuned", "links (lxml, own set)", _script("scrapy_tuned.py"), _package("scrapy")
-)
-SCRAPY_DOCUMENTED = Contestant(
-    "Scrapy, as documented", "links", _script("scrapy_documented.py"), _package("scrapy")
-)
+SCRAPY_TUNED = Contestant("Scrapy, tuned", "links (lxml, own set)", _script("scrapy_tuned.py"), _package("scrapy"))
+SCRAPY_DOCUMENTED = Contestant("Scrapy, as documented", "links", _script("scrapy_documented.py"), _package("scrapy"))
 SCRAPY_DOWNLOADER = Contestant(
-    "Scrapy, own frontier",
-    "links (lxml, own queue)",
-    _script("scrapy_tuned.py", "--own-frontier"),
-    _package("scrapy"),
+    "Scrapy, own frontier", "links (lxml, own queue)", _script("scrapy_tuned.py", "--own-frontier"), _package("scrapy")
 )
 CRAWLEE = Contestant("Crawlee", "links (parsel)", _script("crawlee_parsel.py"), _package("crawlee"))
 AIOHTTP = Contestant("aiohttp + lxml", "links", _script("aiohttp_lxml.py"), _package("aiohttp"))
 WGET = Contestant("wget (C)", "links, files on disk", _wget, _program("wget"))
 WGET2 = Contestant("wget2 (C)", "links, files on disk", _wget2, _program("wget2"))
 
-ALL = (
-    FIELDMOUSE,
-    SCRAPY_TUNED,
-    SCRAPY_DOCUMENTED,
-    SCRAPY_DOWNLOADER,
-    CRAWLEE,
-    AIOHTTP,
-    WGET,
-    WGET2,
-)
+ALL = (FIELDMOUSE, SCRAPY_TUNED, SCRAPY_DOCUMENTED, SCRAPY_DOWNLOADER, CRAWLEE, AIOHTTP, WGET, WGET2)
 
 ABSENT = {"spider-rs": "not installable here: published as source, to be built with Rust"}
 """Contestants that cannot take part."""

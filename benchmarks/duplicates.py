@@ -24,8 +24,8 @@ from table import aligned, say
 
 from fieldmouse.archive.dedup import DigestStore, max_distance, sketch
 from fieldmouse.parse.charset import decode_text, find_charset
+from fieldmouse.parse.content import MAX_HTML
 from fieldmouse.parse.html import parse_html
-from fieldmouse.parse.readers import MAX_HTML
 from fieldmouse.url import Url
 
 ALIKE, ALMOST_THE_SAME = 0.6, 0.9  # promised for named pages; none above it should be missed
@@ -71,9 +71,7 @@ def alike(pages: list[str]) -> dict[tuple[int, int], float]:
     sizes = np.zeros(len(pages))
     for row, text in enumerate(pages):
         words = text.split()
-        shingles = {
-            xxhash.xxh3_64_intdigest(" ".join(words[at : at + 4]).encode()) for at in range(len(words) - 3)
-        }
+        shingles = {xxhash.xxh3_64_intdigest(" ".join(words[at : at + 4]).encode()) for at in range(len(words) - 3)}
         sizes[row] = len(shingles)
         rows += [row] * len(shingles)
         columns += [number.setdefault(shingle, len(number)) for shingle in shingles]

@@ -104,12 +104,7 @@ def fresh_meadow(**options: Any) -> Iterator[Ground]:
     with tempfile.TemporaryDirectory(prefix="bench-meadow-") as name:
         log = Path(name) / "arrivals.jsonl"
         asked = {"port": 0, "follow_parent": True, **options}
-        command = [
-            sys.executable,
-            "-m",
-            "fieldmouse.testing.meadow.serve",
-            json.dumps(asked | {"arrivals": str(log)}),
-        ]
+        command = [sys.executable, "-m", "fieldmouse.testing.meadow.serve", json.dumps(asked | {"arrivals": str(log)})]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout
         with process.stdout:

@@ -18,11 +18,10 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.factory import open_frontier
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.frontier import Frontier, open_frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.index import IndexPolicy
-from fieldmouse.storage.fsync import FileSync
+from fieldmouse.storage.log import FileSync
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
@@ -55,9 +54,7 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
 
 def meet(frontier: Frontier, first: int, last: int) -> None:
     """Find these hosts and visit each once; their address is crowded, so they must wait."""
-    frontier.discover(
-        [Request(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)]
-    )
+    frontier.discover([Request(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)])
     while (errand := frontier.take(NOW)) is not None:
         state = msgspec.structs.replace(errand.state, address="192.0.2.1", address_ready_at=NEVER)
         frontier.give_back(errand, state, errand.tickets)
@@ -94,9 +91,7 @@ def play(hosts: int, directory: Path) -> None:
     del frontier
     begun = time.process_time()
     again = opened(directory, state)
-    print(
-        f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting:,} URLs, {again.host_count:,} hosts"
-    )
+    print(f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting:,} URLs, {again.host_count:,} hosts")
     again.close()
 
 

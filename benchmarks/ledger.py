@@ -64,9 +64,7 @@ def stored(number: int) -> OutcomeRow:
 def polled(link: Request, at: float, changed: bool) -> OutcomeRow:
     kind, status = (OutcomeKind.PAGE, 200) if changed else (OutcomeKind.UNCHANGED, 304)
     news = ContentChange.CHANGED if changed else ContentChange.SAME
-    return OutcomeRow(
-        link.url, kind, at, link.depth, link.via, link.seen_at, status, polled="page", news=news
-    )
+    return OutcomeRow(link.url, kind, at, link.depth, link.via, link.seen_at, status, polled="page", news=news)
 
 
 class Bench:

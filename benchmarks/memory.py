@@ -89,9 +89,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Peak memory of a long crawl against a short one.")
     parser.add_argument("--small", type=int, default=20_000, help="pages of the short crawl (default: 20000)")
     parser.add_argument("--large", type=int, default=200_000, help="pages of the long one (default: 200000)")
-    parser.add_argument(
-        "--limit", type=float, default=1200.0, help="seconds a crawl may take (default: 1200)"
-    )
+    parser.add_argument("--limit", type=float, default=1200.0, help="seconds a crawl may take (default: 1200)")
     parser.add_argument("--quick", action="store_true", help="2,000 and 20,000 pages")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args(words)

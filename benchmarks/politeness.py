@@ -87,9 +87,7 @@ def show(results: list[Result], absent: list[str], seconds: float, pages: int) -
         for result in results
     ]
     rows += [[name, *"--------", "not installed here"] for name in absent]
-    header = "crawler|pages|of ideal|hosts|requests|gaps too short|by address|overlaps|shortest ms|".split(
-        "|"
-    )
+    header = "crawler|pages|of ideal|hosts|requests|gaps too short|by address|overlaps|shortest ms|".split("|")
     ideal = results[0].ideal if results else 0
     title = (
         f"politeness: {HOSTS} hosts, {pages:,} pages, gamma {GAMMA}, {DELAY} s a host, {seconds:.0f} s; "

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.search.generations import ShardReplacements
 from fieldmouse.search.index import TextIndex
-from fieldmouse.search.replacements import ShardReplacements
 from fieldmouse.search.search import search_crawl
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 
 WORDS = [f"word{number}" for number in range(5000)]
 BATCH = 500

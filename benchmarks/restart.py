@@ -78,9 +78,7 @@ def main() -> None:
         say(f"offering {given.waiting:,} that wait")
         new = asyncio.run(fill(server.client, given.waiting))
         rows.append(restarted(server, given.seen + new, new))
-    print(
-        json.dumps([dict(zip(HEAD, row, strict=True)) for row in rows]) if given.json else aligned(HEAD, rows)
-    )
+    print(json.dumps([dict(zip(HEAD, row, strict=True)) for row in rows]) if given.json else aligned(HEAD, rows))
 
 
 if __name__ == "__main__":

@@ -48,9 +48,7 @@ def main(words: list[str] | None = None) -> int:
         if ran.returncode:
             failed.append(name)
         if asked.json:
-            results[name] = (
-                json.loads(ran.stdout) if name in _SPEAKS_JSON and not ran.returncode else ran.stdout
-            )
+            results[name] = json.loads(ran.stdout) if name in _SPEAKS_JSON and not ran.returncode else ran.stdout
         else:
             print(ran.stdout, flush=True)
     if asked.json:

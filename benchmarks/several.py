@@ -88,19 +88,14 @@ def read(paths: list[Path]) -> None:
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
     begun = time.process_time()
     NewestCrawl(
-        [
-            read_latest_outcomes(one.home, one.length)
-            for one in (CrawlReader(path).snapshot() for path in paths)
-        ]
+        [read_latest_outcomes(one.home, one.length) for one in (CrawlReader(path).snapshot() for path in paths)]
     )
     say_which = time.process_time() - begun
     print(json.dumps({"pages": pages, "seconds": all_pages, "which": say_which, "kib": grown}))
 
 
 def main(asked: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--crawls", type=int, default=4)
     parser.add_argument("--read", type=Path, nargs="+", help=argparse.SUPPRESS)

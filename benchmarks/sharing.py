@@ -42,9 +42,7 @@ def agent(folder: Path, name: str, core: int, board: str, words: Sequence[str]) 
         command = ["taskset", "-c", str(core % (os.cpu_count() or 1)), *command]
     with (
         (folder / f"{name}.err").open("wb") as errors,
-        subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-        ) as process,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True) as process,
     ):
         try:
             yield
@@ -109,9 +107,7 @@ def watch(asked: argparse.Namespace, board: str, seconds: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, default=2)
     parser.add_argument("--hosts", type=int, default=300)
     parser.add_argument("--pages", type=int, default=200_000, help="more than can be crawled in that time")

@@ -27,17 +27,7 @@ from table import aligned, say
 
 WRK = "wrk (C)"
 _WRK_HOSTS, _WRK_PAGES = 32, 2000
-_HEADER = [
-    "crawler",
-    "pages",
-    "s",
-    "pages/s",
-    "runs",
-    "CPU ms/page",
-    "x Scrapy tuned",
-    "RSS MB",
-    "what it does",
-]
+_HEADER = ["crawler", "pages", "s", "pages/s", "runs", "CPU ms/page", "x Scrapy tuned", "RSS MB", "what it does"]
 
 
 class Result(msgspec.Struct):

@@ -116,9 +116,7 @@ def main() -> None:
     for course in courses:
         say(f"{course}")
         rows.append(play(course))
-    print(
-        json.dumps([dict(zip(HEAD, row, strict=True)) for row in rows]) if given.json else aligned(HEAD, rows)
-    )
+    print(json.dumps([dict(zip(HEAD, row, strict=True)) for row in rows]) if given.json else aligned(HEAD, rows))
 
 
 if __name__ == "__main__":

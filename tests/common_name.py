@@ -31,9 +31,7 @@ def issue_by_common_name(name: str) -> tuple[bytes, trustme.LeafCert]:
         return certificate.public_bytes(serialization.Encoding.PEM)
 
     private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
     leaf = trustme.LeafCert(private, signed(name, key.public_key(), ca=False), [])
     return signed("an authority", authority_key.public_key(), ca=True), leaf

@@ -258,9 +258,7 @@ def test_no_file_names_a_path_of_a_developers_machine() -> None:
 
 def test_importing_the_command_line_loads_no_heavy_library() -> None:
     probe = "import sys, fieldmouse.cli.main; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, check=True, text=True
-    ).stdout.split()
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     heavy = {"numpy", "tantivy", "pyarrow", "uvloop", "lmdb", "selectolax", "publicsuffixlist", "rich"}
     assert not heavy & set(loaded)
 
@@ -272,9 +270,7 @@ def test_reading_a_crawl_loads_no_crawler() -> None:
         " fieldmouse.doctor.check.examine, fieldmouse.search.search, fieldmouse.parse.content;"
         "print(*sys.modules)"
     )
-    loaded = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, check=True, text=True
-    ).stdout.split()
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     crawling = ("fieldmouse.crawler", "fieldmouse.fetch", "fieldmouse.api", "uvloop")
     for module in loaded:
         assert not any(module == name or module.startswith(f"{name}.") for name in crawling), module
@@ -286,9 +282,7 @@ def test_a_plain_crawl_loads_what_it_needs_and_no_more() -> None:
     All of these made the start of a crawl a third slower, once for every worker.
     """
     probe = "import sys, fieldmouse.cli.crawl.crawl, fieldmouse.crawler.builder; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, check=True, text=True
-    ).stdout.split()
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     others = set(
         "fieldmouse.refresh fieldmouse.policy.polling fieldmouse.policy.balance "
         "fieldmouse.cluster.coordinator"

@@ -15,9 +15,7 @@ from fieldmouse.crawler.buffer import Buffer, WhenFull
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 100)), max_size=60), st.integers(1, 5))
-def test_every_page_comes_out_once_and_the_level_stays_within_bounds(
-    pages: list[tuple[int, int]], room: int
-) -> None:
+def test_every_page_comes_out_once_and_the_level_stays_within_bounds(pages: list[tuple[int, int]], room: int) -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=3, pages=room, size=150)
         out: list[int] = []
@@ -134,9 +132,7 @@ class Ageing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.buffer: Buffer[int] = Buffer(
-            lanes=self.LANES, pages=self.ROOM, size=1000, when_full=WhenFull.DROP
-        )
+        self.buffer: Buffer[int] = Buffer(lanes=self.LANES, pages=self.ROOM, size=1000, when_full=WhenFull.DROP)
         self.lanes: list[deque[tuple[int, float]]] = [deque() for _ in range(self.LANES)]
         self.now = 0.0
         self.next = 0

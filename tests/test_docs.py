@@ -11,7 +11,7 @@ import click
 import pytest
 
 from fieldmouse.cli.main import fieldmouse
-from fieldmouse.config import toml_format
+from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,9 +108,9 @@ def test_the_reference_of_settings_is_complete_and_right() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
     defaults = Settings()
     expected: list[str] = []
-    for name, section in toml_format.sections_of(Settings).items():
+    for name, section in settings_file.sections_of(Settings).items():
         expected.append(f"## [{name}]")
-        for key, about in toml_format.keys_of(section).items():
+        for key, about in settings_file.keys_of(section).items():
             value = about.kind.write(getattr(getattr(defaults, name), key))
             expected.append(f"| `{key}` | `{value}` | {about.purpose} |")
     told = [line for line in text.splitlines() if line.startswith(("## [", "| `"))]
@@ -121,13 +121,11 @@ def test_the_reference_of_settings_is_complete_and_right() -> None:
 def test_settings_named_in_the_documents_exist_with_the_defaults_told(path: Path) -> None:
     known = {
         f"{name}.{key}": about.kind.write(getattr(getattr(Settings(), name), key)).strip('"')
-        for name, section in toml_format.sections_of(Settings).items()
-        for key, about in toml_format.keys_of(section).items()
+        for name, section in settings_file.sections_of(Settings).items()
+        for key, about in settings_file.keys_of(section).items()
     }
-    sections = "|".join(toml_format.sections_of(Settings))
-    for name, told in re.findall(
-        rf"`((?:{sections})\.[a-z_]+)`(?:\s+\(([0-9]+ (?:s|min|d|GiB))\))?", path.read_text()
-    ):
+    sections = "|".join(settings_file.sections_of(Settings))
+    for name, told in re.findall(rf"`((?:{sections})\.[a-z_]+)`(?:\s+\(([0-9]+ (?:s|min|d|GiB))\))?", path.read_text()):
         if name.endswith((".py", ".md", ".toml", ".json", ".log", ".cdxj")):
             continue
         assert name in known, f"{name_of(path)} names `{name}`"
@@ -139,22 +137,13 @@ def test_the_columns_of_an_export_are_all_described() -> None:
     from fieldmouse.cli.read.export import DIRECTORY_FIELD, OUTCOME_FIELDS, PAGE_FIELDS
 
     text = (ROOT / "docs" / "formats.md").read_text()
-    described = set(
-        re.findall(r"`(\w+)`", "\n".join(row for row in text.splitlines() if row.startswith("| `")))
-    )
+    described = set(re.findall(r"`(\w+)`", "\n".join(row for row in text.splitlines() if row.startswith("| `"))))
     assert {*PAGE_FIELDS, *OUTCOME_FIELDS, DIRECTORY_FIELD} <= described
 
 
 def test_the_readme_says_the_essential_in_its_first_forty_lines() -> None:
     first = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
-    for essential in (
-        "Crawls websites",
-        "$ fieldmouse crawl",
-        "frontier",
-        "Not for you",
-        "make demo",
-        "make test",
-    ):
+    for essential in ("Crawls websites", "$ fieldmouse crawl", "frontier", "Not for you", "make demo", "make test"):
         assert essential in first
 
 

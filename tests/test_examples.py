@@ -71,9 +71,7 @@ def test_every_page_can_be_read_back_from_the_archive(crawl: tuple[Path, set[str
     atlas, pages = crawl
     listed = {line.split()[1] for line in output_of("payloads.py", atlas)}
     told = subprocess.run(
-        [sys.executable, "-m", "fieldmouse", "export", str(atlas), "--to", "-"],
-        capture_output=True,
-        check=True,
+        [sys.executable, "-m", "fieldmouse", "export", str(atlas), "--to", "-"], capture_output=True, check=True
     ).stdout
     whole = {row["url"] for row in map(json.loads, told.splitlines()) if not row["duplicate_of"]}
     assert whole <= listed
@@ -107,9 +105,7 @@ def test_the_systemd_unit_starts_an_existing_command(monkeypatch: pytest.MonkeyP
     assert {"1", "2"} <= set(unit["Service"]["RestartPreventExitStatus"].split())
 
 
-def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
     yaml = pytest.importorskip("yaml")
     from fieldmouse.cluster.redis.connection import check_url
 
@@ -118,9 +114,7 @@ def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
     board = services.pop("board")
     assert board["command"][:3] == ["redis-server", "--appendonly", "yes"]
     assert "noeviction" in board["command"]
-    named = {
-        mount.partition(":")[0] for service in (board, *services.values()) for mount in service["volumes"]
-    }
+    named = {mount.partition(":")[0] for service in (board, *services.values()) for mount in service["volumes"]}
     assert named == set(file["volumes"]), "each has a disk of its own"
     assert len(services) == 2
     for service in services.values():

@@ -73,10 +73,7 @@ def test_the_commands_of_the_guide_work_with_it(
 ) -> None:
     run_trial(TINY, "index", tmp_path / "c")
     assert (
-        main.run_command(
-            ["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"]
-        )
-        == 0
+        main.run_command(["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"]) == 0
     )
     assert json.loads(capsys.readouterr().out)["played"][0]["parameters"] == {"most": 5}
     words = "lab urn --gamma 0.9 --hosts 500 --capacity 20 --steps 200 --seed 1 --json --strategy"

@@ -31,9 +31,7 @@ def run(*words: str, where: Path) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_replay_resolves_the_crawl_against_the_directory_of_its_caller(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_replay_resolves_the_crawl_against_the_directory_of_its_caller(checkout: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     told = [str(elsewhere), str(checkout / "scripts" / "replay.py"), "atlas", "--serve"]
@@ -41,9 +39,7 @@ def test_replay_resolves_the_crawl_against_the_directory_of_its_caller(
     assert run("sh", "../a checkout/scripts/replay", "atlas", "--serve", where=elsewhere) == told
 
 
-def test_replay_works_from_its_own_directory_and_through_a_symbolic_link(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_replay_works_from_its_own_directory_and_through_a_symbolic_link(checkout: Path, tmp_path: Path) -> None:
     script = str(checkout / "scripts" / "replay.py")
     assert run("sh", "replay", "../atlas", where=checkout / "scripts")[1:] == [script, "../atlas"]
     (tmp_path / "replay").symlink_to(checkout / "scripts" / "replay")

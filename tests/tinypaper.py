@@ -18,16 +18,7 @@ import numpy as np
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse_lab import catalogue
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 
 MICE = Row("mice, delta 5", 114.0, 113.83, 4.13, Verdict.SAME)
 SLIPPED = Row("mice, delta 6", 67.5, 76.51, None, Verdict.MISPRINT, "the digits were <swapped>")

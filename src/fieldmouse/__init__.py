@@ -41,6 +41,7 @@ __all__ = [
     "open",
 ]
 
+#: Submodule of each public name, imported on first use.
 _MODULE_OF = {
     "CrawlReader": "reader",
     "Crawl": "api",
@@ -52,7 +53,6 @@ _MODULE_OF = {
     "crawl": "api",
     "open": "api",
 }
-"""Submodule of each public name, imported on first use."""
 
 
 _RENAMED = {"ReadingRoom": "CrawlReader", "ReadingRooms": "MultiCrawlReader"}

@@ -31,9 +31,7 @@ class DaemonExecutor(Executor):
         return future
 
 
-async def cancel_and_wait(
-    tasks: Collection[asyncio.Task[Any]], *, tries: int = 5, pause: float = 1.0
-) -> bool:
+async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]], *, tries: int = 5, pause: float = 1.0) -> bool:
     """Cancel tasks until they have ended; False if some do not end, which are running alone.
 
     One `cancel` may not be enough: up to Python 3.11 `asyncio.wait_for`, which server clients use,

@@ -20,9 +20,7 @@ class Backpressure:
         self.indexing = 0  # pages with the indexer, not yet answered
         self.level = 0  # `buffered` plus `indexing`: the level that decides the concurrency
         self.active_visits = 0  # fetch workers on a host visit
-        self.max_by_network = (
-            sys.maxsize
-        )  # fetch workers that the network and our file descriptors have room for
+        self.max_by_network = sys.maxsize  # fetch workers that the network and our file descriptors have room for
         self.network_down = False  # our network is down
         self.paused = False  # the consumer of the crawl's pages is behind
         self.concurrency = 0  # fetch workers allowed at this level and with this network

@@ -17,10 +17,11 @@ from typing import Any
 
 from fieldmouse.errors import UsageError
 
+#: Pattern of an importable name.
 IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-"""Pattern of an importable name."""
 
 
+#: Former and present module and class of each policy, by package.
 _POLICIES = {
     "distribution": "neutral.Neutral strategies.NeutralPolicy greedy.Greedy strategies.GreedyPolicy"
     " mice.MiceAndElephants strategies.MiceAndElephants index.Index index.IndexPolicy",
@@ -29,7 +30,6 @@ _POLICIES = {
     " optimal.Optimal policies.OptimalPolicy proportional.Proportional policies.ProportionalPolicy"
     " uniform.Uniform policies.UniformPolicy",
 }
-"""Former and present module and class of each policy, by package."""
 
 
 def _moved() -> dict[str, str]:
@@ -43,8 +43,8 @@ def _moved() -> dict[str, str]:
     return moved
 
 
+#: Present names of policies that a crawl's settings may name by a former one.
 MOVED = _moved()
-"""Present names of policies that a crawl's settings may name by a former one."""
 
 
 def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
@@ -56,10 +56,7 @@ def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:
     'join'
     """
     if not IMPORT_NAME.fullmatch(name):
-        raise UsageError(
-            f"the {what} `{name}` is no name that can be imported",
-            "write it as `package.module:name`",
-        )
+        raise UsageError(f"the {what} `{name}` is no name that can be imported", "write it as `package.module:name`")
     module, _, attribute = MOVED.get(name, name).partition(":")
     _extend_path(path or (os.getcwd(),))
     importlib.invalidate_caches()  # the module may be newer than the cached directory listing
@@ -134,11 +131,7 @@ def import_name_of(thing: object, what: str) -> str:
             "put it into a module beside it, and import it from there",
         )
     name = f"{module}:{attribute}"
-    if (
-        not module
-        or not IMPORT_NAME.fullmatch(name)
-        or getattr(sys.modules.get(module), attribute, None) is not thing
-    ):
+    if not module or not IMPORT_NAME.fullmatch(name) or getattr(sys.modules.get(module), attribute, None) is not thing:
         shown = attribute or type(thing).__name__
         raise UsageError(
             f"`{what}` is `{shown}`, which has no name to import it by, and workers are other processes",

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Whether kernels run compiled: about a hundred times as fast.
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
-"""Whether kernels run compiled: about a hundred times as fast."""
 
 
 @cache

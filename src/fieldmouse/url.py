@@ -19,14 +19,14 @@ from publicsuffixlist import PublicSuffixList
 from fieldmouse.errors import UsageError
 
 Url = NewType("Url", str)
+#: Scheme and authority, such as `https://example.org` or `http://127.0.0.1:8000`.
 Host = NewType("Host", str)
-"""Scheme and authority, such as `https://example.org` or `http://127.0.0.1:8000`."""
 
+#: A URL's keyed 64-bit hash, stored by the sieve instead of the text.
 Key = NewType("Key", int)
-"""A URL's keyed 64-bit hash, stored by the sieve instead of the text."""
 
+#: The site of every loopback address and localhost name; see `site_of`.
 LOOPBACK = "loopback"
-"""The site of every loopback address and localhost name; see `site_of`."""
 
 _lib, _ffi = _ada.lib, _ada.ffi  # type: ignore[attr-defined]
 

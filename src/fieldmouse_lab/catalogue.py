@@ -1,23 +1,51 @@
-"""Catalogue of the lab's experiments, with the types of their results: rows, figures and verdicts.
+"""Catalogue of the lab's experiments, with the types of their results and the optional libraries they need.
 
 An experiment is a value with a function. It holds the number a paper printed, computes our own, and judges
 whether the two agree. It never prints: the command line and the report show its result. The modules of
 `fieldmouse_lab.papers` each have a tuple `EXPERIMENTS`; a module is imported only when the catalogue is
 read.
+
+scipy, numba and matplotlib are the extra `fieldmouse[lab]`; a crawl does not need them. They are first
+imported deep inside an experiment, so experiments run within `explain_missing_extra()`.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from fieldmouse.errors import UsageError
-from fieldmouse_lab.extras import explain_missing_extra
+from fieldmouse.errors import FieldmouseError, UsageError
 
+LIBRARIES = ("scipy", "numba", "matplotlib")
+
+
+class MissingExtra(FieldmouseError):
+    """A library of the extra `fieldmouse[lab]` is not installed."""
+
+    def __init__(self, library: str):
+        super().__init__(f"the lab needs {library}, which is not installed")
+        self.library = library
+        self.hint = "`pip install 'fieldmouse[lab]'`"
+
+
+@contextmanager
+def explain_missing_extra() -> Iterator[None]:
+    """Convert the import error of a lab library to a `MissingExtra`."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        library = (missing.name or "").partition(".")[0]
+        if library not in LIBRARIES:
+            raise
+        raise MissingExtra(library) from missing
+
+
+#: Modules with experiments, in the order of listing.
 PAPERS: tuple[str, ...] = (
     "bubing.tables",
     "bubing.text_numbers",
@@ -37,7 +65,6 @@ PAPERS: tuple[str, ...] = (
     "network.tables",
     "network.live",
 )
-"""Modules with experiments, in the order of listing."""
 
 
 class Verdict(StrEnum):
@@ -102,8 +129,8 @@ class Result:
     remarks: tuple[str, ...] = ()  # sentences for the reader: conventions and findings
 
 
+#: Callback with the completed share of an experiment, from 0 to 1, and the current step.
 Progress = Callable[[float, str], None]
-"""Callback with the completed share of an experiment, from 0 to 1, and the current step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +165,7 @@ def experiments() -> dict[str, Experiment]:
             assert experiment.id not in found, f"two experiments are called {experiment.id}"
             found[experiment.id] = experiment
     if not found:
-        raise NoSuchExperiment(
-            "the lab has no experiments", "`PAPERS` in fieldmouse_lab/catalogue.py should name some"
-        )
+        raise NoSuchExperiment("the lab has no experiments", "`PAPERS` in fieldmouse_lab/catalogue.py should name some")
     return found
 
 

@@ -22,18 +22,17 @@ from types import FrameType
 from typing import assert_never
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse_lab.catalogue import Experiment, Result
-from fieldmouse_lab.extras import explain_missing_extra
+from fieldmouse_lab.catalogue import Experiment, Result, explain_missing_extra
 from fieldmouse_lab.findings import LabFinding
 
+#: Seconds between two calls of the watcher for each experiment, even without progress.
 TICK = 0.2
-"""Seconds between two calls of the watcher for each experiment, even without progress."""
 
+#: Seconds for an interrupted experiment to clean up, for example to stop its servers.
 INTERRUPT_GRACE = 3.0
-"""Seconds for an interrupted experiment to clean up, for example to stop its servers."""
 
+#: Callback with an experiment's id, its completed share from 0 to 1, and the current step.
 Watch = Callable[[str, float, str], None]
-"""Callback with an experiment's id, its completed share from 0 to 1, and the current step."""
 
 
 class ExperimentFailed(FieldmouseError):

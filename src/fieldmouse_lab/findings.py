@@ -18,8 +18,8 @@ import msgspec
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse_lab.catalogue import Experiment, Result, Row, Verdict
 
+#: File format; increased whenever an older fieldmouse would misread the file.
 FORMAT = 1
-"""File format; increased whenever an older fieldmouse would misread the file."""
 
 PLURALS = {Verdict.MISPRINT: "misprints", Verdict.OUTLIER: "outliers"}
 

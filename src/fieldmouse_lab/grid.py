@@ -18,14 +18,14 @@ from itertools import groupby
 
 from fieldmouse_lab.catalogue import Row
 
+#: Largest readable number of columns.
 WIDEST = 12
-"""Largest readable number of columns."""
 
+#: Smallest share of filled cells in a grid; sparser rows stay a list.
 DENSE = 0.5
-"""Smallest share of filled cells in a grid; sparser rows stay a list."""
 
+#: Names and values: "delta 5, one queue" is (("delta", "5"), ("", "one queue")).
 Label = tuple[tuple[str, str], ...]
-"""Names and values: "delta 5, one queue" is (("delta", "5"), ("", "one queue"))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def _joined(label: Label, which: Iterable[int], *, named: bool = False) -> str:
     return ", ".join(" ".join(filter(None, label[i])) if named else label[i][1] for i in which)
 
 
+#: Digits of a number without printed value or spread.
 SIGNIFICANT = 6
-"""Digits of a number without printed value or spread."""
 
 NOTHING = "–"
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fieldmouse.queueing.fit.goodness import FittedPart, Goodness
-from fieldmouse_lab.catalogue import Figure, Panel, Series
-from fieldmouse_lab.extras import explain_missing_extra
+from fieldmouse_lab.catalogue import Figure, Panel, Series, explain_missing_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,24 +28,24 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 DASHES = ((), (5, 1.6), (1.5, 1.5), (6, 1.6, 1.5, 1.6))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
+#: CSS variables of a page for the colours of a figure.
 VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     colour: f"--series-{number}" for number, colour in enumerate(PALETTE, 1)
 }
-"""CSS variables of a page for the colours of a figure."""
 
+#: Inches of one panel among several; a single panel is larger.
 PANEL = (3.6, 2.7)
-"""Inches of one panel among several; a single panel is larger."""
 
 ALONE = (6.4, 3.8)
 
+#: Letters per inch of a label; longer labels are wrapped.
 LETTERS = 11
-"""Letters per inch of a label; longer labels are wrapped."""
 
+#: Letters per inch of a legend.
 SMALL_LETTERS = 14
-"""Letters per inch of a legend."""
 
+#: Maximum number of points of a curve; more make no visible difference. Half of it with several panels.
 POINTS = 1000
-"""Maximum number of points of a curve; more make no visible difference. Half of it with several panels."""
 
 LOOK: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -122,17 +121,13 @@ def _saved(figure: Figure, kind: str) -> bytes:
         canvas = Canvas(layout="constrained")
         _draw(figure, canvas)
         picture = BytesIO()
-        canvas.savefig(
-            picture, format=kind, dpi=160, transparent=kind == "svg", metadata=_anonymous(kind, figure)
-        )
+        canvas.savefig(picture, format=kind, dpi=160, transparent=kind == "svg", metadata=_anonymous(kind, figure))
     return picture.getvalue()
 
 
 def _anonymous(kind: str, figure: Figure) -> dict[str, Any]:
     """Metadata without date, so that the same figure always gives the same file."""
-    return (
-        {"Date": None, "Creator": None, "Title": figure.title} if kind == "svg" else {"Title": figure.title}
-    )
+    return {"Date": None, "Creator": None, "Title": figure.title} if kind == "svg" else {"Title": figure.title}
 
 
 def _draw(figure: Figure, canvas: Canvas) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.config.settings_file import Settings, load
-from fieldmouse.crawler.factories import policy_options
+from fieldmouse.crawler.builder import policy_options
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier.decision_log import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.distributor import Distributor
@@ -166,8 +166,7 @@ def replay(
     runs = read_runs(home / "decisions.log")
     if not runs:
         raise NothingRecorded(
-            f"`{directory}` has no record of decisions",
-            "crawl with `frontier.record_decisions` of more than 0B",
+            f"`{directory}` has no record of decisions", "crawl with `frontier.record_decisions` of more than 0B"
         )
     if number is None:
         number = 1 + max(range(len(runs)), key=lambda place: len(runs[place]))
@@ -273,14 +272,7 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
         return (source.popleft(), b"") if source else None
 
     distributor = Distributor(
-        policy,
-        draw=draw,
-        queues=queues,
-        front=front,
-        workbench=seats,
-        hosts=homes,
-        batch=start.batch,
-        witness=witness,
+        policy, draw=draw, queues=queues, front=front, workbench=seats, hosts=homes, batch=start.batch, witness=witness
     )
     elsewhere = width = 0
     witness.began(start.at, unlisted=start.unlisted, batch=start.batch)

@@ -48,9 +48,7 @@ def _list(named: Iterable[tuple[str, Row]]) -> str:
         f'<tr><th scope="row">{name}</th>{_numbers(row)}<td class="note">{escape(row.note)}</td></tr>'
         for name, row in named
     )
-    return _scrolling(
-        f"<thead><tr><th></th>{head}<th>verdict</th><th></th></tr></thead><tbody>{body}</tbody>", "list"
-    )
+    return _scrolling(f"<thead><tr><th></th>{head}<th>verdict</th><th></th></tr></thead><tbody>{body}</tbody>", "list")
 
 
 def _numbers(row: Row) -> str:
@@ -101,9 +99,7 @@ def _cell(row: Row | None) -> str:
     moves = f" <small>±{spread}</small>" if spread else ""
     printed = f"<br><small>{digits.format_printed(row)}</small>" if row.printed is not None else ""
     word = "" if row.verdict in QUIET else f"<br>{chip(row.verdict)}"
-    truth = (
-        f"{row.label}: printed {digits.format_printed(row)}, ours {digits.format_ours(row)}, {row.verdict}"
-    )
+    truth = f"{row.label}: printed {digits.format_printed(row)}, ours {digits.format_ours(row)}, {row.verdict}"
     inside = f"<b>{digits.format_ours(row)}</b>{moves}{printed}{word}"
     return f'<td class="n {row.verdict}" title="{escape(truth)}">{inside}</td>'
 
@@ -123,20 +119,11 @@ MEANINGS = {
 
 
 def render_report(
-    findings: Sequence[LabFinding],
-    *,
-    made: str,
-    draw: Callable[[Figure], str] = plot.render_inline_svg,
+    findings: Sequence[LabFinding], *, made: str, draw: Callable[[Figure], str] = plot.render_inline_svg
 ) -> str:
     """Render the whole report; `made` is its date and is printed unchanged."""
     groups = list(dict.fromkeys(finding.group for finding in findings))
-    body = [
-        _head(findings, made),
-        '<div class="columns">',
-        _contents(findings, groups),
-        "<main>",
-        _unlike(findings),
-    ]
+    body = [_head(findings, made), '<div class="columns">', _contents(findings, groups), "<main>", _unlike(findings)]
     for group in groups:
         body.append(f'<h2 id="group-{escape(group)}">{escape(group)}</h2>')
         body += [_experiment(finding, draw) for finding in findings if finding.group == group]
@@ -154,9 +141,7 @@ def render_report(
 
 def _head(findings: Sequence[LabFinding], made: str) -> str:
     counts = tally(findings)
-    shown = [
-        verdict for verdict in Verdict if counts[verdict] or verdict in (Verdict.SAME, Verdict.DIFFERENT)
-    ]
+    shown = [verdict for verdict in Verdict if counts[verdict] or verdict in (Verdict.SAME, Verdict.DIFFERENT)]
     tiles = "".join(
         f'<li class="{verdict}"><b>{counts[verdict]:,}</b> '
         f"<span>{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
@@ -164,9 +149,7 @@ def _head(findings: Sequence[LabFinding], made: str) -> str:
         for verdict in shown
     )
     bar = "".join(
-        f'<i class="{verdict}" style="flex-grow:{counts[verdict]}"></i>'
-        for verdict in shown
-        if counts[verdict]
+        f'<i class="{verdict}" style="flex-grow:{counts[verdict]}"></i>' for verdict in shown if counts[verdict]
     )
     return (
         "<header><h1>The lab's report</h1>"

@@ -17,12 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.control.control_log import ControlPeriod, control_periods
-from fieldmouse.control.gauge import BufferMetrics, BufferTotals
+from fieldmouse.control.page_trace import BufferMetrics, BufferTotals
 from fieldmouse.crawler.builder import build
-from fieldmouse.policy.obsolescence import ExponentialLifetime, FixedLifetime, Obsolescence
+from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, Obsolescence
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldmouse.queueing.model.measures import StayTotals
-from fieldmouse.queueing.model.model import Chain, Model, Rule, build_chain
+from fieldmouse.queueing.model.model import Chain, Model, Rule, StayTotals, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve import banded, waiting_page
 from fieldmouse.queueing.solve.ordered import OrderedChain
@@ -25,11 +24,11 @@ from fieldmouse.queueing.solve.solve import exponential_stays
 ComplexArray = NDArray[np.complex128]
 Transform = Callable[[ComplexArray], ComplexArray]
 
+#: The Fourier series errs by exp(-24); more would drown in rounding.
 PRECISION = 24.0
-"""The Fourier series errs by exp(-24); more would drown in rounding."""
 
+#: Terms of the series that are summed plainly, and those that Euler's summation smooths.
 TERMS, SMOOTHED = 30, 14
-"""Terms of the series that are summed plainly, and those that Euler's summation smooths."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +117,7 @@ def _newcomers(found: Chain, share: FloatArray) -> FloatArray:
     return coming
 
 
-def _with_rate(
-    found: Chain, coming: FloatArray
-) -> Callable[[ComplexArray], tuple[ComplexArray, ComplexArray]]:
+def _with_rate(found: Chain, coming: FloatArray) -> Callable[[ComplexArray], tuple[ComplexArray, ComplexArray]]:
     """The transforms of served and obsolete pages when waiting pages fade at one rate (theorem 4)."""
     service, fade = found.model.service, found.model.lifetime.rate
     eye, next_served = np.eye(service.order), np.outer(service.exit, service.alpha)

@@ -18,8 +18,7 @@ from pathlib import Path
 from numpy.random import default_rng
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -71,11 +70,7 @@ class PolicyTrial:
     def starts(self, meadow: Meadow) -> list[Url]:
         if not self.listed:
             return meadow.seeds
-        urls = [
-            Url(f"{site.origin}{path_of(site, page)}")
-            for site in meadow.plan.sites
-            for page in range(site.size)
-        ]
+        urls = [Url(f"{site.origin}{path_of(site, page)}") for site in meadow.plan.sites for page in range(site.size)]
         return [urls[place] for place in default_rng(self.seed).permutation(len(urls)).tolist()]
 
     def with_seed(self, seed: int) -> PolicyTrial:

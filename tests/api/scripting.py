@@ -34,9 +34,7 @@ def start(meadow: RunningMeadow, home: Path, body: str = "", script: str = COLLE
     file = home.parent / "collect.py"
     file.write_text(script.replace("#BODY", body))
     command = [sys.executable, str(file), str(home), meadow.seeds[0], str(heard_in(home))]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def heard_in(home: Path) -> Path:
@@ -47,11 +45,7 @@ def heard(home: Path) -> Counter[str]:
     """Every page the script got, with counts."""
     file = heard_in(home)
     # The last line may be half a line, if the script was killed while it wrote it.
-    return (
-        Counter(line.rstrip("\n") for line in file.open() if line.endswith("\n"))
-        if file.exists()
-        else Counter()
-    )
+    return Counter(line.rstrip("\n") for line in file.open() if line.endswith("\n")) if file.exists() else Counter()
 
 
 def run(meadow: RunningMeadow, home: Path, body: str = "", script: str = COLLECT) -> tuple[int, str, str]:

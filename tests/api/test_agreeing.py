@@ -13,15 +13,16 @@ from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, need
 from fieldmouse.api import cluster_agent
 from fieldmouse.api.planning import Plan
 from fieldmouse.config import settings_file
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.shared_settings import (
+from fieldmouse.config.settings_file import (
     Authority,
+    Settings,
     authority_over,
+    keys_of,
     parse_published,
     render_published,
+    sections_of,
     unlisted_settings,
 )
-from fieldmouse.config.toml_format import keys_of, sections_of
 from fieldmouse.errors import SettingsError, UsageError
 
 SEED = "http://a.test/"
@@ -151,9 +152,7 @@ def test_an_agent_may_only_lengthen_delays(
     assert join(server, tmp_path, said).settings.politeness.delay == kept
 
 
-def test_an_agents_address_delay_does_not_shorten_that_of_the_crawl(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_an_agents_address_delay_does_not_shorten_that_of_the_crawl(server: ServerProcess, tmp_path: Path) -> None:
     found(server, tmp_path, {"politeness.delay": "5s"})
     polite = join(server, tmp_path, {"politeness.address_delay": "2s"}).settings.politeness
     assert (polite.delay, polite.effective_address_delay) == (5.0, 5.0)
@@ -174,17 +173,10 @@ def test_machine_settings_are_never_sent_to_the_server(server: ServerProcess, tm
         assert secret not in stored
 
 
-def test_settings_that_an_older_version_wrote_to_the_server_are_ignored(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_settings_that_an_older_version_wrote_to_the_server_are_ignored(server: ServerProcess, tmp_path: Path) -> None:
     found(server, tmp_path, {})
     told = Settings().override(
-        {
-            "notify.webhook": "https://hooks.test/x",
-            "fetch.concurrency": 7,
-            "crawl.seeds": [SEED],
-            "crawl.max_depth": 3,
-        }
+        {"notify.webhook": "https://hooks.test/x", "fetch.concurrency": 7, "crawl.seeds": [SEED], "crawl.max_depth": 3}
     )
     write(server, settings_file.render(told))
     settings = join(server, tmp_path).settings
@@ -195,9 +187,7 @@ def test_settings_that_an_older_version_wrote_to_the_server_are_ignored(
         join(server, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "settings", ["a = " + "[" * 5000, "[crawl]\npages = " + "9" * 5000, "\x00", "[x", "="]
-)
+@pytest.mark.parametrize("settings", ["a = " + "[" * 5000, "[crawl]\npages = " + "9" * 5000, "\x00", "[x", "="])
 def test_invalid_settings_on_the_server_raise_a_clear_error(
     server: ServerProcess, tmp_path: Path, settings: str
 ) -> None:

@@ -20,8 +20,7 @@ import fieldmouse
 from fieldmouse.api import page_stream
 from fieldmouse.errors import CrawlLocked, UsageError
 from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import run
@@ -115,9 +114,7 @@ def test_undelivered_pages_come_first_in_the_next_run(meadow: RunningMeadow, tmp
     assert given == Counter(meadow.pages()) + in_hand
 
 
-def test_pages_crawled_without_a_loop_are_delivered_to_the_first_loop(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_pages_crawled_without_a_loop_are_delivered_to_the_first_loop(meadow: RunningMeadow, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"delay": 0.0, "allow_private": True, "settings": SETTINGS}
     summary = fieldmouse.crawl(tmp_path / "c", seeds=meadow.seeds, pages=20, **asked)
     assert (summary.pages, summary.stopped_by, summary.exit) == (20, "pages", 3)
@@ -289,14 +286,7 @@ def test_a_crawl_does_not_change_the_state_of_the_process(meadow: RunningMeadow,
     def process() -> list[object]:
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
         policy = asyncio.get_event_loop_policy()
-        return [
-            *handlers,
-            gc.get_threshold(),
-            gc.get_freeze_count(),
-            policy,
-            logging.root.handlers[:],
-            Path.cwd(),
-        ]
+        return [*handlers, gc.get_threshold(), gc.get_freeze_count(), policy, logging.root.handlers[:], Path.cwd()]
 
     before = process()
     threads = set(threading.enumerate())
@@ -305,9 +295,7 @@ def test_a_crawl_does_not_change_the_state_of_the_process(meadow: RunningMeadow,
     assert set(threading.enumerate()) <= threads
 
 
-def test_a_crawl_continues_after_chdir(
-    meadow: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crawl_continues_after_chdir(meadow: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     urls = []

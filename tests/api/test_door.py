@@ -64,9 +64,7 @@ def test_every_export_is_listed_and_documented() -> None:
         ({"waiting": 2, "stopped_by": "signal"}, "; stopped by you, 2 URLs waiting"),
     ],
 )
-def test_a_printed_summary_says_what_failed_and_what_ended_it(
-    ended: dict[str, object], sentence: str
-) -> None:
+def test_a_printed_summary_says_what_failed_and_what_ended_it(ended: dict[str, object], sentence: str) -> None:
     plain = dict.fromkeys(fieldmouse.Summary.__struct_fields__[:13], 0)
     known = plain | {"pages": 9, "giving_hosts": 1, "seconds": 2.0}
     assert str(msgspec.convert(known | ended, fieldmouse.Summary)).endswith(sentence)
@@ -171,8 +169,4 @@ def test_a_user_script_passes_the_type_checker(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=env)
     first = SCRIPT.count("\n") + 1
     complaints = [line for line in done.stdout.splitlines() if line.startswith("script.py")]
-    assert [int(line.split(":")[1]) for line in complaints if " error:" in line] == [
-        first + 1,
-        first + 2,
-        first + 3,
-    ]
+    assert [int(line.split(":")[1]) for line in complaints if " error:" in line] == [first + 1, first + 2, first + 3]

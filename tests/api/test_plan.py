@@ -160,9 +160,7 @@ def test_adding_seeds_changes_nothing_else_in_any_layout_of_the_file(text: str, 
     assert after == before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
     assert tomllib.loads(edited)
     if not text.startswith("crawl"):
-        kept = [
-            line for line in text.splitlines() if "#" in line and "seeds" not in line and "http" not in line
-        ]
+        kept = [line for line in text.splitlines() if "#" in line and "seeds" not in line and "http" not in line]
         assert all(line in edited for line in kept)
 
 

@@ -33,9 +33,7 @@ def ended_in_good_order(home: Path) -> bool:
     return last is not None and last.clean and not CrawlDir.open(home).was_killed
 
 
-def test_a_script_killed_at_any_moment_gets_every_page_when_run_again(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_a_script_killed_at_any_moment_gets_every_page_when_run_again(meadow: RunningMeadow, tmp_path: Path) -> None:
     rng, home = random.Random(7), tmp_path / "c"
     kills = 0
     while kills < KILLS:
@@ -96,8 +94,7 @@ def test_a_program_with_an_open_crawl_can_exit(meadow: RunningMeadow, tmp_path: 
     """The crawl ends as if killed: nothing is lost, and the next run continues it."""
     home = tmp_path / "c"
     open_ended = (
-        COLLECT.partition("with open")[0]
-        + "\npages = iter(crawl)\nprint(next(pages).url, file=open(heard, 'a'))\n"
+        COLLECT.partition("with open")[0] + "\npages = iter(crawl)\nprint(next(pages).url, file=open(heard, 'a'))\n"
     )
     code, _, err = run(meadow, home, script=open_ended)
     assert (code, err) == (0, "")
@@ -115,9 +112,7 @@ def test_a_fork_of_the_program_leaves_the_crawl_alone(meadow: RunningMeadow, tmp
             break
         os.waitpid(child, 0)
 """
-    code, _, err = run(
-        meadow, home, body=fork.strip(), script=COLLECT.replace("delay=0.0", "delay=0.0, pages=5")
-    )
+    code, _, err = run(meadow, home, body=fork.strip(), script=COLLECT.replace("delay=0.0", "delay=0.0, pages=5"))
     assert (code, err.count("has not ended")) == (0, 5), err
     assert list(heard(home).values()) == [1] * 5
 

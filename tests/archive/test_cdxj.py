@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive import cdxj
+from fieldmouse.archive import warc_writer
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,7 @@ from fieldmouse.archive import cdxj
         ("http://127.0.0.1:8000/a/B.html?x=1&A=2", "1,0,0,127:8000)/a/b.html?a=2&x=1"),
         ("http://www.example.org/", "org,example)/"),
         ("https://www2.example.org:8443/A/?b=2&a=1", "org,example:8443)/a?a=1&b=2"),
-        (
-            "http://example.org/index.html?jsessionid=12345678901234567890123456789012",
-            "org,example)/index.html",
-        ),
+        ("http://example.org/index.html?jsessionid=12345678901234567890123456789012", "org,example)/index.html"),
         ("http://example.org/a/", "org,example)/a"),
         ("http://example.org/?", "org,example)/"),
         ("http://[::1]:80/x", "::1)/x"),
@@ -31,16 +28,16 @@ from fieldmouse.archive import cdxj
 def test_surt_keys_equal_those_of_replay_tools(url: str, key: str) -> None:
     if url == "http://[::1]:80/x":
         url = "http://[::1]/x"  # a normalized URL has no default port
-    assert cdxj.surt(url) == key
+    assert warc_writer.surt(url) == key
 
 
 @given(st.text(max_size=50), st.integers(0, 2**40), st.integers(0, 2**30))
 def test_line_round_trips(tail: str, offset: int, length: int) -> None:
     url = "http://example.org/" + tail.encode("ascii", "ignore").decode().replace("\n", "").replace(" ", "")
-    raw = cdxj.format_line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
+    raw = warc_writer.format_line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
     assert raw.endswith(b"\n")
     assert raw.count(b"\n") == 1
-    stamp, entry = cdxj.parse_line(raw)
+    stamp, entry = warc_writer.parse_line(raw)
     assert (stamp, entry.url, int(entry.offset), int(entry.length)) == ("20261116000000", url, offset, length)
 
 
@@ -54,11 +51,11 @@ def test_merge_sorts_logs_with_any_chunk_size(
         path = folder / f"shard-{number}.cdxj"
         path.write_text("".join(line + "\n" for line in lines))
         paths.append(path)
-    count = cdxj.merge_logs(paths, folder / "index.cdxj", chunk=chunk)
+    count = warc_writer.merge_logs(paths, folder / "index.cdxj", chunk=chunk)
     assert (folder / "index.cdxj").read_text().splitlines() == sorted(line for log in logs for line in log)
     assert count == sum(map(len, logs))
     assert len(list(folder.iterdir())) == len(logs) + 1
 
 
 def test_merge_of_no_logs_gives_an_empty_index(tmp_path: Path) -> None:
-    assert cdxj.merge_logs([], tmp_path / "index.cdxj") == 0
+    assert warc_writer.merge_logs([], tmp_path / "index.cdxj") == 0

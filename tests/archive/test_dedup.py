@@ -15,10 +15,7 @@ from fieldmouse.errors import DamagedFile
 
 @given(st.binary(max_size=100))
 def test_digests_have_the_notation_of_warc(payload: bytes) -> None:
-    assert (
-        format_digest(payload_digest(payload))
-        == "sha1:" + base64.b32encode(hashlib.sha1(payload).digest()).decode()
-    )
+    assert format_digest(payload_digest(payload)) == "sha1:" + base64.b32encode(hashlib.sha1(payload).digest()).decode()
 
 
 def test_duplicate_is_found_within_its_batch_and_after_the_commit(tmp_path: Path) -> None:

@@ -81,8 +81,6 @@ def test_undetected_damage_of_the_free_list_is_harmless(tmp_path: Path) -> None:
         passed += 1
         if passed % 10 == 0:  # each needs a process
             words = [sys.executable, "-c", GOES_ON, str(path)]
-            assert subprocess.run(words, input=pickle.dumps(holds), check=False).returncode == 0, (
-                at - root * PAGE
-            )
+            assert subprocess.run(words, input=pickle.dumps(holds), check=False).returncode == 0, at - root * PAGE
     assert seen > 10
     assert passed > 10

@@ -100,6 +100,4 @@ def test_long_words_with_equal_ends_differ() -> None:
     def page(name: str) -> int:
         return sketch(" ".join(f"{name}_{n} is documented under {name} here" for n in range(30)))[0]
 
-    assert (
-        page("CMAKE_VS_SDK_LIBRARY_DIRECTORIES") ^ page("CMAKE_VS_SDK_EXCLUDE_DIRECTORIES")
-    ).bit_count() > 16
+    assert (page("CMAKE_VS_SDK_LIBRARY_DIRECTORIES") ^ page("CMAKE_VS_SDK_EXCLUDE_DIRECTORIES")).bit_count() > 16

@@ -105,9 +105,7 @@ def test_a_contestant_that_ends_by_itself_is_left_alone(tmp_path):
 
 
 def test_an_unknown_benchmark_is_named_and_refused():
-    ran = subprocess.run(
-        [sys.executable, BENCHMARKS / "run.py", "sped"], capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([sys.executable, BENCHMARKS / "run.py", "sped"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert "`sped`" in ran.stderr
 

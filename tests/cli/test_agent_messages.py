@@ -56,9 +56,7 @@ def test_an_agent_that_was_stopped_is_continued_as_an_agent(capsys: pytest.Captu
     assert "`fieldmouse resume 'my west'`" in alone
 
 
-def test_an_agent_counts_no_hosts_that_gave_their_first_page_to_others(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_agent_counts_no_hosts_that_gave_their_first_page_to_others(capsys: pytest.CaptureFixture[str]) -> None:
     told = last_words(DONE, capsys)
     assert "184 pages, 16 MB" in told
     assert "host" not in told.partition("\n")[0]
@@ -67,9 +65,7 @@ def test_an_agent_counts_no_hosts_that_gave_their_first_page_to_others(
     assert "184 pages from 3 hosts" in alone
 
 
-def test_agent_summary_separates_its_outcomes_from_urls_waiting_for_all(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_agent_summary_separates_its_outcomes_from_urls_waiting_for_all(capsys: pytest.CaptureFixture[str]) -> None:
     """2,066 URLs known here, of which 1,881 wait on the board: neither is a count of what this agent saw."""
     told = last_words(STOPPED, capsys)
     assert "185 URLs settled by this agent: 0 moved, 0 refused, 1 failed\n" in told
@@ -80,18 +76,14 @@ def test_agent_summary_separates_its_outcomes_from_urls_waiting_for_all(
     assert "all agents" not in alone
 
 
-def test_drained_agent_does_not_report_a_stop_by_the_user(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_drained_agent_does_not_report_a_stop_by_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     told = last_words(msgspec.structs.replace(STOPPED, stopped_by=StoppedBy.DRAINED), capsys)
     assert "left on request (`fieldmouse cluster drain`); 1,881 URLs are waiting for other agents" in told
     assert "`fieldmouse agent 'my west' --coordinator URL`" in told
     assert "by you" not in told
 
 
-@pytest.mark.parametrize(
-    ("by", "word"), [(StoppedBy.PAGE_LIMIT, "--pages N"), (StoppedBy.TIME_LIMIT, "--time T")]
-)
+@pytest.mark.parametrize(("by", "word"), [(StoppedBy.PAGE_LIMIT, "--pages N"), (StoppedBy.TIME_LIMIT, "--time T")])
 def test_agent_stopped_by_a_limit_gets_a_hint_with_a_higher_limit(
     by: StoppedBy, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,17 +94,7 @@ def test_agent_stopped_by_a_limit_gets_a_hint_with_a_higher_limit(
 
 def test_agent_progress_counts_held_hosts() -> None:
     reading = LiveStats(
-        at=1.0,
-        pages=5,
-        hosts=76,
-        ready=1,
-        front=3,
-        buffered=0,
-        robots=2,
-        waiting=900,
-        failed=0,
-        seen=905,
-        bytes=0,
+        at=1.0, pages=5, hosts=76, ready=1, front=3, buffered=0, robots=2, waiting=900, failed=0, seen=905, bytes=0
     )
     line = progress.ProgressLine(network=True)
     line.show(reading)
@@ -126,18 +108,7 @@ def test_agent_progress_counts_held_hosts() -> None:
 
 def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
     reading = LiveStats(
-        at=1.0,
-        pages=5,
-        hosts=2,
-        ready=1,
-        front=2,
-        buffered=0,
-        robots=0,
-        waiting=0,
-        failed=0,
-        seen=5,
-        bytes=0,
-        polls=10,
+        at=1.0, pages=5, hosts=2, ready=1, front=2, buffered=0, robots=0, waiting=0, failed=0, seen=5, bytes=0, polls=10
     )
     later = msgspec.structs.replace(reading, at=3.0, polls=14)
     free, bound = progress.ProgressLine(polls=True), progress.ProgressLine(polls=True, budget=7.2)
@@ -165,12 +136,7 @@ def test_agents_that_know_nothing_of_a_url_are_named_in_one_line() -> None:
     knows = Explanation(Url("http://a.test/"), "done", ["fetched once"])
     silent = Explanation(Url("http://a.test/"), "unknown", [NO_OUTCOME_HERE])
     told = CombinedExplanation(knows.url, "done", "b", [], {"a": silent, "b": knows, "c": silent})
-    assert told.lines == [
-        "http://a.test/",
-        "  in `b`:",
-        "    fetched once",
-        "  `a` and `c` have no outcome of it",
-    ]
+    assert told.lines == ["http://a.test/", "  in `b`:", "    fetched once", "  `a` and `c` have no outcome of it"]
 
 
 def test_status_tells_agents_that_left_from_those_that_are_here() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.record_reader import RecordReader
+from fieldmouse.archive.warc_reader import RecordReader
 from fieldmouse.cli.watch.changes import MAX_BLOCK_CHARS, difference_lines
 from fieldmouse.diff.compare import hunks
+from fieldmouse.formatting import sanitize
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.versions import VersionDifference
-from fieldmouse.sanitize import sanitize
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url

@@ -35,8 +35,6 @@ def test_ctrl_c_ends_a_kernel_that_would_run_for_minutes(words: list[str]) -> No
         f"code = run_command({words!r})\n"
         "sys.exit(code)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr

@@ -18,8 +18,7 @@ import pytest
 
 import tinypaper
 from fieldmouse.cli import output_file
-from fieldmouse.cli.lazy import LazyGroup
-from fieldmouse.cli.main import fieldmouse, run_command
+from fieldmouse.cli.main import LazyGroup, fieldmouse, run_command
 from fieldmouse.errors import FieldmouseError
 
 Said = pytest.CaptureFixture[str]
@@ -51,9 +50,7 @@ def test_a_list_has_every_experiment_under_its_group(capsys: Said) -> None:
 
 def test_a_list_for_programs(capsys: Said) -> None:
     assert run_command(["lab", "list", "--json"]) == 0
-    assert told(capsys) == [
-        {"id": one.id, "group": one.group, "title": one.title} for one in tinypaper.EXPERIMENTS
-    ]
+    assert told(capsys) == [{"id": one.id, "group": one.group, "title": one.title} for one in tinypaper.EXPERIMENTS]
 
 
 def test_one_experiment_as_the_contract_promises(capsys: Said) -> None:
@@ -123,17 +120,9 @@ def test_trouble_in_an_experiment_is_told_like_any_other(capsys: Said) -> None:
 @pytest.mark.parametrize(
     ("words", "message", "advice"),
     [
-        (
-            ["lab", "reprot"],
-            "no command `reprot` in `fieldmouse lab`",
-            "did you mean `fieldmouse lab report`?",
-        ),
+        (["lab", "reprot"], "no command `reprot` in `fieldmouse lab`", "did you mean `fieldmouse lab report`?"),
         (["lab", "run"], "Missing argument 'NAME...'", "see `fieldmouse lab run --help`"),
-        (
-            ["lab", "run", "tiny-tabel"],
-            "no experiment or group `tiny-tabel`",
-            "did you mean `tiny-table`?",
-        ),
+        (["lab", "run", "tiny-tabel"], "no experiment or group `tiny-tabel`", "did you mean `tiny-table`?"),
         (["lab", "run", "tiny", "--jobs", "0"], "--jobs", "see `fieldmouse lab run --help`"),
         (["lab", "report", "--from", "no.json"], "`no.json`", "check the name"),
         (["lab", "report", "tiny", "--from", "no.json"], "both `tiny` and `--from no.json`", "by name, or"),

@@ -105,9 +105,7 @@ def test_exact_values_are_printed_and_agree_with_the_game(capsys: Said, source: 
 
 
 def test_printed_formulas_match_the_library(capsys: Said) -> None:
-    found = told(
-        capsys, "exact", "--source", "power", "--gamma", "0.9", "--hosts", "3000", "--capacity", "70"
-    )
+    found = told(capsys, "exact", "--source", "power", "--gamma", "0.9", "--hosts", "3000", "--capacity", "70")
     p = power(3000, 0.9).p
     means = exact.stationary_means(p, 70)
     assert found["initial_mean"] == exact.initial_colours(p, 70)
@@ -128,10 +126,7 @@ def test_text_output_has_a_table_and_the_lower_bound(capsys: Said) -> None:
 
 def test_a_game_that_ends_early_says_why(capsys: Said) -> None:
     assert (
-        run_command(
-            ["lab", "urn", "--hosts", "30", "--capacity", "20", "--steps", "5000", "--strategy", "alg4"]
-        )
-        == 0
+        run_command(["lab", "urn", "--hosts", "30", "--capacity", "20", "--steps", "5000", "--strategy", "alg4"]) == 0
     )
     assert "the game ended early: no draw could go online" in capsys.readouterr().err
 

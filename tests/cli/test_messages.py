@@ -18,7 +18,8 @@ from fieldmouse.cli import options
 from fieldmouse.cli.crawl.meadow import HIDDEN_OPTIONS, OPTION_HELP
 from fieldmouse.cli.main import fieldmouse, run_command
 from fieldmouse.cli.progress import print_summary
-from fieldmouse.config import settings_file, toml_format
+from fieldmouse.config import settings_file
+from fieldmouse.config import settings_file as toml_format
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -56,9 +57,7 @@ def test_the_version_is_told(capsys: Said) -> None:
 
 
 @pytest.mark.parametrize(("name", "command"), verbs())
-def test_every_command_takes_json_and_explains_itself(
-    name: str, command: click.Command, capsys: Said
-) -> None:
+def test_every_command_takes_json_and_explains_itself(name: str, command: click.Command, capsys: Said) -> None:
     assert any("--json" in option.opts for option in command.params)
     assert run_command([*name.split(), "--help"]) == 0
     said = capsys.readouterr()
@@ -113,18 +112,8 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["crawl", "x", "--seed", "http://a.example/", "--pages", "many"], 2, "crawl.pages", "whole number"),
         (["crawl", "x", "--seed", "http://a.example/", "--scope", "moon"], 2, "scope.mode", '"web"'),
         (["crawl", "x", "--seed", "http://a.example/", "--policy", "idnex"], 2, "frontier.policy", "index"),
-        (
-            ["crawl", "x", "--seed", "http://a.example/", "--set", "a.b=1"],
-            2,
-            "no setting `a.b`",
-            "settings.md",
-        ),
-        (
-            ["crawl", "x", "--seed", "http://a.example/", "--set", "politeness.delay"],
-            2,
-            "has no value",
-            "VALUE",
-        ),
+        (["crawl", "x", "--seed", "http://a.example/", "--set", "a.b=1"], 2, "no setting `a.b`", "settings.md"),
+        (["crawl", "x", "--seed", "http://a.example/", "--set", "politeness.delay"], 2, "has no value", "VALUE"),
         (["crawl", "x", "--seed", "http://a.example/", "--progress", "2"], 2, "--progress 2", "5s"),
         (["crawl", "x", "--seed", "http://a.example/", "--config", "no.toml"], 2, "no.toml", "name"),
         (["resume", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
@@ -165,9 +154,7 @@ def test_an_error_names_the_thing_and_the_way_out(
     assert not any(tmp_path.iterdir()), "a command that cannot be meant leaves nothing behind"
 
 
-@pytest.mark.parametrize(
-    "words", [["crawl", "x", "--seed"], ["cluster", "status", "--coordinator"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", [["crawl", "x", "--seed"], ["cluster", "status", "--coordinator"]], ids=" ".join)
 def test_an_option_without_its_value_sends_to_the_help_of_its_command(words: list[str], capsys: Said) -> None:
     assert run_command(words) == 2
     command = " ".join(word for word in words if word != "x" and not word.startswith("-"))
@@ -185,9 +172,7 @@ def test_search_help_is_h_anywhere_and_other_dashed_words_are_excluded(
 ) -> None:
     search = dict(verbs())["search"]
     monkeypatch.setattr(search, "_help_option", None)
-    search.get_params(
-        click.Context(search, help_option_names=["-h", "--help"])
-    )  # as a list of all commands does
+    search.get_params(click.Context(search, help_option_names=["-h", "--help"]))  # as a list of all commands does
     for words in (["docs", "-h"], ["docs", "mouse", "-h"], ["-h", "docs", "mouse"]):
         assert run_command(["search", *words]) == 0
         assert capsys.readouterr().out.startswith("Usage: fieldmouse search")
@@ -267,11 +252,7 @@ def test_what_no_crawl_could_use_is_told_before_anything_is_made(
 
 
 def test_the_time_of_a_run_is_not_told_as_that_of_all_pages(capsys: Said) -> None:
-    plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | {
-        "giving_hosts": 3,
-        "stopped_by": "pages",
-        "exit": 3,
-    }
+    plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | {"giving_hosts": 3, "stopped_by": "pages", "exit": 3}
     whole = plain | {"pages": 90, "seconds": 9.0, "pages_per_second": 10.0}
     for summary in (whole, whole | {"pages": 5090}):
         print_summary(msgspec.convert(summary, Summary), Settings(), "my crawls/c")

@@ -81,10 +81,7 @@ def test_a_seed_that_redirects_out_of_scope_is_named_with_the_command_that_goes_
         home = tmp_path / "a"
         seed = f"http://127.0.0.1:{port}/moved"
         told = crawled(home, seed, "--allow-private")
-    assert (
-        told["error"]
-        == f"not one page was stored: {seed} redirects to http://new.test/home, which is out of scope"
-    )
+    assert told["error"] == f"not one page was stored: {seed} redirects to http://new.test/home, which is out of scope"
     assert told["hint"] == f"to crawl it, `fieldmouse resume {home} --seed http://new.test/home`"
 
 

@@ -93,9 +93,7 @@ def test_levels_are_told_when_asked_for(capsys: Said) -> None:
     assert len(found["levels"]) == 6
     assert sum(found["levels"]) == pytest.approx(1)
     assert found["levels"][0] == pytest.approx(found["P_star"])
-    assert found["robots_distribution"] == pytest.approx(
-        {"3": sum(found["levels"][:3]), "1": sum(found["levels"][3:])}
-    )
+    assert found["robots_distribution"] == pytest.approx({"3": sum(found["levels"][:3]), "1": sum(found["levels"][3:])})
 
 
 def test_optimise_tells_the_best_rule_and_that_of_each_subset(capsys: Said) -> None:
@@ -179,11 +177,7 @@ def test_a_model_that_cannot_be_solved_is_told_why(
     [
         (["solve", "nowhere.json"], "cannot read `nowhere.json`", "check the name"),
         (["solve", str(ROOT / "README.md")], "is no JSON", "docs/model.md"),
-        (
-            ["optimise", THRESHOLDS, "--modes", "one"],
-            "`--modes one` is no list of numbers",
-            "--modes 1,4,16",
-        ),
+        (["optimise", THRESHOLDS, "--modes", "one"], "`--modes one` is no list of numbers", "--modes 1,4,16"),
         (["optimise", THRESHOLDS, "--modes", "7"], "there is no mode 7", "1, 2, 3, 4"),
         (["optimise", THRESHOLDS, "--at-most", "P_loss=1"], "bound for `--least`", "--least P_star"),
         (["optimise", THRESHOLDS, "--least", "V1", "--at-most", "P_loss"], "has no bound", "P_loss=0.2"),
@@ -192,9 +186,7 @@ def test_a_model_that_cannot_be_solved_is_told_why(
         (["solvr", THRESHOLDS], "there is no command `solvr`", "fieldmouse model solve"),
     ],
 )
-def test_words_that_cannot_be_meant_are_told(
-    words: list[str], message: str, advice: str, capsys: Said
-) -> None:
+def test_words_that_cannot_be_meant_are_told(words: list[str], message: str, advice: str, capsys: Said) -> None:
     assert run_command(["model", *words]) == 2
     said = capsys.readouterr()
     assert not said.out

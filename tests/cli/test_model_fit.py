@@ -24,9 +24,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(1)
     path = tmp_path_factory.mktemp("fit") / "atlas"
     home = CrawlDir.create(path, shards=1, settings=settings_file.render(Settings()).encode())
-    arrived = np.concatenate(
-        (rng.exponential(0.5, 1000).cumsum(), 520 + rng.exponential(0.25, 2000).cumsum())
-    )
+    arrived = np.concatenate((rng.exponential(0.5, 1000).cumsum(), 520 + rng.exponential(0.25, 2000).cumsum()))
     robots = np.repeat([4, 8], [1000, 2000])
     begun = np.zeros(3002, ROW)
     rows, free = begun[1:], 0.0
@@ -66,9 +64,7 @@ def test_a_crawl_is_fitted_solved_and_optimised(crawl: Path, tmp_path: Path, cap
 
 
 def test_people_get_a_table_and_what_to_know_before_trusting_it(crawl: Path, capsys: Said) -> None:
-    assert (
-        run_command(["model", "fit", str(crawl), "--modes", "4,16", "--capacity", "30", "--draws", "0"]) == 0
-    )
+    assert run_command(["model", "fit", str(crawl), "--modes", "4,16", "--capacity", "30", "--draws", "0"]) == 0
     said = capsys.readouterr()
     assert "arrivals with 4 robots" in said.out
     assert "service" in said.out

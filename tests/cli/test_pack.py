@@ -37,9 +37,7 @@ def atlas(tmp_path: Path) -> Path:
     """150 pages of four sites, each of which gets two polls an hour."""
     path = tmp_path / "atlas"
     chronicle = Chronicle(path, UniformPolicy(), "uniform")
-    (path / "fieldmouse.toml").write_text(
-        settings_file.render(Settings().override({"politeness.delay": "0s"}))
-    )
+    (path / "fieldmouse.toml").write_text(settings_file.render(Settings().override({"politeness.delay": "0s"})))
     chronicle.ledger.set_budget(BUDGET / 3600)
     chronicle.settle([row(site, number) for site, pages in SITES.items() for number in range(pages)])
     chronicle.checkpoint()
@@ -69,9 +67,7 @@ def test_sites_of_several_agents_are_packed_as_one(atlas: Path, tmp_path: Path, 
 def shares(told: dict[str, object]) -> dict[str, tuple[int, float]]:
     plan = msgspec.convert(told, PackingPlan)
     return {
-        share.site: (share.pages, pytest.approx(share.polls, rel=1e-3))
-        for node in plan.nodes
-        for share in node.sites
+        share.site: (share.pages, pytest.approx(share.polls, rel=1e-3)) for node in plan.nodes for share in node.sites
     }
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from fieldmouse.cli import console
 from fieldmouse.cli.main import run_command
 from fieldmouse.cli.read.export import escape_formula
-from fieldmouse.sanitize import escape_json, sanitize
+from fieldmouse.formatting import escape_json, sanitize
 
 Said = pytest.CaptureFixture[str]
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.cli.read.search import SNIPPET_WIDTH, snippet_lines
-from fieldmouse.sanitize import sanitize
+from fieldmouse.formatting import sanitize
 
 OURS = re.compile("\x1b\\[[01]m")
 
@@ -25,9 +25,7 @@ def test_bold_type_is_all_that_a_terminal_gets_more(given: list[tuple[str, bool]
     assert all(line == sanitize(line) and len(line) <= SNIPPET_WIDTH for line in plain)
     assert "".join(plain).replace(" ", "") == sanitize("".join(text for text, _ in spaced)).replace(" ", "")
     marked = "".join(re.findall("\x1b\\[1m(.*?)\x1b\\[0m", "".join(bold)))
-    assert marked.replace(" ", "") == sanitize("".join(text for text, found in spaced if found)).replace(
-        " ", ""
-    )
+    assert marked.replace(" ", "") == sanitize("".join(text for text, found in spaced if found)).replace(" ", "")
 
 
 def test_asterisks_of_the_page_stay_and_ours_are_not_shown() -> None:

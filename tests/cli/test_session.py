@@ -45,11 +45,7 @@ PROMISED = {
 def fieldmouse(*words: str, code: int = 0) -> Any:
     """Run a command in a process of its own; what it printed as JSON."""
     done = subprocess.run(
-        [sys.executable, "-m", "fieldmouse", *words, "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=250,
+        [sys.executable, "-m", "fieldmouse", *words, "--json"], capture_output=True, text=True, check=False, timeout=250
     )
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return json.loads(done.stdout)
@@ -79,16 +75,12 @@ def atlas(summary_and_atlas: tuple[Any, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(summary_and_atlas[1], tmp_path / "atlas"))
 
 
-def test_a_crawl_tells_what_the_contract_promises(
-    meadow: RunningMeadow, summary_and_atlas: tuple[Any, Path]
-) -> None:
+def test_a_crawl_tells_what_the_contract_promises(meadow: RunningMeadow, summary_and_atlas: tuple[Any, Path]) -> None:
     summary, _ = summary_and_atlas
     assert set(summary) >= PROMISED
     assert summary["pages"] == len(meadow.pages())
     assert summary["hosts"] == 12
-    assert summary["giving_hosts"] == len(
-        {row["url"].split("/")[2] for row in exported(summary_and_atlas[1])}
-    )
+    assert summary["giving_hosts"] == len({row["url"].split("/")[2] for row in exported(summary_and_atlas[1])})
     assert (summary["exit"], summary["waiting"], summary["lost"]) == (0, 0, 0)
     assert summary["seen"] == sum(summary[kind] for kind in ("pages", "moved", "refused", "failed"))
 
@@ -159,12 +151,8 @@ def test_each_fate_is_explained_in_words(meadow: RunningMeadow, atlas: Path, cap
     truth = meadow.truth()
     examples = {
         "fetched": next(url for url, (status, allowed) in truth.items() if allowed and status == 200),
-        "moved with status": next(
-            url for url, (status, allowed) in truth.items() if allowed and status in (301, 302)
-        ),
-        "client error status": next(
-            url for url, (status, allowed) in truth.items() if allowed and status == 404
-        ),
+        "moved with status": next(url for url, (status, allowed) in truth.items() if allowed and status in (301, 302)),
+        "client error status": next(url for url, (status, allowed) in truth.items() if allowed and status == 404),
         "never seen": meadow.seeds[0] + "nowhere",
         "out of scope": "https://example.org/",
     }
@@ -179,13 +167,7 @@ def test_each_fate_is_explained_in_words(meadow: RunningMeadow, atlas: Path, cap
 def test_a_healthy_crawl_is_called_healthy(atlas: Path) -> None:
     told = fieldmouse("doctor", str(atlas))
     assert told["healthy"]
-    assert {finding["what"] for finding in told["findings"]} >= {
-        "lock",
-        "journal",
-        "accounts",
-        "archive",
-        "index",
-    }
+    assert {finding["what"] for finding in told["findings"]} >= {"lock", "journal", "accounts", "archive", "index"}
 
 
 @pytest.mark.parametrize("victim", ["outcomes.log", "archive/*.warc.gz"])
@@ -208,9 +190,7 @@ def test_a_damaged_index_is_found_and_named(atlas: Path) -> None:
         told = fieldmouse(*words, code=1)
         assert part.parent.name in json.dumps(told)
     shutil.rmtree(part.parent)
-    bad = [
-        finding for finding in fieldmouse("doctor", str(atlas), code=1)["findings"] if not finding["healthy"]
-    ]
+    bad = [finding for finding in fieldmouse("doctor", str(atlas), code=1)["findings"] if not finding["healthy"]]
     assert [finding["what"] for finding in bad] == ["index"]
 
 
@@ -397,9 +377,7 @@ def test_a_lost_or_damaged_index_is_not_searched_in_silence(atlas: Path) -> None
     assert "a part of the index is missing" in told["error"]
 
 
-def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl = tmp_path / "shallow"
     words = ["--depth", "0", "--set", 'scope.exclude_prefixes=["/private-part"]']
     fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], *MANNERS, *words)
@@ -408,8 +386,6 @@ def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(
     host = meadow.seeds[0].rstrip("/")
     others = [url for url in sorted(meadow.pages()) if url.startswith(host + "/") and url != home["url"]]
     told = [str(fieldmouse("explain", str(crawl), url)["says"]) for url in others[:6]]
-    assert any(
-        "links to it: it would be 1 link away from a seed (`crawl.max_depth` is 0)" in says for says in told
-    )
+    assert any("links to it: it would be 1 link away from a seed (`crawl.max_depth` is 0)" in says for says in told)
     left_out = fieldmouse("explain", str(crawl), host + "/private-part/1")
     assert "`scope.exclude_prefixes`" in str(left_out["says"])

@@ -6,16 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.coordinators import (
-    MISSING,
-    PROGRAM,
-    MemoryWorld,
-    RedisWorld,
-    ServerProcess,
-    SpreadWorld,
-    World,
-    a_server,
-)
+from cluster.coordinators import MISSING, PROGRAM, MemoryWorld, RedisWorld, ServerProcess, SpreadWorld, World, a_server
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,7 @@ import redis
 
 from cluster.audits import Audit, audit_of_ledger, audit_of_server, merged
 from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.coordinator import AgentId, Coordinator
-from fieldmouse.cluster.rebuild import CrawlRebuilder
+from fieldmouse.cluster.coordinator import AgentId, Coordinator, CrawlRebuilder
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.cluster.redis.rebuild import RedisRebuilder
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
@@ -137,9 +136,7 @@ class ServerProcess:
     for up to two seconds while it waits for the disk.
     """
 
-    def __init__(
-        self, directory: Path, *options: str, password: str | None = None, before: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, directory: Path, *options: str, password: str | None = None, before: Sequence[str] = ()) -> None:
         """`before` is a command prefix, to run it somewhere else."""
         assert PROGRAM is not None, MISSING
         self._password = password
@@ -251,15 +248,11 @@ class SpreadWorld:
         self._turn = 0
 
     def board(self, crawl: str = "fieldmouse") -> ShardedCoordinator:
-        return ShardedCoordinator(
-            {f"server {n}": world.board(crawl) for n, world in enumerate(self.worlds)}, crawl
-        )
+        return ShardedCoordinator({f"server {n}": world.board(crawl) for n, world in enumerate(self.worlds)}, crawl)
 
     def builder(self) -> ShardedRebuilder:
         builders = {f"server {n}": world.builder() for n, world in enumerate(self.worlds)}
-        return ShardedRebuilder(
-            builders, {f"server {n}": world.board() for n, world in enumerate(self.worlds)}
-        )
+        return ShardedRebuilder(builders, {f"server {n}": world.board() for n, world in enumerate(self.worlds)})
 
     def advance(self, seconds: float) -> None:
         for world in self.worlds:
@@ -305,9 +298,7 @@ class SpreadWorld:
 
 
 @contextmanager
-def a_server(
-    *options: str, password: str | None = None, before: Sequence[str] = ()
-) -> Iterator[ServerProcess]:
+def a_server(*options: str, password: str | None = None, before: Sequence[str] = ()) -> Iterator[ServerProcess]:
     # Not pytest's directory: the path of a socket may have 108 characters.
     with tempfile.TemporaryDirectory(prefix="fm") as directory:
         server = ServerProcess(Path(directory), *options, password=password, before=before)

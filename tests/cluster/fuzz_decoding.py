@@ -26,12 +26,11 @@ import numpy as np
 import zstandard
 
 from fieldmouse.cluster import decoding
-from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster import decoding as blocks
 from fieldmouse.cluster.client.membership import agent_table, page_share
 from fieldmouse.cluster.coordinator import AgentStatus, CrawlSpec, HostPayload, LeaseId, ListedAgent
-from fieldmouse.cluster.decoding import DamagedValue
-from fieldmouse.cluster.redis import replies
-from fieldmouse.cluster.rows import UrlsToRefetch, encode_row, pack_urls
+from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, encode_row, pack_urls
+from fieldmouse.cluster.redis import messages
 from fieldmouse.errors import CoordinatorError
 from fieldmouse.policy import outage
 from fieldmouse.policy.balance import balancer
@@ -123,7 +122,7 @@ def _use_robots_txt(value: bytes) -> object:
 
 
 def _use_pulse(value: Any) -> object:
-    pulse, _ = replies.parse_heartbeat_reply(value)
+    pulse, _ = messages.parse_heartbeat_reply(value)
     agent_table(pulse.agents)
     return page_share(pulse.agents, "east-1a2b3c", pulse.alive)
 
@@ -133,7 +132,7 @@ def _use_advert(value: bytes) -> object:
 
 
 def _use_kept(value: Any) -> object:
-    _, urls, counted, kinds = replies.parse_kept_batch(value)
+    _, urls, counted, kinds = messages.parse_kept_batch(value)
     try:
         return UrlsToRefetch(urls, counted, kinds, Counter(), 4711)
     except DamagedValue:
@@ -147,42 +146,34 @@ def targets() -> list[Target]:
     return [
         Target("rows", decoding.block_rows, (_a_block(3), _a_block(60), _excluding(6))),
         Target("keys", decoding.block_keys, (_a_block(3), _a_block(60), _excluding(6))),
-        Target(
-            "row", _use_link, (_row("/"), _row("/a?b", tries=2, not_before=9.0, trail=("http://c.test/",)))
-        ),
+        Target("row", _use_link, (_row("/"), _row("/a?b", tries=2, not_before=9.0, trail=("http://c.test/",)))),
         Target("urls", decoding.decode_urls, (kept[3],)),
         Target("state", _use_state, (STATE, b"")),
         Target("learned", _use_learned, (_learned(),)),
         Target(
-            "values",
-            lambda v: decoding.decode_host_payload(HostPayload(state=v, policy_data=v)),
-            (STATE, _learned()),
+            "values", lambda v: decoding.decode_host_payload(HostPayload(state=v, policy_data=v)), (STATE, _learned())
         ),
-        Target(
-            "robots.txt", _use_robots_txt, (blocks.compress_text(ROBOTS), blocks.compress_text(ROBOTS * 900))
-        ),
+        Target("robots.txt", _use_robots_txt, (blocks.compress_text(ROBOTS), blocks.compress_text(ROBOTS * 900))),
         Target("advert", _use_advert, (ADVERT,)),
         Target("charter", lambda v: decoding.decode_crawl_spec(v, "here"), (msgspec.json.encode(CHARTER),)),
-        Target("grant", replies.parse_grant, (_grant(), _grant(3))),
-        Target("lease", replies.parse_grants, ([[_grant(), _grant(3)], 1],)),
-        Target("more", lambda v: replies.parse_more_urls(v, HELD), ([_grant(), 0],)),
-        Target("stranded", replies.parse_stranded, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
-        Target("offered", replies.parse_offer_result, ([5, 0, 1, [HOST.encode()]],)),
-        Target("tails", lambda v: replies.parse_queue_ends(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
-        Target("holdings", replies.parse_leases, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
-        Target(
-            "addresses", lambda v: replies.parse_address_replies(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)
-        ),
-        Target("booked", lambda v: replies.parse_ack_results(v, 2), ([1, 0],)),
+        Target("grant", messages.parse_grant, (_grant(), _grant(3))),
+        Target("lease", messages.parse_grants, ([[_grant(), _grant(3)], 1],)),
+        Target("more", lambda v: messages.parse_more_urls(v, HELD), ([_grant(), 0],)),
+        Target("stranded", messages.parse_stranded, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
+        Target("offered", messages.parse_offer_result, ([5, 0, 1, [HOST.encode()]],)),
+        Target("tails", lambda v: messages.parse_queue_ends(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
+        Target("holdings", messages.parse_leases, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
+        Target("addresses", lambda v: messages.parse_address_replies(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)),
+        Target("booked", lambda v: messages.parse_ack_results(v, 2), ([1, 0],)),
         Target("kept", _use_kept, (kept,)),
-        Target("keys again", replies.parse_keys, ([b"-5", b"77"],)),
-        Target("taken back", replies.parse_retry_counts, ([b"-5", b"1", b"77", b"2"],)),
-        Target("books", replies.parse_totals, (_books(),)),
-        Target("agents", replies.parse_agents_of_totals, (_books(),)),
-        Target("departed", replies.parse_agents, ([_note(), _note(b"west")],)),
+        Target("keys again", messages.parse_keys, ([b"-5", b"77"],)),
+        Target("taken back", messages.parse_retry_counts, ([b"-5", b"1", b"77", b"2"],)),
+        Target("books", messages.parse_totals, (_books(),)),
+        Target("agents", messages.parse_agents_of_totals, (_books(),)),
+        Target("departed", messages.parse_agents, ([_note(), _note(b"west")],)),
         Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b"", [f"{HOST}/".encode()]],)),
-        Target("pages", replies.parse_page_count, ([b"600", 0],)),
-        Target("names", replies.parse_scan, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
+        Target("pages", messages.parse_page_count, ([b"600", 0],)),
+        Target("names", messages.parse_scan, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
     ]
 
 
@@ -260,9 +251,7 @@ def _damaged_bytes(value: bytes, dice: random.Random) -> bytes:
             case 9:
                 body[place : place + 8] = dice.choice(FLOATS)
             case 10:
-                body[place : place + 4] = struct.pack(
-                    "<I", dice.choice((0, 1, 65536, 65537, 2**31, 2**32 - 1))
-                )
+                body[place : place + 4] = struct.pack("<I", dice.choice((0, 1, 65536, 65537, 2**31, 2**32 - 1)))
             case 11:
                 body[place:place] = bytes(body[: dice.randrange(len(body) + 1)])
             case 12:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.identity import LeaseClock
 from fieldmouse.cluster.client.outbox import Outbox
 from fieldmouse.cluster.client.pending import PendingCalls
 from fieldmouse.cluster.client.placement import HostPlacement

@@ -32,7 +32,7 @@ from fieldmouse.cluster.coordinator import (
     ReleasedHost,
     SiteBounds,
 )
-from fieldmouse.cluster.rows import pack_urls
+from fieldmouse.cluster.decoding import pack_urls
 from fieldmouse.errors import AgentFenced
 from fieldmouse.url import Host
 

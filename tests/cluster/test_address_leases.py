@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.identity import LeaseClock
 from fieldmouse.cluster.client.pending import AddressLeases
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, LinkOffer, SiteBounds
 from fieldmouse.testing import virtual_time

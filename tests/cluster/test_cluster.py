@@ -15,11 +15,10 @@ import pytest
 
 from fieldmouse.api import cluster_agent
 from fieldmouse.cli import main
-from fieldmouse.cluster.client.connect import open_coordinator
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY, begin_start, is_agent_directory
+from fieldmouse.cluster.client.session import open_coordinator
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, LinkOffer, SiteBounds
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.errors import CoordinatorDataLost, UsageError
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
@@ -105,9 +104,7 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
     assert set(status["stranded_hosts"]) < set(hosts)  # type: ignore[call-overload]
     assert main.run_command(["cluster", "status", "--coordinator", server.url]) == 0
     line = capfd.readouterr().out.splitlines()[1]
-    assert line.startswith(
-        "fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, "
-    )
+    assert line.startswith("fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, ")
     asyncio.run(lease())
     status = asked(capfd, "cluster", "status", "--coordinator", server.url)
     assert (status["stranded"], status["repaired"]) == (0, 7)
@@ -116,9 +113,7 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
 def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     nobody = asked(capfd, "cluster", "status", "--coordinator", server.url, "--crawl", "none", expect=1)
     assert nobody["error"] == "the coordinator knows no crawl `none`"
-    assert "no coordinator" in str(
-        asked(capfd, "cluster", "status", "--coordinator", "http://x", expect=2)["error"]
-    )
+    assert "no coordinator" in str(asked(capfd, "cluster", "status", "--coordinator", "http://x", expect=2)["error"])
     silent = asked(capfd, "cluster", "status", "--coordinator", f"unix://{tmp_path}/nobody", expect=1)
     assert "does not answer" in str(silent["error"])
     bad = asked(capfd, "agent", tmp_path / "a", "--coordinator", server.url, "--crawl", "a b", expect=2)
@@ -126,9 +121,7 @@ def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: P
     assert not (tmp_path / "a").exists()
 
 
-def test_an_option_that_contradicts_the_crawl_is_refused(
-    server: ServerProcess, tmp_path: Path, capfd: Said
-) -> None:
+def test_an_option_that_contradicts_the_crawl_is_refused(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     where = ("--coordinator", server.url, "--crawl", "strict")
     words = "--seed http://127.0.0.1:9/ --delay 1s --set fetch.concurrency=3".split()
     nothing = asked(capfd, "agent", tmp_path / "a", *where, *words, expect=1)
@@ -193,9 +186,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @needs_server
-def test_a_known_agent_waits_for_its_coordinator_and_a_new_one_gives_up_soon(
-    tmp_path: Path, capfd: Said
-) -> None:
+def test_a_known_agent_waits_for_its_coordinator_and_a_new_one_gives_up_soon(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
         where = ("--coordinator", server.url)
         seed = ("--seed", "http://127.0.0.1:9/")
@@ -290,8 +281,7 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
         first += ["--set", "cluster.lease=2s", "--set", "cluster.heartbeat=500ms"]
         own = ("--set", "storage.checkpoint=500ms", "--allow-private", "--json")
         agents = [
-            crawling.start("agent", home, *where, *(() if number else first), *own)
-            for number, home in enumerate(homes)
+            crawling.start("agent", home, *where, *(() if number else first), *own) for number, home in enumerate(homes)
         ]
         wait_for(lambda: int(client.hget(meta, "settled") or 0) >= 60, agents)
         client.flushall()
@@ -329,9 +319,7 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
     audit_of_server(client, "fm:{lost}:").check()
 
 
-def test_a_rebuild_refuses_directories_of_different_crawls(
-    server: ServerProcess, tmp_path: Path, capfd: Said
-) -> None:
+def test_a_rebuild_refuses_directories_of_different_crawls(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     where = ("--coordinator", server.url, "--crawl", "mixed")
     for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
         CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
@@ -388,9 +376,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
         assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
         assert not asked(capfd, "cluster", "list", *where)
         for name in ("news", "wikis"):
-            plan = cluster_agent.plan_agent(
-                tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"]
-            )
+            plan = cluster_agent.plan_agent(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
             plan.open().unlock()
         wrong = asked(capfd, "cluster", "drain", "ada", *where, "--crawl", "nwes", expect=1)
         assert wrong["error"] == "the coordinator knows no crawl `nwes`"

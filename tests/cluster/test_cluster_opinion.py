@@ -17,9 +17,7 @@ from fieldmouse.types.host import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 
 
-def note(
-    agent: str, machine: str, *, alive: bool = True, draining: bool = False, resting: bool = False
-) -> ListedAgent:
+def note(agent: str, machine: str, *, alive: bool = True, draining: bool = False, resting: bool = False) -> ListedAgent:
     advert = msgspec.msgpack.encode(AgentStatus(machine=machine, resting=resting))
     return ListedAgent(agent, 1, alive, draining, advert, 0.0)
 
@@ -69,9 +67,7 @@ def test_a_local_network_failure_is_no_second_opinion() -> None:
     assert theirs.next_agent_to_try(ours, refused) == "third"
     verdict = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=True)
     assert verdict is not None
-    assert theirs.offer_to_others(verdict, OutcomeReason.NO_CONNECTION, final=True) is None, (
-        "two machines agree"
-    )
+    assert theirs.offer_to_others(verdict, OutcomeReason.NO_CONNECTION, final=True) is None, "two machines agree"
 
 
 def test_a_host_handed_on_does_not_come_back_for_a_while() -> None:

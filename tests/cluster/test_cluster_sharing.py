@@ -34,17 +34,13 @@ def test_a_late_agent_gets_hosts_that_the_first_one_held(server: ServerProcess, 
 
     def standing() -> dict[str, cluster.AgentSummary]:
         with suppress(CoordinatorError):  # the crawl does not exist yet
-            return {
-                Path(its.directory).name: its for its in cluster.cluster_status([server.url], "late").agents
-            }
+            return {Path(its.directory).name: its for its in cluster.cluster_status([server.url], "late").agents}
         return {}
 
     where = ("--coordinator", server.url, "--crawl", "late")
     with running_meadow(hosts=HOSTS, pages=200 * HOSTS, gamma=0.0, seed=2, page_kb=1.0) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
-        agents = [
-            crawling.start("agent", tmp_path / "a", *where, *seeds, "--scope", "web", "--allow-private")
-        ]
+        agents = [crawling.start("agent", tmp_path / "a", *where, *seeds, "--scope", "web", "--allow-private")]
         try:
             until(lambda: held("a") == HOSTS)
             agents.append(crawling.start("agent", tmp_path / "b", *where, "--allow-private"))

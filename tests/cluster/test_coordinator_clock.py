@@ -8,15 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from cluster.coordinators import META, RedisWorld, ServerProcess
-from fieldmouse.cluster.coordinator import (
-    AddressRequest,
-    AgentId,
-    CrawlSpec,
-    Heartbeat,
-    LeaseId,
-    LinkOffer,
-    SiteBounds,
-)
+from fieldmouse.cluster.coordinator import AddressRequest, AgentId, CrawlSpec, Heartbeat, LeaseId, LinkOffer, SiteBounds
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.errors import AgentFenced
 from fieldmouse.url import Host

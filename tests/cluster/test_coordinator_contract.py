@@ -30,10 +30,9 @@ from fieldmouse.cluster.coordinator import (
     Row,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import decode_row
-from fieldmouse.cluster.rows import encode_row, pack_urls
+from fieldmouse.cluster.decoding import decode_row, encode_row, pack_urls
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorDataLost
-from fieldmouse.policy.site_limits import site_for_limits
+from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, key_of
 
@@ -165,9 +164,7 @@ async def test_keys_use_all_64_bits(world: World, board: Coordinator) -> None:
 
 
 @told_to
-async def test_urls_of_a_host_are_granted_in_the_order_they_were_offered(
-    world: World, board: Coordinator
-) -> None:
+async def test_urls_of_a_host_are_granted_in_the_order_they_were_offered(world: World, board: Coordinator) -> None:
     for start in range(0, 30, 3):
         await board.offer_links([offer(A, range(start, start + 3))], FREE)
     first = await only(board, ADA, 10)
@@ -179,17 +176,11 @@ async def test_urls_of_a_host_are_granted_in_the_order_they_were_offered(
 
 
 @told_to
-async def test_links_beyond_the_bounds_of_a_site_are_dropped_and_not_seen(
-    world: World, board: Coordinator
-) -> None:
-    assert await board.offer_links([offer(M, [1, 2, 3])], SiteBounds(urls=2)) == OfferResult(
-        2, dropped_urls=1
-    )
+async def test_links_beyond_the_bounds_of_a_site_are_dropped_and_not_seen(world: World, board: Coordinator) -> None:
+    assert await board.offer_links([offer(M, [1, 2, 3])], SiteBounds(urls=2)) == OfferResult(2, dropped_urls=1)
     assert await board.offer_links([offer(N, [1, 4])], SiteBounds(urls=2)) == OfferResult(0, dropped_urls=1)
     assert (await board.totals()).hosts == 1
-    assert await board.offer_links([offer(N, [5])], SiteBounds(hosts=1, urls=9)) == OfferResult(
-        0, dropped_hosts=1
-    )
+    assert await board.offer_links([offer(N, [5])], SiteBounds(hosts=1, urls=9)) == OfferResult(0, dropped_hosts=1)
     assert await board.offer_links([offer(M, [6])], SiteBounds(hosts=1, urls=9)) == OfferResult(1)
     assert await board.offer_links([offer(N, [3, 4, 5])], SiteBounds(hosts=2)) == OfferResult(3)
     assert await sums(board) == (6, 0, 6)
@@ -225,9 +216,7 @@ async def crowd(board: Coordinator, many: int) -> list[str]:
 
 
 @told_to
-async def test_a_heartbeat_reply_lists_all_agents_when_there_are_few(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_heartbeat_reply_lists_all_agents_when_there_are_few(world: World, board: Coordinator) -> None:
     names = await crowd(board, MOST_LISTED_AGENTS)
     for after in ("", "agent 7", "bob", "zoe"):
         pulse = await board.heartbeat(ADA, Heartbeat(b"new", LEASE, after))
@@ -251,20 +240,13 @@ async def test_heartbeat_replies_list_many_agents_in_turns(world: World, board: 
         assert {note.agent: note.status for note in pulse.agents}["bob"] == b"new"
         assert all(note.status == note.agent.encode() for note in pulse.agents if note.agent != "bob")
         assert all(note.alive for note in pulse.agents)
-        assert (pulse.alive, pulse.members, pulse.last_listed, pulse.lists_all_agents) == (
-            150,
-            150,
-            turn[-1],
-            False,
-        )
+        assert (pulse.alive, pulse.members, pulse.last_listed, pulse.lists_all_agents) == (150, 150, turn[-1], False)
         first, upto = first + MOST_LISTED_AGENTS, pulse.last_listed
     assert len(await board.list_agents()) == 150
 
 
 @told_to
-async def test_a_turn_continues_after_the_name_of_an_agent_that_left(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_turn_continues_after_the_name_of_an_agent_that_left(world: World, board: Coordinator) -> None:
     names = await crowd(board, 100)
     await board.leave(AgentId(names[60], 1))
     pulse = await board.heartbeat(ADA, Heartbeat(b"", LEASE, names[60]))
@@ -273,9 +255,7 @@ async def test_a_turn_continues_after_the_name_of_an_agent_that_left(
 
 
 @told_to
-async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(
-    world: World, board: Coordinator
-) -> None:
+async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(world: World, board: Coordinator) -> None:
     names = await crowd(board, 100)
     lost = AgentId(names[50], 1)
     await board.offer_links([offer(A, [1])], FREE)
@@ -292,9 +272,7 @@ async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(
 
 
 @told_to
-async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1, 2, 3])], FREE)
     lost = await only(board, ADA)
     await board.ack(ADA, done(lost, [2]))
@@ -332,9 +310,7 @@ async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(
 
 
 @told_to
-async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(
-    world: World, board: Coordinator
-) -> None:
+async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1, 2])], FREE)
     grant = await only(board, ADA)
     world.advance(LEASE + 1)
@@ -350,9 +326,7 @@ async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(
 async def test_a_newer_start_supersedes_the_older(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1]), offer(B, [2], place="ada")], FREE)
     other, mine = sorted(await board.lease_hosts(ADA, 2, 5), key=lambda grant: grant.host)
-    await board.release_hosts(
-        ADA, [ReleasedHost(of(mine), HostPayload(delay=7.0), links([2]), next_agent="ada")]
-    )
+    await board.release_hosts(ADA, [ReleasedHost(of(mine), HostPayload(delay=7.0), links([2]), next_agent="ada")])
     newer = AgentId("ada", 2)
     await board.join(newer, LEASE)
     with pytest.raises(AgentSuperseded):
@@ -395,9 +369,7 @@ async def test_a_draining_agent_is_told_and_gets_no_more_hosts(world: World, boa
 
 
 @told_to
-async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(
-    world: World, board: Coordinator
-) -> None:
+async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(world: World, board: Coordinator) -> None:
     assert await board.request_drain("ada")
     newer, newest = AgentId("ada", 2), AgentId("ada", 3)
     await board.join(newer, LEASE)
@@ -422,13 +394,8 @@ async def test_all_agents_receive_pages_added_to_the_scope(world: World, board: 
     await board.add_scope_pages(urls[1:])
     for name in (ADA, BOB):
         assert sorted((await board.heartbeat(name, Heartbeat(b"", LEASE))).scope_pages) == urls
-        assert (
-            list((await board.heartbeat(name, Heartbeat(b"", LEASE, known_scope_pages=3))).scope_pages) == []
-        )
-        assert (
-            sorted((await board.heartbeat(name, Heartbeat(b"", LEASE, known_scope_pages=2))).scope_pages)
-            == urls
-        )
+        assert list((await board.heartbeat(name, Heartbeat(b"", LEASE, known_scope_pages=3))).scope_pages) == []
+        assert sorted((await board.heartbeat(name, Heartbeat(b"", LEASE, known_scope_pages=2))).scope_pages) == urls
 
 
 # -- hosts
@@ -461,11 +428,7 @@ async def test_the_state_of_a_host_travels_with_it(world: World, board: Coordina
     soon = await only(board, BOB, soon=45.0)
     assert soon.rows == links([2, 1])
     assert 30 < soon.payload.rest <= 40.0
-    assert (soon.payload.state, soon.payload.delay, soon.payload.policy_data) == (
-        b"\x00state",
-        3.5,
-        b"learned\xff",
-    )
+    assert (soon.payload.state, soon.payload.delay, soon.payload.policy_data) == (b"\x00state", 3.5, b"learned\xff")
     assert soon.payload.robots_txt == luggage.robots_txt
     assert 500 < soon.payload.robots_txt_seconds <= 600.0
     await board.release_hosts(BOB, [ReleasedHost(of(soon), soon.payload, soon.rows)])
@@ -489,9 +452,7 @@ async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World,
 
 
 @told_to
-async def test_hosts_wait_for_the_agent_they_are_placed_at_for_a_limited_time(
-    world: World, board: Coordinator
-) -> None:
+async def test_hosts_wait_for_the_agent_they_are_placed_at_for_a_limited_time(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1], place="ada"), offer(B, [2], place="nobody")], FREE)
     assert [grant.host for grant in await board.lease_hosts(BOB, 5, 5)] == [B]
     world.advance(LEASE / 2)
@@ -519,9 +480,7 @@ async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_ano
         assert await board.lease_hosts(ADA, 5, 5) == [], "it waits for bob, and not for ada"
     (grant,) = await board.lease_hosts(CYD, 5, 5)
     assert grant.host == A, "whoever else has time may have it"
-    await board.release_hosts(
-        CYD, [ReleasedHost(of(grant), HostPayload(), [(1, b"row 1")], next_agent="bob")]
-    )
+    await board.release_hosts(CYD, [ReleasedHost(of(grant), HostPayload(), [(1, b"row 1")], next_agent="bob")])
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
@@ -530,14 +489,10 @@ async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_ano
 
 
 @told_to
-async def test_an_excluded_agent_gets_the_host_when_no_other_agent_is_there(
-    world: World, board: Coordinator
-) -> None:
+async def test_an_excluded_agent_gets_the_host_when_no_other_agent_is_there(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1])], FREE)
     (grant,) = await board.lease_hosts(ADA, 5, 5)
-    back = ReleasedHost(
-        of(grant), HostPayload(), [(1, b"row 1")], next_agent="bob", excluded_agents={"ada": 9 * LEASE}
-    )
+    back = ReleasedHost(of(grant), HostPayload(), [(1, b"row 1")], next_agent="bob", excluded_agents={"ada": 9 * LEASE})
     await board.release_hosts(ADA, [back])
     await board.leave(BOB)
     assert [grant.host for grant in await board.lease_hosts(ADA, 5, 5)] == [A]
@@ -558,9 +513,7 @@ async def test_hosts_placed_at_an_agent_are_granted_first_then_those_ready_first
 
 
 @told_to
-async def test_urls_in_flight_stay_owed_after_the_host_was_given_back(
-    world: World, board: Coordinator
-) -> None:
+async def test_urls_in_flight_stay_owed_after_the_host_was_given_back(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, range(10))], FREE)
     first = await only(board, ADA)
     await board.ack(ADA, done(first, [0]))
@@ -598,9 +551,7 @@ async def test_urls_owed_by_a_dead_agent_go_to_the_present_holder_of_their_host(
 
 
 @told_to
-async def test_acknowledged_urls_stay_acknowledged_through_many_deaths(
-    world: World, board: Coordinator
-) -> None:
+async def test_acknowledged_urls_stay_acknowledged_through_many_deaths(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, range(8))], FREE)
     for start in range(1, 5):
         name = AgentId("ivy", start)
@@ -614,9 +565,7 @@ async def test_acknowledged_urls_stay_acknowledged_through_many_deaths(
 
 
 @told_to
-async def test_a_url_granted_again_under_the_same_lease_is_owed_once(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_url_granted_again_under_the_same_lease_is_owed_once(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, range(6))], FREE)
     grant = await only(board, ADA)
     await board.return_urls(ADA, {of(grant): [(2, b"later"), (3, b"later")]})
@@ -719,9 +668,7 @@ async def test_only_the_valid_part_of_a_batch_is_counted(world: World, board: Co
 
 
 @told_to
-async def test_all_acknowledged_urls_of_a_lost_agent_are_fetched_again(
-    world: World, board: Coordinator
-) -> None:
+async def test_all_acknowledged_urls_of_a_lost_agent_are_fetched_again(world: World, board: Coordinator) -> None:
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(12))}
     theirs = {key_of(url, CHARTER.key_seed): url for url in (f"{B}/{n}" for n in range(3))}
     await board.offer_links([offer(A, urls), offer(B, theirs)], FREE)
@@ -763,9 +710,7 @@ async def test_forgetting_an_agent_keeps_its_acknowledged_urls(world: World, boa
 
 
 @told_to
-async def test_an_agent_that_left_is_listed_while_its_results_are_kept(
-    world: World, board: Coordinator
-) -> None:
+async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: World, board: Coordinator) -> None:
     """Its disk may be lost long after it left: an operator must find its name then."""
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
     await board.offer_links([offer(A, urls)], FREE)
@@ -891,17 +836,13 @@ async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbea
     with pytest.raises(CoordinatorDataLost):
         await board.check_heartbeat_known(HeartbeatMark("ada", 1, 9))
     await board.join(AgentId("ada", 2), LEASE)
-    await board.heartbeat(
-        AgentId("ada", 2), Heartbeat(b"", LEASE, number=1, since=HeartbeatMark("ada", 1, 3))
-    )
+    await board.heartbeat(AgentId("ada", 2), Heartbeat(b"", LEASE, number=1, since=HeartbeatMark("ada", 1, 3)))
     await board.check_heartbeat_known(HeartbeatMark("ada", 1, 1000))
     await board.close()
 
 
 @told_to
-async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(
-    world: World, board: Coordinator
-) -> None:
+async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(world: World, board: Coordinator) -> None:
     urls = [Url(f"{A}/{n}") for n in range(10)]
     rows = [(key_of(url, CHARTER.key_seed), encode_row(Request(url, seen_at=1.0), A, 0.0)) for url in urls]
     keys = [key for key, _ in rows]
@@ -976,9 +917,7 @@ async def test_hosts_that_exclude_an_agent_do_not_hide_other_hosts(world: World,
 async def only_of(board: Coordinator, name: AgentId, host: Host) -> HostGrant:
     """Lease that host alone; the others go back."""
     grants = {grant.host: grant for grant in await board.lease_hosts(name, 5, 5)}
-    others = [
-        ReleasedHost(of(grant), HostPayload(), grant.rows) for grant in grants.values() if grant.host != host
-    ]
+    others = [ReleasedHost(of(grant), HostPayload(), grant.rows) for grant in grants.values() if grant.host != host]
     await board.release_hosts(name, others)
     return grants[host]
 
@@ -1017,16 +956,12 @@ async def test_an_address_is_granted_for_a_held_host_or_for_none(world: World, b
     held = of(await only(board, ADA))
     stale, other, none = LeaseId(M, held.epoch + 1), LeaseId(N, held.epoch), LeaseId(N, 0)
     addresses = world.addresses(M, 4)
-    asks = [
-        AddressRequest(a, each, 1.0) for a, each in zip(addresses, (held, stale, other, none), strict=True)
-    ]
+    asks = [AddressRequest(a, each, 1.0) for a, each in zip(addresses, (held, stale, other, none), strict=True)]
     assert [answer.granted for answer in await board.lease_addresses(ADA, asks)] == [True, False, False, True]
 
 
 @told_to
-async def test_a_dead_holders_address_rests_from_the_end_of_its_lease(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_dead_holders_address_rests_from_the_end_of_its_lease(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1]), offer(B, [2])], FREE)
     mine = of((await board.lease_hosts(ADA, 1, 5))[0])
     theirs = of((await board.lease_hosts(BOB, 1, 5))[0])

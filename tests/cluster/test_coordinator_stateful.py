@@ -36,9 +36,7 @@ WEIGHTS = {
     Network.drain: 1,
 }
 acts = st.lists(
-    st.tuples(
-        st.sampled_from([act for act, weight in WEIGHTS.items() for _ in range(weight)]), st.integers(0)
-    ),
+    st.tuples(st.sampled_from([act for act, weight in WEIGHTS.items() for _ in range(weight)]), st.integers(0)),
     min_size=20,
     max_size=120,
 )
@@ -80,9 +78,7 @@ def test_nothing_is_lost_on_a_redis_coordinator(server: ServerProcess) -> None:
 
 def long_course(seed: int, acts: int) -> list[tuple[object, int]]:
     dice = Random(seed)
-    return [
-        (act, dice.randrange(2**32)) for act in dice.choices(list(WEIGHTS), list(WEIGHTS.values()), k=acts)
-    ]
+    return [(act, dice.randrange(2**32)) for act in dice.choices(list(WEIGHTS), list(WEIGHTS.values()), k=acts)]
 
 
 def test_long_histories_lose_nothing() -> None:
@@ -108,8 +104,6 @@ def test_long_histories_lose_nothing_on_a_server(server: ServerProcess) -> None:
         play(RedisWorld(server), long_course(seed, 250))
 
 
-def test_long_histories_lose_nothing_on_two_servers(
-    server: ServerProcess, other_server: ServerProcess
-) -> None:
+def test_long_histories_lose_nothing_on_two_servers(server: ServerProcess, other_server: ServerProcess) -> None:
     for seed in range(200, 203):
         play(SpreadWorld(RedisWorld(server), RedisWorld(other_server)), long_course(seed, 250))

@@ -16,7 +16,7 @@ import zstandard
 from cluster.coordinators import META, RedisWorld, ServerProcess, needs_server
 from cluster.fuzz_decoding import claiming_frame, fuzz
 from fieldmouse.cluster import decoding
-from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster import decoding as blocks
 from fieldmouse.cluster.client.membership import status_of
 from fieldmouse.cluster.coordinator import (
     AckBatch,
@@ -35,10 +35,9 @@ from fieldmouse.cluster.coordinator import (
     ReleasedHost,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import DamagedValue
-from fieldmouse.cluster.redis import replies
+from fieldmouse.cluster.decoding import DamagedValue, encode_row
+from fieldmouse.cluster.redis import messages
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
-from fieldmouse.cluster.rows import encode_row
 from fieldmouse.errors import AgentFenced, FieldmouseError
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request
@@ -75,10 +74,9 @@ def test_a_frame_that_claims_too_much_allocates_nothing(frame: bytes) -> None:
 def test_a_reply_of_many_large_grants_is_bounded_and_the_rest_goes_back() -> None:
     rows = [(n, bytes(200 << 10)) for n in range(20)]
     grants = [
-        [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.encode_block(rows)]]
-        for n in range(40)
+        [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.encode_block(rows)]] for n in range(40)
     ]
-    reply = replies.parse_grants([grants, 1])
+    reply = messages.parse_grants([grants, 1])
     assert sum(len(row) for grant in reply.grants for _, row in grant.rows) < 2 * decoding.MOST_REPLY_ROWS
     assert len(reply.grants) + len(reply.surplus) == 40
     assert reply.surplus
@@ -117,25 +115,18 @@ def test_a_row_with_impossible_fields_is_damaged(row: bytes) -> None:
 
 
 def test_a_long_chain_of_redirects_still_makes_a_readable_row() -> None:
-    long = Request(
-        Url(A + "/" + "x" * 60_000), trail=tuple(A + "/" + "y" * 60_000 for _ in range(9)), redirects=9
-    )
+    long = Request(Url(A + "/" + "x" * 60_000), trail=tuple(A + "/" + "y" * 60_000 for _ in range(9)), redirects=9)
     assert decoding.decode_row(encode_row(long, A, 0.0), A, 0.0).url == long.url
 
 
 def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
-    for advert in (
-        b"\x97\xcb\xff",
-        b"\xa3\xff\xfe\xfd",
-        BOMB[:16000],
-        msgspec.msgpack.encode([float("inf")]),
-    ):
+    for advert in (b"\x97\xcb\xff", b"\xa3\xff\xfe\xfd", BOMB[:16000], msgspec.msgpack.encode([float("inf")])):
         assert status_of(ListedAgent("ada", 1, True, False, advert, 0.0)) == AgentStatus()
 
 
 def test_long_robots_txt_values_are_read_only_when_needed() -> None:
     from fieldmouse.clock import ManualClock
-    from fieldmouse.robotstxt.cache import RobotsTxtCache
+    from fieldmouse.robotstxt.parser import RobotsTxtCache
 
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d\n" % n for n in range(20_000))
     exclusions = RobotsTxtCache(ManualClock(0.0), product="fieldmouse")
@@ -148,7 +139,7 @@ def test_long_robots_txt_values_are_read_only_when_needed() -> None:
 
 
 async def _allows(exclusions: object, host: Host, path: str) -> bool:
-    from fieldmouse.robotstxt.cache import RobotsTxtCache
+    from fieldmouse.robotstxt.parser import RobotsTxtCache
 
     assert isinstance(exclusions, RobotsTxtCache)
     rules = await exclusions.get_or_parse(host)
@@ -228,9 +219,7 @@ QUEUES = {
 
 @needs_server
 @pytest.mark.parametrize("blob", QUEUES.values(), ids=QUEUES)
-def test_a_damaged_block_of_rows_is_quarantined_and_the_crawl_ends(
-    server: ServerProcess, blob: bytes
-) -> None:
+def test_a_damaged_block_of_rows_is_quarantined_and_the_crawl_ends(server: ServerProcess, blob: bytes) -> None:
     async def story(board: RedisCoordinator) -> None:
         client = server.client()
         client.delete(f"{PREFIX}q:{A}")
@@ -379,9 +368,7 @@ def test_hosts_of_a_dead_agent_go_to_others_although_its_records_are_damaged(ser
 
 
 @needs_server
-@pytest.mark.parametrize(
-    "host", [b"\xff\xfe", b"ftp://x.test", b"http://", b"http://UPPER.test", b"x" * 5000]
-)
+@pytest.mark.parametrize("host", [b"\xff\xfe", b"ftp://x.test", b"http://", b"http://UPPER.test", b"x" * 5000])
 def test_an_invalid_host_is_quarantined(server: ServerProcess, host: bytes) -> None:
     async def story(board: RedisCoordinator) -> None:
         client = server.client()
@@ -399,9 +386,7 @@ def test_an_invalid_host_is_quarantined(server: ServerProcess, host: bytes) -> N
 def test_unreadable_rows_are_settled_once(server: ServerProcess) -> None:
     async def story(board: RedisCoordinator) -> None:
         (grant,) = [grant for grant in await board.lease_hosts(ADA, 2, 10) if grant.host == A]
-        damaged = {
-            of(grant): [DamagedField("rows", "no URL", (1,), b"row 1"), DamagedField("st", "no state")]
-        }
+        damaged = {of(grant): [DamagedField("rows", "no URL", (1,), b"row 1"), DamagedField("st", "no state")]}
         server.client().hset(f"{PREFIX}h:{A}", "st", "bad")
         assert await board.quarantine(ADA, damaged) == 1
         assert await board.quarantine(ADA, damaged) == 0, "said twice"
@@ -413,8 +398,6 @@ def test_unreadable_rows_are_settled_once(server: ServerProcess) -> None:
 
 
 def test_a_damaged_state_is_logged_and_left_out() -> None:
-    state, learned, damaged = decoding.decode_host_payload(
-        HostPayload(state=b"\x91\xa3/\xff\xfe", policy_data=b"\xff")
-    )
+    state, learned, damaged = decoding.decode_host_payload(HostPayload(state=b"\x91\xa3/\xff\xfe", policy_data=b"\xff"))
     assert (state, learned) == (HostState(), b"")
     assert [its.field for its in damaged] == ["st", "le"]

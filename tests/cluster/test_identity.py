@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cluster.client.identity import (
-    begin_start,
-    is_agent_directory,
-    read_identity,
-    read_original_identity,
-)
+from fieldmouse.cluster.client.identity import begin_start, is_agent_directory, read_identity, read_original_identity
 from fieldmouse.storage.directory import AGENT_FILE
 
 DAMAGE = [

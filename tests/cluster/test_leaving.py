@@ -13,20 +13,7 @@ from dataclasses import replace
 import pytest
 
 from cluster.coordinators import World
-from cluster.test_coordinator_contract import (
-    ADA,
-    BOB,
-    CHARTER,
-    CYD,
-    FREE,
-    LEASE,
-    A,
-    B,
-    done,
-    links,
-    of,
-    offer,
-)
+from cluster.test_coordinator_contract import ADA, BOB, CHARTER, CYD, FREE, LEASE, A, B, done, links, of, offer
 from fieldmouse.cluster.coordinator import (
     AgentId,
     Coordinator,
@@ -37,7 +24,7 @@ from fieldmouse.cluster.coordinator import (
     RetryBatch,
     StrandedHosts,
 )
-from fieldmouse.cluster.rows import pack_urls
+from fieldmouse.cluster.decoding import pack_urls
 from fieldmouse.url import Host, key_of
 
 URL = f"{A}/booked"

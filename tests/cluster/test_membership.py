@@ -149,7 +149,5 @@ def test_an_agent_on_one_server_only_hides_no_other() -> None:
 def test_an_agent_not_listed_for_two_rounds_is_forgotten() -> None:
     members, neighbours = 3 * MOST_LISTED_AGENTS, KnownAgents()
     neighbours.update(pulse([note("ada"), note("gone")], members, "gone"))
-    rounds = [
-        {one.agent for one in neighbours.update(pulse([note("ada")], members, "ada"))} for _ in range(6)
-    ]
+    rounds = [{one.agent for one in neighbours.update(pulse([note("ada")], members, "ada"))} for _ in range(6)]
     assert rounds == [{"ada", "gone"}] * 5 + [{"ada"}]

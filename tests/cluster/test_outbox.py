@@ -65,9 +65,7 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
         return state
 
     def kept() -> int:
-        return len(
-            [*stored_messages(tmp_path / "board", Checkpoint(0.0, {}).with_part("board", checkpoint(), {}))]
-        )
+        return len([*stored_messages(tmp_path / "board", Checkpoint(0.0, {}).with_part("board", checkpoint(), {}))])
 
     tellings.add_links(found("a.example"))
     assert tellings.next_batch(9)
@@ -90,9 +88,7 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
 def a_teller(board: MemoryCoordinator, tellings: Outbox, **given: Callable[..., None]) -> OutboxSender:
     ignored: dict[str, Any] = dict.fromkeys(("on_dropped", "on_unbooked", "on_booked", "on_again"), _ignore)
     options = {**ignored, **given}
-    return OutboxSender(
-        board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options
-    )
+    return OutboxSender(board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options)
 
 
 def _ignore(*values: object) -> None:
@@ -156,9 +152,7 @@ CHARTER = CrawlSpec(key_seed=7, settings="", seeds=())
 A = Host("http://a.test")
 
 
-def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(
-    tmp_path: Path,
-) -> None:
+def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(tmp_path: Path) -> None:
     """One of two outcomes is sent in time; then the agent is fenced, joins again, and sends both."""
     clock, late = ManualClock(1_700_000_000.0), list[AckedUrl]()
     board = MemoryCoordinator(MemoryServer(clock))

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.coordinators import World
-from fieldmouse.cluster.coordinator import (
-    AgentId,
-    Coordinator,
-    Heartbeat,
-    PageReservation,
-    compute_reservation,
-)
+from fieldmouse.cluster.coordinator import AgentId, Coordinator, Heartbeat, PageReservation, compute_reservation
 from fieldmouse.errors import AgentFenced
 
 from .test_coordinator_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, offer, only, told_to
@@ -35,9 +29,7 @@ async def all_of(board: Coordinator, name: AgentId, want: int, limit: int = LIMI
 
 
 @told_to
-async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(
-    world: World, board: Coordinator
-) -> None:
+async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, range(30)), offer(B, range(30, 60))], FREE)
     assert await all_of(board, ADA, 12) == 12
     assert await all_of(board, BOB, 12) == LIMIT - 12
@@ -59,9 +51,7 @@ async def test_no_agent_gets_all_of_the_last_pages(world: World, board: Coordina
 
 
 @told_to
-async def test_failed_requests_and_leaving_agents_use_no_pages_of_the_limit(
-    world: World, board: Coordinator
-) -> None:
+async def test_failed_requests_and_leaving_agents_use_no_pages_of_the_limit(world: World, board: Coordinator) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
     assert await ask(board, BOB, 0, 5) == 0
     assert await ask(board, ADA, LIMIT - 4, LIMIT - 4) == LIMIT - 4
@@ -114,9 +104,7 @@ async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_
 
 
 @told_to
-async def test_outcomes_other_than_pages_do_not_reduce_the_reservation(
-    world: World, board: Coordinator
-) -> None:
+async def test_outcomes_other_than_pages_do_not_reduce_the_reservation(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, range(30))], FREE)
     grant = await only(board, ADA, 30)
     assert await all_of(board, ADA, 8) == 8

@@ -16,18 +16,18 @@ from fieldmouse.cluster.coordinator import (
     AckedKeys,
     AgentId,
     Coordinator,
+    CrawlRebuilder,
     CrawlSpec,
     Heartbeat,
     HeartbeatMark,
     HostPayload,
     LeaseId,
     LinkOffer,
+    RestoredHost,
     RetryBatch,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import decode_row
-from fieldmouse.cluster.rebuild import CrawlRebuilder, RestoredHost
-from fieldmouse.cluster.rows import pack_urls
+from fieldmouse.cluster.decoding import decode_row, pack_urls
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.cluster.sharded.sharding import shard_of_host
@@ -77,9 +77,7 @@ def restored(host: Host, numbers: range, kind: str = "page") -> RestoredHost:
 
 def offer(host: Host, numbers: range) -> LinkOffer:
     keys = [key_of(url, CHARTER.key_seed) for url in urls_of(host, numbers)]
-    return LinkOffer(
-        host, "test", [(key, b"row %d" % number) for key, number in zip(keys, numbers, strict=True)]
-    )
+    return LinkOffer(host, "test", [(key, b"row %d" % number) for key, number in zip(keys, numbers, strict=True)])
 
 
 async def built(builder: CrawlRebuilder) -> None:
@@ -124,25 +122,19 @@ async def test_a_crawl_is_invisible_until_it_is_published(
 
 
 @told_to
-async def test_a_repeated_rebuild_counts_once(
-    world: World, board: Coordinator, builder: CrawlRebuilder
-) -> None:
+async def test_a_repeated_rebuild_counts_once(world: World, board: Coordinator, builder: CrawlRebuilder) -> None:
     await built(builder)
     # Killed and started again: the first values stay, and so does the specification.
     assert (await builder.begin_hidden(CrawlSpec(8, "", ()))).key_seed == CHARTER.key_seed
     await built(builder)
-    assert await builder.restore_outcomes(BOB, [restored(A, range(8, 12))]) == 0, (
-        "two are settled, and two wait"
-    )
+    assert await builder.restore_outcomes(BOB, [restored(A, range(8, 12))]) == 0, "two are settled, and two wait"
     await builder.publish(LEASE, DELAY)
     books = await board.totals()
     assert (books.seen, books.settled, books.hosts, books.kinds["page"]) == (22, 15, 2, 10)
 
 
 @told_to
-async def test_a_crawl_that_holds_urls_is_left_alone(
-    world: World, board: Coordinator, builder: CrawlRebuilder
-) -> None:
+async def test_a_crawl_that_holds_urls_is_left_alone(world: World, board: Coordinator, builder: CrawlRebuilder) -> None:
     await board.create_crawl(CHARTER)
     await builder.begin_hidden(CHARTER)  # it was empty
     assert await board.crawl_spec() is None
@@ -199,9 +191,7 @@ async def test_restored_urls_can_be_fetched_again_if_their_agent_is_lost_later(
 
 
 @told_to
-async def test_bounds_of_sites_count_restored_urls(
-    world: World, board: Coordinator, builder: CrawlRebuilder
-) -> None:
+async def test_bounds_of_sites_count_restored_urls(world: World, board: Coordinator, builder: CrawlRebuilder) -> None:
     await builder.begin_hidden(CHARTER)
     await builder.restore_outcomes(ADA, [restored(A, range(10))], bounded=True)
     told = await builder.offer_links([offer(A, range(15)), offer(B, range(2))], SiteBounds(hosts=1, urls=12))
@@ -222,9 +212,7 @@ async def test_batches_sent_to_the_lost_coordinator_count_as_sent(
 
 
 @told_to
-async def test_an_old_copy_is_cleared_completely(
-    world: World, board: Coordinator, builder: CrawlRebuilder
-) -> None:
+async def test_an_old_copy_is_cleared_completely(world: World, board: Coordinator, builder: CrawlRebuilder) -> None:
     await board.create_crawl(CHARTER)
     await board.join(ADA, LEASE)
     await board.offer_links([offer(A, range(15, 30)), offer(B, range(7))], FREE)
@@ -241,9 +229,7 @@ async def test_an_old_copy_is_cleared_completely(
     # as an operator who restores an old copy must do; ada may have been active when it was made
     world.restart()
     board, builder = world.board(), world.builder()
-    assert await builder.clear_stale_copy(
-        CHARTER.key_seed, [HeartbeatMark("ada", 1, 5), HeartbeatMark("bob", 1, 9)]
-    )
+    assert await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatMark("ada", 1, 5), HeartbeatMark("bob", 1, 9)])
     assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatMark("bob", 1, 9)]), "there is none"
     with pytest.raises(CoordinatorDataLost, match="has lost the crawl"):
         await board.heartbeat(ADA, Heartbeat(b"", LEASE, number=6))
@@ -262,13 +248,9 @@ async def test_an_old_copy_is_cleared_completely(
 
 
 @told_to
-async def test_a_different_crawl_is_never_cleared(
-    world: World, board: Coordinator, builder: CrawlRebuilder
-) -> None:
+async def test_a_different_crawl_is_never_cleared(world: World, board: Coordinator, builder: CrawlRebuilder) -> None:
     """The wrong server may have a crawl of the default name, which does not know these agents."""
-    await board.create_crawl(
-        CrawlSpec(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe")
-    )
+    await board.create_crawl(CrawlSpec(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe"))
     await board.offer_links([offer(A, range(15))], FREE)
     assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatMark("ada", 5, 9)])
     with pytest.raises(CoordinatorError, match="is not empty"):
@@ -284,9 +266,7 @@ async def test_a_copied_directory_does_not_make_its_original_look_old(
     failed = restored(A, range(1), "failed")
     await builder.restore_outcomes(AgentId("ada", 200), [failed])
     await builder.mark_agent_restored(AgentId("ada", 200), 7)
-    await builder.mark_agent_restored(
-        AgentId("bob", 300), 2
-    )  # a copy of ada's directory, which has hardly run since
+    await builder.mark_agent_restored(AgentId("bob", 300), 2)  # a copy of ada's directory, which has hardly run since
     await builder.mark_agent_restored(AgentId("ada", 100), 0)
     await builder.publish(LEASE, DELAY)
     await board.check_heartbeat_known(HeartbeatMark("ada", 200, 7))
@@ -334,9 +314,7 @@ def spread(servers: list[MemoryServer]) -> ShardedRebuilder:
 
 
 def together_of(servers: list[MemoryServer]) -> ShardedCoordinator:
-    return ShardedCoordinator(
-        {f"server {number}": MemoryCoordinator(server) for number, server in enumerate(servers)}
-    )
+    return ShardedCoordinator({f"server {number}": MemoryCoordinator(server) for number, server in enumerate(servers)})
 
 
 @pytest.mark.parametrize("lost", [(0,), (1,), (0, 1)])
@@ -352,9 +330,7 @@ def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -
         for _ in range(2):  # all of it, and then the lost part
             assert (await builder.begin_hidden(CHARTER)).key_seed == CHARTER.key_seed
             for host in hosts:
-                await builder.restore_outcomes(
-                    ADA, [restored(host, range(3))], pack_urls(urls_of(host, range(3)))
-                )
+                await builder.restore_outcomes(ADA, [restored(host, range(3))], pack_urls(urls_of(host, range(3))))
             await builder.mark_agent_restored(BOB, 1)  # agents without results
             await builder.restore_host_payloads({host: HostPayload(b"state") for host in hosts})
             await builder.offer_links([offer(host, range(5)) for host in hosts], FREE)

@@ -221,9 +221,7 @@ def test_a_newer_format_is_refused_and_a_missing_format_is_read(server: ServerPr
         board, client = world.board(), server.client()
         client.hset(META, "charter", b'{"key_seed": 5, "settings": "[crawl]", "seeds": ["http://a.test/"]}')
         assert await board.crawl_spec() == CrawlSpec(5, "[crawl]", ("http://a.test/",))
-        client.hset(
-            META, "charter", b'{"format": 2, "key_seed": "of another kind", "made_by": "fieldmouse/9.1"}'
-        )
+        client.hset(META, "charter", b'{"format": 2, "key_seed": "of another kind", "made_by": "fieldmouse/9.1"}')
         for act in (board.crawl_spec, lambda: board.create_crawl(CHARTER)):
             with pytest.raises(CoordinatorError, match=r"has format 2, 1 is the newest") as caught:
                 await act()

@@ -147,12 +147,7 @@ def test_errors_that_waiting_cannot_fix_end_the_agent_with_an_explanation(compla
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"ERROR\r\n",
-        b"SSH-2.0-OpenSSH_9\r\n",
-        b"\x15\x03\x01\x00\x02\x02\x46",
-    ],
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"ERROR\r\n", b"SSH-2.0-OpenSSH_9\r\n", b"\x15\x03\x01\x00\x02\x02\x46"],
     ids=["web server", "memcached", "ssh", "tls"],
 )
 def test_another_protocol_is_reported_as_no_redis_server(answer: bytes) -> None:
@@ -219,9 +214,7 @@ def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
     for password in ("pass", "p@ss", "pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?q=x"):
         assert url_label(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
     for password in ("pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?ss=x"):
-        with pytest.raises(
-            UsageError, match=re.escape("`redis://board.test:7/1` is no coordinator")
-        ) as wrong:
+        with pytest.raises(UsageError, match=re.escape("`redis://board.test:7/1` is no coordinator")) as wrong:
             check_url(f"redis://me:{password}@board.test:7/1")
         assert "%40" in wrong.value.hint
     check_url("redis://me:p%40%2F%3Fss@[::1]:7/1")
@@ -259,9 +252,7 @@ def test_a_new_agent_does_not_wait_for_a_silent_server() -> None:
             await fetch_crawl_spec(SilentBoard(MemoryServer(clock)), "fieldmouse", 5.0, said.append)
         return clock.now() - began
 
-    assert virtual_time.run_in_virtual_time(story) == 10.0, (
-        "once, since that took longer than it had patience"
-    )
+    assert virtual_time.run_in_virtual_time(story) == 10.0, "once, since that took longer than it had patience"
 
 
 class InterruptedBoard(MemoryCoordinator):

@@ -3,30 +3,8 @@
 from __future__ import annotations
 
 from cluster.coordinators import World
-from cluster.test_coordinator_contract import (
-    ADA,
-    BOB,
-    CYD,
-    FREE,
-    LEASE,
-    A,
-    B,
-    done,
-    links,
-    of,
-    offer,
-    sums,
-    told_to,
-)
-from fieldmouse.cluster.coordinator import (
-    AgentId,
-    Coordinator,
-    Heartbeat,
-    HostGrant,
-    HostPayload,
-    ReleasedHost,
-    Row,
-)
+from cluster.test_coordinator_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, links, of, offer, sums, told_to
+from fieldmouse.cluster.coordinator import AgentId, Coordinator, Heartbeat, HostGrant, HostPayload, ReleasedHost, Row
 
 
 async def leased(board: Coordinator, name: AgentId, urls: int = 100) -> dict[str, list[Row]]:
@@ -41,13 +19,9 @@ async def visited(board: Coordinator, name: AgentId, keys: range = range(1, 2)) 
     await give_back(board, name, grant)
 
 
-async def give_back(
-    board: Coordinator, name: AgentId, grant: HostGrant, rest: float = 0.0, place: str = ""
-) -> None:
+async def give_back(board: Coordinator, name: AgentId, grant: HostGrant, rest: float = 0.0, place: str = "") -> None:
     unused = [row for row in grant.rows if row[0] > 100]
-    await board.release_hosts(
-        name, [ReleasedHost(of(grant), HostPayload(b"known", rest, 0.0), unused, place)]
-    )
+    await board.release_hosts(name, [ReleasedHost(of(grant), HostPayload(b"known", rest, 0.0), unused, place)])
 
 
 @told_to
@@ -83,9 +57,7 @@ async def test_an_unknown_host_can_be_wished_for(world: World, board: Coordinato
 
 
 @told_to
-async def test_a_held_host_goes_to_the_first_agent_that_wished_for_it(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_held_host_goes_to_the_first_agent_that_wished_for_it(world: World, board: Coordinator) -> None:
     await board.join(CYD, LEASE)
     await board.offer_links([offer(A, [101, 102])], FREE)
     (grant,) = await board.lease_hosts(ADA, 5, 100)
@@ -152,9 +124,7 @@ async def test_wishes_end_with_their_agent(world: World, board: Coordinator) -> 
 
 
 @told_to
-async def test_a_host_of_a_dead_agent_goes_to_the_agent_that_wished_for_it(
-    world: World, board: Coordinator
-) -> None:
+async def test_a_host_of_a_dead_agent_goes_to_the_agent_that_wished_for_it(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [101])], FREE)
     await board.lease_hosts(ADA, 5, 100)
     await board.request_hosts(BOB, [A])

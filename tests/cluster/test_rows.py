@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.cluster.decoding import DamagedValue, decode_row
-from fieldmouse.cluster.rows import encode_row
+from fieldmouse.cluster.decoding import DamagedValue, decode_row, encode_row
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Origin, Request, RequestKind
 from fieldmouse.url import Host, Url

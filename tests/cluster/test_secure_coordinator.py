@@ -97,9 +97,7 @@ def asked(url: str) -> CrawlSpec:
     return asyncio.run(ask())
 
 
-def test_the_coordinator_uses_tls_password_and_database_of_its_url(
-    secure: SecureServer,
-) -> None:
+def test_the_coordinator_uses_tls_password_and_database_of_its_url(secure: SecureServer) -> None:
     secure.client.flushall()
     assert asked(secure.url(ssl_ca_certs=secure.authority)) == CHARTER
     assert list(secure.client.info("keyspace")) == ["db3"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cluster.coordinators import MemoryWorld, RedisWorld, ServerProcess, SpreadWorld
 from cluster.test_coordinator_contract import done
-from fieldmouse.cluster.client.connect import open_coordinator
+from fieldmouse.cluster.client.session import open_coordinator
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AckedKeys,
@@ -29,11 +29,10 @@ from fieldmouse.cluster.coordinator import (
     LinkOffer,
     SiteBounds,
 )
+from fieldmouse.cluster.decoding import pack_urls, unpack_urls
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
-from fieldmouse.cluster.rows import pack_urls, unpack_urls
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
-from fieldmouse.cluster.sharded.servers import check_not_sharded
-from fieldmouse.cluster.sharded.sharding import shard_of_address, shard_of_host, split_batch
+from fieldmouse.cluster.sharded.sharding import check_not_sharded, shard_of_address, shard_of_host, split_batch
 from fieldmouse.errors import AgentFenced, CoordinatorDataLost, CoordinatorUnreachable, UsageError
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.url import Host
@@ -76,9 +75,7 @@ async def two(names: Sequence[str] = "xy") -> tuple[ShardedCoordinator, MoodyBoa
     board = ShardedCoordinator(dict(zip(names, (first, second), strict=True)))
     await board.create_crawl(CHARTER)
     await board.join(ADA, LEASE)
-    await board.offer_links(
-        [LinkOffer(HERE, "", [(1, b"1")]), LinkOffer(THERE, "", [(2, b"2")])], FREE, seeds=True
-    )
+    await board.offer_links([LinkOffer(HERE, "", [(1, b"1")]), LinkOffer(THERE, "", [(2, b"2")])], FREE, seeds=True)
     return board, first, second
 
 
@@ -86,9 +83,7 @@ def test_a_site_lies_on_one_server_and_all_servers_fill_evenly() -> None:
     sites = [f"site-{n}.org" for n in range(3000)]
     places = Counter()
     for site in sites:
-        (place,) = {
-            shard_of_host(Host(f"{start}{site}"), 3) for start in ("http://", "https://www.", "http://a.b.")
-        }
+        (place,) = {shard_of_host(Host(f"{start}{site}"), 3) for start in ("http://", "https://www.", "http://a.b.")}
         places[place] += 1
     # Three fair thirds of 3000 differ from 1000 by five standard deviations (129) once in a million times.
     assert all(870 < count < 1130 for count in places.values())
@@ -265,9 +260,7 @@ told = st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 5)), min_si
 @given(told, st.integers(1, 4))
 def test_the_shards_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
     bookings = [
-        AckedKeys(
-            LeaseId(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys
-        )
+        AckedKeys(LeaseId(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys)
         for n, (letter, keys) in enumerate(leases)
     ]
     keys = [key for booked in bookings for key in booked.keys]
@@ -321,9 +314,7 @@ def test_two_databases_of_one_server_are_two_coordinators(server: ServerProcess)
         RedisWorld(server)
         board = open_coordinator([f"{server.url}?db=1", f"{server.url}?db=2"], "fieldmouse")
         assert (await board.create_crawl(CHARTER)).key_seed == CHARTER.key_seed
-        await board.offer_links(
-            [LinkOffer(HERE, "", [(1, b"1")]), LinkOffer(THERE, "", [(2, b"2")])], FREE, seeds=True
-        )
+        await board.offer_links([LinkOffer(HERE, "", [(1, b"1")]), LinkOffer(THERE, "", [(2, b"2")])], FREE, seeds=True)
         await board.close()
         for database in (1, 2):
             part = RedisCoordinator(f"{server.url}?db={database}")

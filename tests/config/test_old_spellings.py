@@ -19,10 +19,8 @@ from fieldmouse.api.planning import Plan
 from fieldmouse.api.refreshing import refresh
 from fieldmouse.cli import main
 from fieldmouse.cli.crawl import crawl
-from fieldmouse.config import spellings
-from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.shared_settings import render_published
-from fieldmouse.config.toml_format import render
+from fieldmouse.config import old_spellings
+from fieldmouse.config.settings_file import Settings, parse, render, render_published
 from fieldmouse.errors import SettingsError, UsageError
 
 SEED = "http://a.test/"
@@ -108,9 +106,9 @@ PLACES = {"--set": from_set, "--config": from_config, "stored": from_stored, "Py
 
 
 def test_the_table_of_this_test_has_every_old_spelling() -> None:
-    assert {old: spellings.setting(old) for old in OLD} == {old: new for old, (new, _) in SPELLINGS.items()}
-    assert {name.partition(".")[0] for name in OLD} == {*spellings.SECTIONS}
-    assert {*spellings.KEYS} <= {*OLD}
+    assert {old: old_spellings.setting(old) for old in OLD} == {old: new for old, (new, _) in SPELLINGS.items()}
+    assert {name.partition(".")[0] for name in OLD} == {*old_spellings.SECTIONS}
+    assert {*old_spellings.KEYS} <= {*OLD}
     for name in Settings().fetch.__struct_fields__:
         assert f"fetch.{name}" in NEW
     for name in Settings().cluster.__struct_fields__:
@@ -158,9 +156,7 @@ def test_unknown_keys_of_an_old_section_are_errors(name: str) -> None:
 
 @pytest.mark.parametrize("option", ["--robots", "--concurrency"])
 @pytest.mark.parametrize("joined", [True, False])
-def test_the_option_of_concurrency(
-    option: str, joined: bool, tmp_path: Path, plans: list[tuple[Plan, bool]]
-) -> None:
+def test_the_option_of_concurrency(option: str, joined: bool, tmp_path: Path, plans: list[tuple[Plan, bool]]) -> None:
     words = [f"{option}=7"] if joined else [option, "7"]
     assert main.run_command(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
     assert plans[0][0].settings.fetch.concurrency == 7
@@ -228,10 +224,7 @@ def servers_named(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str
 
 @pytest.mark.parametrize("option", ["--board", "--coordinator"])
 def test_the_option_of_the_coordinator(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert servers_named([option, "redis://a/0", option, "redis://b/0"], monkeypatch) == [
-        "redis://a/0",
-        "redis://b/0",
-    ]
+    assert servers_named([option, "redis://a/0", option, "redis://b/0"], monkeypatch) == ["redis://a/0", "redis://b/0"]
 
 
 @pytest.mark.parametrize("variable", ["FIELDMOUSE_BOARD", "FIELDMOUSE_COORDINATOR"])

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.config import settings_file, toml_format, values
+from fieldmouse.config import settings_file, values
+from fieldmouse.config import settings_file as toml_format
 from fieldmouse.config.sections import Section
-from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, parse, render
 from fieldmouse.errors import SettingsError
 
 durations = st.floats(0, 1e9, allow_nan=False)
@@ -36,16 +36,12 @@ VALUES: dict[values.ValueKind, st.SearchStrategy[Any]] = {
     values.FLAG: st.booleans(),
     values.TEXT: words,
     values.TEXTS: lists,
-    values.HEADERS: st.dictionaries(
-        st.from_regex(r"[A-Za-z][A-Za-z-]{0,9}", fullmatch=True), words, max_size=3
-    ),
+    values.HEADERS: st.dictionaries(st.from_regex(r"[A-Za-z][A-Za-z-]{0,9}", fullmatch=True), words, max_size=3),
 }
 
 
 def values_of(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
-    known = {
-        key: VALUES[about.kind] for key, about in toml_format.keys_of(section).items() if about.kind in VALUES
-    }
+    known = {key: VALUES[about.kind] for key, about in toml_format.keys_of(section).items() if about.kind in VALUES}
     return st.fixed_dictionaries({}, optional=known)
 
 
@@ -74,10 +70,7 @@ def test_a_size_is_exact(number: int, unit: str) -> None:
     assert values.size(f"{number}{unit}") == number * values.BYTES[unit]
 
 
-@given(
-    st.text()
-    | st.from_regex(r"[0-9]{1,3}(\.[0-9])?(e[0-9]{1,4})?(ms|s|d|B|MiB|TB)?(/[smh])?", fullmatch=True)
-)
+@given(st.text() | st.from_regex(r"[0-9]{1,3}(\.[0-9])?(e[0-9]{1,4})?(ms|s|d|B|MiB|TB)?(/[smh])?", fullmatch=True))
 def test_readers_of_quantities_raise_only_value_error(text: str) -> None:
     for read in (values.seconds, values.size, values.speed, values.interval):
         with suppress(ValueError):
@@ -110,11 +103,7 @@ def test_every_key_has_a_text_and_is_in_the_rendered_file() -> None:
         ('[network]\nresolve = ["a.example"]', "network.resolve", "www.example.org=192.0.2.7"),
         ('[network]\nresolve = ["a=999.1.1.1"]', "`network.resolve` in `some.toml`", "www.example.org="),
         ('[network]\nnameservers = ["ns.example"]', "`ns.example` is not", "192.0.2.53"),
-        (
-            '[network]\nheaders = {X_From = "us"}',
-            "`X_From` cannot be sent",
-            "letters, digits and dashes",
-        ),
+        ('[network]\nheaders = {X_From = "us"}', "`X_From` cannot be sent", "letters, digits and dashes"),
         ('[crawl]\nseeds = ["example.org/a"]', "crawl.seeds", "`https://example.org/a`"),
         ('[crawl]\ntime = "1e90w"', "crawl.time", "less"),
         ('[limits]\nbody = "1e20TiB"', "limits.body", "less"),
@@ -168,10 +157,7 @@ def test_errors_about_headers_do_not_show_their_values(headers: str) -> None:
 
 def test_settings_are_shown_without_secrets() -> None:
     asked = Settings().override(
-        {
-            "network.headers": {"Cookie": "s3cret", "DNT": "1"},
-            "notify.webhook": "https://hooks.example/s3cret",
-        }
+        {"network.headers": {"Cookie": "s3cret", "DNT": "1"}, "notify.webhook": "https://hooks.example/s3cret"}
     )
     assert toml_format.shown_value(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
     assert toml_format.shown_value(asked, "notify", "webhook") == '"(blanked)"'

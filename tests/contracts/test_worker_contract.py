@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.search.search import searchable_urls
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
@@ -28,11 +28,7 @@ ANSWERS: list[Page | Moved | Failed] = [
     page("http://example.org/packed", b"not packed", content_encoding="gzip"),
     Moved(HERE, response(status=301, location="/there"), Url("http://example.org/there")),
     Failed(
-        Request(Url("http://example.org/gone")),
-        OutcomeReason.CLIENT_ERROR,
-        1.0,
-        "status 404",
-        response(status=404),
+        Request(Url("http://example.org/gone")), OutcomeReason.CLIENT_ERROR, 1.0, "status 404", response(status=404)
     ),
     page("http://example.org/s.xml", b"<urlset><url><loc>/3</loc></url></urlset>", kind=RequestKind.SITEMAP),
 ]
@@ -54,13 +50,7 @@ async def tell(
             told.extend(parsed)
 
         indexer = WorkerPool(
-            folder,
-            shards=1,
-            states=states,
-            config=CONFIG,
-            on_parsed=on_parsed,
-            on_undone=lost.extend,
-            lane=lane,
+            folder, shards=1, states=states, config=CONFIG, on_parsed=on_parsed, on_undone=lost.extend, lane=lane
         )
         await indexer.start()
         await indexer.begin()

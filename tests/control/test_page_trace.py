@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import ManualClock
-from fieldmouse.control.gauge import BufferMetrics
-from fieldmouse.control.page_trace import PageFate, PageTrace, TraceFile, previous_trace_path, read_trace_rows
+from fieldmouse.control.page_trace import (
+    BufferMetrics,
+    PageFate,
+    PageTrace,
+    TraceFile,
+    previous_trace_path,
+    read_trace_rows,
+)
 from fieldmouse.control.rule_choice import service_times, trace_from_rows, without_settling
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
@@ -126,9 +132,7 @@ def test_the_mode_is_known_at_every_moment(seed: int, count: int) -> None:
     moments = np.random.default_rng(seed).uniform(0, told.span, 50)
     for moment in moments:
         level = [level for at, level in story.levels if at - START <= moment][-1]
-        assert told.mode[np.searchsorted(told.switched, moment, side="right") - 1] == RULE.concurrency_at(
-            level
-        )
+        assert told.mode[np.searchsorted(told.switched, moment, side="right") - 1] == RULE.concurrency_at(level)
 
 
 @settings(max_examples=30, deadline=None)
@@ -184,9 +188,7 @@ def test_results_that_arrive_together_share_their_service_time() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 5), st.integers(1, 4)), min_size=1, max_size=20), st.floats(0, 3))
-def test_settling_time_is_cut_from_each_new_mode_only(
-    stretches: list[tuple[float, int]], settling: float
-) -> None:
+def test_settling_time_is_cut_from_each_new_mode_only(stretches: list[tuple[float, int]], settling: float) -> None:
     spans = np.array([span for span, _ in stretches])
     modes = np.array([mode for _, mode in stretches])
     starts = np.concatenate(([0.0], np.cumsum(spans)[:-1]))

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog
@@ -44,9 +43,7 @@ def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
 
 def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[LiveStats], None]]) -> CrawlParts:
     fetcher = MeadowFetcher(MEADOW, clock)
-    return build(
-        home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=[open_ledger]
-    )
+    return build(home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=[open_ledger])
 
 
 def crawl(home: CrawlDir, listeners: list[Callable[[LiveStats], None]]) -> Summary:
@@ -79,9 +76,7 @@ def open_files() -> set[tuple[str, str]]:
     return found
 
 
-def test_a_failed_open_closes_everything_opened_before(
-    home: CrawlDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_open_closes_everything_opened_before(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system refuses the n-th file, for each n until all can be opened."""
     real = os.open
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fieldmouse.crawler.in_flight import InFlight
-from fieldmouse.storage.counters import CrawlCounters
+from fieldmouse.storage.checkpoint import CrawlCounters
 from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Origin, QueuedRequest, Request
@@ -125,9 +125,7 @@ class AtTheDesk(RuleBasedStateMachine):
             self.desk.forget_request(number)
         else:
             self.verdicts[number] = "failed"
-            self.desk.record_outcome(
-                number, Failed(self.link(number), OutcomeReason.CONNECTION_CLOSED, 1.0, "why")
-            )
+            self.desk.record_outcome(number, Failed(self.link(number), OutcomeReason.CONNECTION_CLOSED, 1.0, "why"))
 
     @rule()
     def a_url_is_refused(self) -> None:
@@ -175,9 +173,7 @@ class AtTheDesk(RuleBasedStateMachine):
     def a_checkpoint_settles(self) -> None:
         settled, rows = self.desk.take_durable(self.durable)
         due = self.verdicts | {
-            number: kind
-            for number, (shard, batch, kind) in self.answered.items()
-            if batch <= self.durable[shard]
+            number: kind for number, (shard, batch, kind) in self.answered.items() if batch <= self.durable[shard]
         }
         assert settled == due
         assert Counter(_decode(row).url for row in rows) == Counter(self.link(number).url for number in due)
@@ -186,12 +182,8 @@ class AtTheDesk(RuleBasedStateMachine):
             poll = self.polls.pop(number, None)
             if poll is None:
                 self.settled[number] = kind
-                verdict = (
-                    OutcomeReason.CONNECTION_CLOSED if kind == "failed" else OutcomeReason.ROBOTS_TXT_EXCLUDED
-                )
-                self.reasons[number] = (
-                    verdict if number in self.verdicts else OutcomeReason.DECOMPRESSION_BOMB
-                )
+                verdict = OutcomeReason.CONNECTION_CLOSED if kind == "failed" else OutcomeReason.ROBOTS_TXT_EXCLUDED
+                self.reasons[number] = verdict if number in self.verdicts else OutcomeReason.DECOMPRESSION_BOMB
                 self.pages += kind == "page"
             else:
                 self.polled["polls"] += 1
@@ -222,19 +214,13 @@ class AtTheDesk(RuleBasedStateMachine):
         assert sum(told.pop("reasons").values()) == polled.failed + polled.refused
         assert told == nothing | {"pages": won} | self.polled
         assert self.desk.tally.discovered_pages == self.pages
-        assert self.desk.undurable_polls == len(
-            self.polls.keys() & (self.answered.keys() | self.verdicts.keys())
-        )
+        assert self.desk.undurable_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))
 
     @invariant()
     def the_tally_counts_what_is_settled_and_nothing_else(self) -> None:
         tally, kinds = self.desk.tally, Counter(self.settled.values())
         assert tally.settled == len(self.settled)
-        assert (tally.pages, tally.moved, tally.unchanged) == (
-            kinds["page"],
-            kinds["moved"],
-            kinds["unchanged"],
-        )
+        assert (tally.pages, tally.moved, tally.unchanged) == (kinds["page"], kinds["moved"], kinds["unchanged"])
         assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
         blamed = Counter(self.reasons[number] for number, kind in self.settled.items() if kind in BLAMED)
         assert tally.reasons == blamed

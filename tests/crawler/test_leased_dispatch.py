@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cluster.pending_calls import a_chooser, a_mailbox
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.lease_clock import LEASE_MARGIN, LeaseClock
-from fieldmouse.crawler.leased_dispatch import LeasedFetcher
+from fieldmouse.cluster.client.identity import LEASE_MARGIN, LeaseClock
+from fieldmouse.crawler.cluster import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
@@ -44,9 +44,7 @@ Answered = tuple[Response | Failed, float]
 """A result, and the seconds it took."""
 
 
-def asked(
-    folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]
-) -> list[Answered]:
+def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]) -> list[Answered]:
     """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:

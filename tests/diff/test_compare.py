@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.diff.compare import (
-    MOVED_PLACE,
-    _longest_common,
-    align,
-    compare,
-    diff_segments,
-    mask_variable_parts,
-)
+from fieldmouse.diff.compare import MOVED_PLACE, _longest_common, align, compare, diff_segments, mask_variable_parts
 from fieldmouse.diff.text_blocks import MAX_BLOCKS, text_blocks
 from fieldmouse.policy.noise_rules import NoiseRules
 from workers.responses import response
@@ -103,10 +96,7 @@ def test_a_few_words_are_recognized_by_their_neighbouring_blocks() -> None:
     def quoting(quote: str) -> list[str]:
         return ["Quote of the day", quote, "Imprint"]
 
-    first, second = (
-        compare(quoting("be quick"), quoting("be slow")),
-        compare(quoting("be slow"), quoting("a b")),
-    )
+    first, second = (compare(quoting("be quick"), quoting("be slow")), compare(quoting("be slow"), quoting("a b")))
     assert first.differences[0].place == second.differences[0].place > MOVED_PLACE
     elsewhere = compare(["News", "be quick", "Imprint"], ["News", "be slow", "Imprint"])
     assert elsewhere.differences[0].place != first.differences[0].place
@@ -131,10 +121,7 @@ HOSTILE = {
     "shuffled": ([f"{k:x}" for k in range(N)], random.Random(1).sample([f"{k:x}" for k in range(N)], N)),
     "one long word": (["a" * (1 << 20)], ["b" * (1 << 20)]),
     "one long number": (["1 (" * (1 << 18)], ["2" + " ;" * (1 << 19)]),
-    "each round finds one": (
-        [f"{k // 2}" for k in range(N)],
-        [f"{k // 3}" for k in range(N)],
-    ),
+    "each round finds one": ([f"{k // 2}" for k in range(N)], [f"{k // 3}" for k in range(N)]),
 }
 
 

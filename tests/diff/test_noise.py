@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.diff.compare import Comparison, Difference
-from fieldmouse.diff.noise import (
+from fieldmouse.diff.change_detection import (
     EMPTY_MEMORY,
     MAX_PLACES,
     MAX_PLACES_PER_CHANGE,
@@ -18,6 +17,7 @@ from fieldmouse.diff.noise import (
     pack_memory,
     unpack_memory,
 )
+from fieldmouse.diff.compare import Comparison, Difference
 
 CLOCK, QUOTE, TEXT = 7, 8, 0
 
@@ -110,9 +110,7 @@ def test_memory_is_bounded() -> None:
     for at in range(5):
         places = set(range(10, 10 + MAX_PLACES_PER_CHANGE)) | {1000 + at * 500 + k for k in range(400)}
         memory = unpack_memory(pack_memory(look(memory, places, at).memory))
-        memory = unpack_memory(
-            pack_memory(look(memory, set(range(10, 10 + MAX_PLACES_PER_CHANGE)), at + 0.5).memory)
-        )
+        memory = unpack_memory(pack_memory(look(memory, set(range(10, 10 + MAX_PLACES_PER_CHANGE)), at + 0.5).memory))
     assert len(pack_memory(memory)) < 1024
     assert len(memory.polls_differing) <= MAX_PLACES
     assert set(range(10, 10 + MAX_PLACES_PER_CHANGE)) <= memory.noise, "what differed longest is kept"

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import ContentChange, Failed, Moved, OutcomeRow, Page, Response, Unchanged
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Origin, Request
@@ -72,9 +72,7 @@ class PolledPage:
         if status < 400:
             target, for_good = Url("http://example.org/there"), status in (301, 308) and self.was != "moved"
             return self.take(lambda link, answer: Moved(link, answer, target, for_good), answer)
-        return self.take(
-            lambda link, answer: Failed(link, OutcomeReason.CLIENT_ERROR, self.at, "", answer), answer
-        )
+        return self.take(lambda link, answer: Failed(link, OutcomeReason.CLIENT_ERROR, self.at, "", answer), answer)
 
 
 @pytest.fixture
@@ -117,9 +115,7 @@ def test_page_with_a_clock_is_reported_twice_and_then_learned_as_noise(page: Pol
 def test_change_beside_learned_noise_is_reported(page: PolledPage) -> None:
     for number in range(4):
         page.look(clocked(number))
-    changed = page.look(
-        clocked(5, LONG + "It is rare now, and should be left alone wherever it is seen in summer.")
-    )
+    changed = page.look(clocked(5, LONG + "It is rare now, and should be left alone wherever it is seen in summer."))
     assert changed.news is ContentChange.CHANGED
     assert changed.withdrawn_changes == 0
     assert 0.0 < changed.difference < 0.3, "the clock's words do not count"

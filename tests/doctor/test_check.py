@@ -36,12 +36,9 @@ def test_harmless_damage_is_reported_healthy_and_costs_nothing(crawl: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("state", "damage"),
-    [("finished", "first byte"), ("killed", "flip"), ("killed", "cut"), ("finished", "delete")],
+    ("state", "damage"), [("finished", "first byte"), ("killed", "flip"), ("killed", "cut"), ("finished", "delete")]
 )
-def test_any_other_damage_is_found(
-    state: str, damage: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_any_other_damage_is_found(state: str, damage: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     crawl = Path(shutil.copytree(request.getfixturevalue(f"{state}_crawl"), tmp_path / "c"))
     unseen = set()
     for file in files_of(crawl):
@@ -85,9 +82,7 @@ def test_missing_documents_of_the_index_are_found_also_after_a_kill(crawl: Path)
     opened = tantivy.Index.open(str(index))
     writer = opened.writer(heap_size=16 << 20, num_threads=1)
     writer.delete_documents_by_query(
-        tantivy.Query.range_query(
-            opened.schema, "batch", tantivy.FieldType.Unsigned, 1, 2, use_inverted_index=True
-        )
+        tantivy.Query.range_query(opened.schema, "batch", tantivy.FieldType.Unsigned, 1, 2, use_inverted_index=True)
     )
     writer.commit()
     writer.wait_merging_threads()
@@ -165,9 +160,7 @@ def test_files_deleted_by_a_running_crawl_stay_readable_during_the_check(crawl: 
 def test_a_resume_finds_a_damaged_index_before_it_changes_anything(crawl: Path, damage: str) -> None:
     segment = next(file for file in files_of(crawl) if file.suffix == ".store")
     DAMAGES[damage](segment)
-    before = {
-        path: path.read_bytes() for path in crawl.rglob("*") if path.is_file() and "lock" not in path.name
-    }
+    before = {path: path.read_bytes() for path in crawl.rglob("*") if path.is_file() and "lock" not in path.name}
     with pytest.raises(DamagedFile, match=segment.name):
         resume_for_good(crawl)
     assert {path: path.read_bytes() for path in before} == before
@@ -181,9 +174,7 @@ def test_a_digest_store_that_a_resume_refuses_is_not_healthy(crawl: Path) -> Non
     assert [finding.what for finding in troubles(crawl)] == ["digests"]
 
 
-def test_a_used_page_in_the_free_list_of_the_digest_store_is_found_before_it_is_overwritten(
-    crawl: Path,
-) -> None:
+def test_a_used_page_in_the_free_list_of_the_digest_store_is_found_before_it_is_overwritten(crawl: Path) -> None:
     digests = crawl / "archive" / "digests.lmdb"
     raw = bytearray(digests.read_bytes())
     newest = max((0, 4096), key=lambda at: raw[at + 144 : at + 152][::-1])

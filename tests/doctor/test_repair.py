@@ -91,9 +91,7 @@ def test_a_resume_repairs_the_journal(crawl: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lose, spoil])
-def test_sieve_keys_are_rebuilt_from_settled_and_waiting_urls(
-    crawl: Path, damage: Callable[[Path], None]
-) -> None:
+def test_sieve_keys_are_rebuilt_from_settled_and_waiting_urls(crawl: Path, damage: Callable[[Path], None]) -> None:
     damage(next(crawl.glob("frontier/run-*.keys")))
     assert {finding.what for finding in troubles(crawl)} == {"frontier", "accounts"}
     assert list(repair(CrawlDir.open(crawl)))

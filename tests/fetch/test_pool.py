@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.pool import ActiveWorkers, FetchPool
+from fieldmouse.fetch.worker import ActiveWorkers, FetchPool
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.host import HostState

@@ -27,9 +27,7 @@ def answer(status: int, **headers: str) -> Response:
 
 
 @given(st.integers(0, 999), header_text, header_text)
-def test_every_response_has_one_outcome_and_failures_have_a_reason(
-    status: int, location: str, wait: str
-) -> None:
+def test_every_response_has_one_outcome_and_failures_have_a_reason(status: int, location: str, wait: str) -> None:
     outcome = outcome_of(HERE, answer(status, location=location, retry_after=wait), most_redirects=MOST)
     assert isinstance(outcome, Page) == (200 <= status < 300)
     if isinstance(outcome, Failed):
@@ -105,8 +103,5 @@ def test_retry_after_dates_are_relative_to_the_servers_clock(wrong: int, wait: i
 def test_retry_after_without_date_uses_our_clock_and_the_longest_value() -> None:
     at = replace(answer(503, retry_after=formatdate(1_800_000_090, usegmt=True)), ended_at=1_800_000_000.0)
     assert requested_wait(at) == 90.0
-    assert (
-        requested_wait(replace(at, headers=(*at.headers, ("retry-after", "120"), ("retry-after", "5"))))
-        == 120.0
-    )
+    assert requested_wait(replace(at, headers=(*at.headers, ("retry-after", "120"), ("retry-after", "5")))) == 120.0
     assert requested_wait(answer(503)) == 0.0

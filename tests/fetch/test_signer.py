@@ -12,8 +12,8 @@ import pytest
 from fieldmouse.fetch.signer import Signer
 from fieldmouse.http.client import RequestHeaders
 from fieldmouse.plugins.page import OutgoingRequest
-from fieldmouse.plugins.thread_runner import MAX_STUCK_CALLS
-from fieldmouse.policy.request_headers import BLANK
+from fieldmouse.plugins.runner import MAX_STUCK_CALLS
+from fieldmouse.policy.network_options import BLANK
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
@@ -29,9 +29,7 @@ def signer(sign: Callable[[OutgoingRequest], object], patience: float = 5.0, **m
     return Signer(sign, "own:sign", hosts=[HERE], patience=patience, **more)  # type: ignore[arg-type]
 
 
-def asked(
-    made: Signer, host: Host = HERE, kind: RequestKind = RequestKind.PAGE
-) -> RequestHeaders | str | None:
+def asked(made: Signer, host: Host = HERE, kind: RequestKind = RequestKind.PAGE) -> RequestHeaders | str | None:
     async def ask() -> RequestHeaders | str | None:
         return await made(Request(Url(host + "/a"), kind=kind), host)
 
@@ -40,9 +38,7 @@ def asked(
 
 def test_signed_headers_are_sent_but_blanked_in_the_archive() -> None:
     signed = asked(signer(lambda request: TOKEN))
-    assert signed == RequestHeaders(
-        b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode()
-    )
+    assert signed == RequestHeaders(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
     assert asked(signer(lambda request: TOKEN, keep=True)) == RequestHeaders(signed.sent, signed.sent)
 
 
@@ -54,13 +50,7 @@ def test_sign_gets_the_url_and_the_host() -> None:
 
 @pytest.mark.parametrize(
     "host",
-    [
-        THERE,
-        "http://own.example",
-        "https://own.example:8443",
-        "https://www.own.example",
-        "https://own.example.evil",
-    ],
+    [THERE, "http://own.example", "https://own.example:8443", "https://www.own.example", "https://own.example.evil"],
 )
 def test_another_host_scheme_or_port_is_never_signed(host: str) -> None:
     assert asked(signer(lambda request: pytest.fail("asked")), Host(host)) is None
@@ -85,10 +75,7 @@ def _raise(trouble: BaseException) -> Callable[[OutgoingRequest], object]:
         (_raise(SystemExit("s3cret")), "raised SystemExit"),
         (lambda request: "s3cret", "gave a `str` and not a mapping of headers"),
         (lambda request: {"Authorization": 7}, "gave a header that is no text"),
-        (
-            lambda request: {"User-Agent": "s3cret"},
-            "gave the header `User-Agent`, which requests have already",
-        ),
+        (lambda request: {"User-Agent": "s3cret"}, "gave the header `User-Agent`, which requests have already"),
         (lambda request: {"x-mine": "s3cret"}, "gave the header `x-mine`, which requests have already"),
         (lambda request: {"A": "s3cret\r\nHost: evil"}, "gave the header `A`, which cannot be sent"),
         (lambda request: {"A\r\nB": "s3cret"}, "gave the header `?`, which cannot be sent"),
@@ -96,9 +83,7 @@ def _raise(trouble: BaseException) -> Callable[[OutgoingRequest], object]:
         (lambda request: {"A": "s3cret" * 9999}, "gave headers of more than 16384 characters"),
     ],
 )
-def test_errors_of_sign_are_named_without_secrets(
-    sign: Callable[[OutgoingRequest], object], says: str
-) -> None:
+def test_errors_of_sign_are_named_without_secrets(sign: Callable[[OutgoingRequest], object], says: str) -> None:
     made = signer(sign, taken=["X-Mine"])
     assert asked(made) == f"`own:sign` {says}"
     assert asked(made, kind=RequestKind.ROBOTS_TXT) is None, "a robots.txt is asked for without"
@@ -125,9 +110,7 @@ def test_after_many_hanging_calls_sign_is_not_called_until_they_return() -> None
         link = Request(Url(HERE + "/a"))
         for _ in range(MAX_STUCK_CALLS):
             assert await made(link, HERE) == "`own:sign` took longer than 0.02 s"
-        assert (
-            await made(link, HERE) == f"`own:sign` was left out: {MAX_STUCK_CALLS} calls have not come back"
-        )
+        assert await made(link, HERE) == f"`own:sign` was left out: {MAX_STUCK_CALLS} calls have not come back"
         gate.set()
         ends = time.monotonic() + 60
         while await made(link, HERE) is not None:

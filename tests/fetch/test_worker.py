@@ -13,9 +13,9 @@ from fieldmouse.clock import Clock
 from fieldmouse.fetch.gate import Gate, Transport
 from fieldmouse.fetch.worker import FetchSettings, FetchWorker, VisitReport
 from fieldmouse.http.dns import DnsAnswer, Resolver
-from fieldmouse.policy.name_resolution import NameMap
+from fieldmouse.policy.network_options import NameMap
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.robotstxt.cache import RobotsTxtCache
+from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
@@ -49,15 +49,7 @@ class ScriptedWeb:
             return Failed(link, answer, now)
         status, headers, body = answer
         return Response(
-            status,
-            b"HTTP/1.1 %d\r\n\r\n" % status,
-            body,
-            b"GET",
-            address,
-            started,
-            now,
-            now,
-            tuple(headers.items()),
+            status, b"HTTP/1.1 %d\r\n\r\n" % status, body, b"GET", address, started, now, now, tuple(headers.items())
         )
 
     async def close(self) -> None: ...
@@ -337,9 +329,7 @@ def test_an_unreachable_host_is_abandoned_and_all_its_urls_fail() -> None:
     assert state.verdict == OutcomeReason.HOST_ABANDONED.value
     visit = run(script, errand("/a", "/b", state=state))
     assert not visit.web.asked
-    assert [o.reason for o in visit.outbox.delivered if isinstance(o, Failed)] == [
-        OutcomeReason.HOST_ABANDONED
-    ] * 2
+    assert [o.reason for o in visit.outbox.delivered if isinstance(o, Failed)] == [OutcomeReason.HOST_ABANDONED] * 2
 
 
 def test_redirects_become_links_until_there_are_too_many() -> None:
@@ -350,10 +340,7 @@ def test_redirects_become_links_until_there_are_too_many() -> None:
     assert isinstance(outcome, Moved)
     assert outcome.target == HOST + "/dir/next"
     far = HostVisit(
-        HOST,
-        "127.0.0.9",
-        (QueuedRequest(1, Request(Url(HOST + "/a"), redirects=10)),),
-        HostState("127.0.0.9"),
+        HOST, "127.0.0.9", (QueuedRequest(1, Request(Url(HOST + "/a"), redirects=10)),), HostState("127.0.0.9")
     )
     (outcome,) = run(script, far).outbox.delivered
     assert isinstance(outcome, Failed)

@@ -55,9 +55,7 @@ def site(edition: int) -> dict[str, Answer]:
     }
     ephemeral = _page("Kestrels", "Kestrels hover above the verge.")
     stubborn = _page("Shrews", "Shrews are no rodents at all.")
-    found |= (
-        {MOVING: (301, "/moved.html", ""), MOVED: stubborn} if later else {MOVING: stubborn, GONE: ephemeral}
-    )
+    found |= {MOVING: (301, "/moved.html", ""), MOVED: stubborn} if later else {MOVING: stubborn, GONE: ephemeral}
     return found | ({NEW: _page("Dormice", "Dormice sleep from October on.")} if later else {})
 
 

@@ -17,12 +17,7 @@ import pytest
 from formats.golden import DATA, ROOT, ask
 
 NAMES = DATA / "import_names.txt"
-PLUGINS = {
-    "frontier.policy": "Plain",
-    "plugins.extract": "rows",
-    "plugins.admit": "admit",
-    "plugins.sign": "sign",
-}
+PLUGINS = {"frontier.policy": "Plain", "plugins.extract": "rows", "plugins.admit": "admit", "plugins.sign": "sign"}
 
 
 def refused(folder: Path, setting: str, expect: int = 1) -> str:

@@ -69,12 +69,7 @@ def test_keys_of_commands_on_a_crawl(live: Live, tmp_path: Path) -> None:
     }.items():
         command = [word for word in name.split() if not word.startswith("-")]
         printed[name] = ask(*(command[:2] if command[0] == "lab" else command[:1]), *words)
-    for name, words in {
-        "pages": [],
-        "--all": ["--all"],
-        "--items": ["--items"],
-        "--with": ["--with", other],
-    }.items():
+    for name, words in {"pages": [], "--all": ["--all"], "--items": ["--items"], "--with": ["--with", other]}.items():
         target = tmp_path / f"{name}.jsonl"
         printed[f"export {name}"] = ask("export", home, "--to", target, *words)
         printed[f"export {name} row"] = rows(target)

@@ -28,9 +28,7 @@ DEFAULTS, ALTERED = DATA / "settings.toml", DATA / "settings_altered.toml"
 @cache
 def settings_class() -> type[msgspec.Struct]:
     (found,) = [
-        one
-        for one in classes(msgspec.Struct)
-        if {"crawl", "scope", "politeness"} <= set(one.__struct_fields__)
+        one for one in classes(msgspec.Struct) if {"crawl", "scope", "politeness"} <= set(one.__struct_fields__)
     ]
     return found
 

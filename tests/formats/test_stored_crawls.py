@@ -17,18 +17,7 @@ import fieldmouse
 from cluster.coordinators import a_server, needs_server
 from formats.golden import DATA, ROOT, ask, run
 from formats.make_crawls import restore
-from formats.smallsite import (
-    CHANGING,
-    GONE,
-    MISSING,
-    MOVED,
-    MOVING,
-    NEW,
-    SECRET,
-    SmallSite,
-    pages,
-    running_site,
-)
+from formats.smallsite import CHANGING, GONE, MISSING, MOVED, MOVING, NEW, SECRET, SmallSite, pages, running_site
 
 QUICK = ("--delay", "0s")
 

@@ -9,8 +9,7 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.frontier.factory import open_frontier
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.frontier import Frontier, open_frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
@@ -34,9 +33,7 @@ def links(*urls: str) -> list[Request]:
 
 
 def resolved(errand: HostVisit, wait: float = 0.0, address: str = "10.0.0.1") -> HostState:
-    return msgspec.structs.replace(
-        errand.state, address=address, ready_at=NOW + wait, address_ready_at=NOW + wait
-    )
+    return msgspec.structs.replace(errand.state, address=address, ready_at=NOW + wait, address_ready_at=NOW + wait)
 
 
 def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None:

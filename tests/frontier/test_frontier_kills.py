@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.frontier.frontier import open_frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
@@ -87,9 +87,7 @@ class FakeAgent:
         for path in after.iterdir():
             if self.rng.random() < 0.5:
                 with path.open("ab") as file:
-                    file.write(
-                        self.rng.randbytes(self.rng.randrange(1, 40)) if path.suffix == ".log" else b""
-                    )
+                    file.write(self.rng.randbytes(self.rng.randrange(1, 40)) if path.suffix == ".log" else b"")
         self.open(msgspec.msgpack.decode(msgspec.msgpack.encode(self.committed), type=FrontierState))
 
     def seal(self) -> None:

@@ -34,9 +34,7 @@ def test_a_host_with_one_url_waiting_takes_at_most_300_bytes_of_memory() -> None
     """It took 2,800 when each had its own objects; docs/frontier.md has the present figure."""
     with tempfile.TemporaryDirectory() as directory:
         ran = subprocess.run(
-            [sys.executable, "-c", SCRIPT.format(benchmarks=str(BENCHMARKS)), directory],
-            capture_output=True,
-            text=True,
+            [sys.executable, "-c", SCRIPT.format(benchmarks=str(BENCHMARKS)), directory], capture_output=True, text=True
         )
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) <= 300

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.frontier.hosts import host_table
-from fieldmouse.frontier.hosts.host_rows import HostTableState, read_hosts
-from fieldmouse.frontier.hosts.host_table import HostTable
+from fieldmouse.frontier.hosts.host_table import HostTable, HostTableState, read_hosts
 from fieldmouse.storage.log import Log
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
@@ -41,9 +40,7 @@ def killed(table: HostTable, directory: Path, state: HostTableState | None, into
     ],
 )
 @pytest.mark.parametrize("sealed", [True, False])
-def test_a_promise_to_wait_survives_a_kill_before_any_checkpoint(
-    tmp_path: Path, told: HostState, sealed: bool
-) -> None:
+def test_a_promise_to_wait_survives_a_kill_before_any_checkpoint(tmp_path: Path, told: HostState, sealed: bool) -> None:
     here = tmp_path / "here"
     here.mkdir()
     table = HostTable(here, None, ordinary)
@@ -265,6 +262,4 @@ def test_opening_without_a_later_checkpoint_leaves_no_promises(tmp_path: Path) -
     second.close()
     third = HostTable(tmp_path, state, ordinary, NOW + 2)
     assert len(list(tmp_path.iterdir())) == 2
-    assert dict(third) == {
-        Host(f"http://{n}.example"): HostState("10.0.0.1", NOW + n, NOW) for n in range(300)
-    }
+    assert dict(third) == {Host(f"http://{n}.example"): HostState("10.0.0.1", NOW + n, NOW) for n in range(300)}

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.front_log import FrontLog
 from fieldmouse.frontier.queues.ready import ReadyQueue, waiting_items
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, queued_links
 from fieldmouse.frontier.seen.sieve import DiskSieve, has_key
+from fieldmouse.frontier.state import FrontLog
 from fieldmouse.url import Host
 
 seeds = st.integers(0, 2**32)
@@ -76,9 +76,7 @@ def test_a_reopened_ready_queue_continues_at_the_seal(seed: int) -> None:
         for _ in range(80):
             act = rng.random()
             if act < 0.4:
-                items = [
-                    (Host("http://a.example"), b"%d" % n) for n in range(number, number + rng.randrange(900))
-                ]
+                items = [(Host("http://a.example"), b"%d" % n) for n in range(number, number + rng.randrange(900))]
                 number += len(items)
                 queue.push(items)
                 model.extend(items)

@@ -20,14 +20,8 @@ from .test_frontier import NOW, frontier_at, links, resolved
 HOST = Host("http://a.example")
 
 
-@given(
-    share=st.floats(0.0, 1.0),
-    most=st.integers(1, 8),
-    used=st.lists(st.integers(0, 8), min_size=1, max_size=40),
-)
-def test_polls_get_their_share_for_any_number_of_urls_per_visit(
-    share: float, most: int, used: list[int]
-) -> None:
+@given(share=st.floats(0.0, 1.0), most=st.integers(1, 8), used=st.lists(st.integers(0, 8), min_size=1, max_size=40))
+def test_polls_get_their_share_for_any_number_of_urls_per_visit(share: float, most: int, used: list[int]) -> None:
     amount = sum(used) + 9  # so that neither queue runs empty
     polls = set(range(1000, 1000 + amount))
     bench = Workbench(polls=polls, share=share)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.factory import open_frontier
-from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.hosts.numbering import KeyNumbering
+from fieldmouse.frontier.frontier import Frontier, open_frontier
+from fieldmouse.frontier.seen.key_table import KeyNumbering
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.site_limits import DropRule, SiteLimits, site_for_limits
+from fieldmouse.policy.scope import DropRule, SiteLimits, site_for_limits
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, host_of
 
@@ -83,9 +82,7 @@ def simply(batches: list[list[Url]], limits: SiteLimits) -> tuple[list[Url], Cou
 
 @settings(max_examples=60, deadline=None)
 @given(pages, st.integers(0, 4), st.integers(0, 12))
-def test_site_limits_hold_despite_kills_at_any_moment(
-    batches: list[list[Url]], hosts: int, urls: int
-) -> None:
+def test_site_limits_hold_despite_kills_at_any_moment(batches: list[list[Url]], hosts: int, urls: int) -> None:
     """Every batch is sealed; then the crawl is killed with an unsealed batch, and opened again."""
     limits = SiteLimits(hosts=hosts, urls=urls)
     with tempfile.TemporaryDirectory() as name:

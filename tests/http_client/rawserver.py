@@ -85,12 +85,7 @@ async def fetching(
 
 
 async def get(
-    fetcher: HttpFetcher,
-    server: RawServer,
-    path: str = "/",
-    name: str = "127.0.0.1",
-    scheme: str = "http",
-    **rest: str,
+    fetcher: HttpFetcher, server: RawServer, path: str = "/", name: str = "127.0.0.1", scheme: str = "http", **rest: str
 ) -> Response | Failed:
     host = Host(f"{scheme}://{name}:{server.port}")
     return await fetcher.fetch(Request(Url(host + path), **rest), host, "127.0.0.1")  # type: ignore[arg-type]

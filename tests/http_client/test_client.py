@@ -120,9 +120,7 @@ def test_body_is_complete_for_every_framing_and_segmentation(
 @pytest.mark.parametrize("status", [204, 304])
 def test_an_answer_without_a_body_is_complete(status: int) -> None:
     answer = ask_once(
-        b"HTTP/1.1 %d Fine\r\nContent-Length: 10\r\n\r\n" % status
-        if status == 304
-        else b"HTTP/1.1 204 X\r\n\r\n"
+        b"HTTP/1.1 %d Fine\r\nContent-Length: 10\r\n\r\n" % status if status == 304 else b"HTTP/1.1 204 X\r\n\r\n"
     )
     assert isinstance(answer, Response)
     assert (answer.status, answer.body) == (status, b"")
@@ -130,8 +128,7 @@ def test_an_answer_without_a_body_is_complete(status: int) -> None:
 
 def test_upgrade_offer_is_ignored() -> None:
     answer = ask_once(
-        b"HTTP/1.1 200 OK\r\nUpgrade: h2,h2c\r\nConnection: Upgrade, Keep-Alive\r\n"
-        b"Content-Length: 2\r\n\r\nok"
+        b"HTTP/1.1 200 OK\r\nUpgrade: h2,h2c\r\nConnection: Upgrade, Keep-Alive\r\nContent-Length: 2\r\n\r\nok"
     )
     assert isinstance(answer, Response)
     assert answer.body == b"ok"
@@ -234,9 +231,7 @@ def test_unrequested_data_closes_an_idle_connection() -> None:
         assert answer.body == b"hello"
 
 
-@pytest.mark.parametrize(
-    "unasked", [HELLO.replace(b"hello", b"wrong"), b"x", b""], ids=["answer", "byte", "end"]
-)
+@pytest.mark.parametrize("unasked", [HELLO.replace(b"hello", b"wrong"), b"x", b""], ids=["answer", "byte", "end"])
 def test_data_received_before_a_request_is_not_its_response(unasked: bytes) -> None:
     """The second response is in the system's buffer, unseen by the event loop, at the next request."""
 
@@ -284,9 +279,7 @@ def test_idle_connections_are_few_and_short_lived() -> None:
         ):
             for number, server in enumerate((one, two, three), 1):
                 host = Host(f"http://127.0.0.{number}:{server.port}")
-                assert isinstance(
-                    await fetcher.fetch(Request(Url(host + "/")), host, f"127.0.0.{number}"), Response
-                )
+                assert isinstance(await fetcher.fetch(Request(Url(host + "/")), host, f"127.0.0.{number}"), Response)
             kept = list(fetcher._idle)
             await until(lambda: one.open == 0)  # the oldest was closed
             clock.advance(6.0)
@@ -298,10 +291,7 @@ def test_idle_connections_are_few_and_short_lived() -> None:
 
 def test_a_mapped_name_goes_to_its_mapped_port() -> None:
     async def play() -> tuple[Response | Failed, bytes]:
-        async with (
-            RawServer(HELLO).listening() as server,
-            fetching(port={"h.example": server.port}.get) as fetcher,
-        ):
+        async with RawServer(HELLO).listening() as server, fetching(port={"h.example": server.port}.get) as fetcher:
             host = Host("http://h.example")
             answer = await fetcher.fetch(Request(Url(host + "/")), host, "127.0.0.1")
             return answer, server.requests[0]

@@ -52,9 +52,7 @@ PACKERS: list[tuple[str, Callable[[bytes], bytes]]] = [
 ]
 BROKEN = [packer for packer in PACKERS if packer[0] in ("gzip", "deflate", "br", "zstd")]
 packers = st.sampled_from(PACKERS)
-bodies = st.one_of(
-    st.binary(min_size=1, max_size=2000), st.text(min_size=1).map(lambda text: text.encode() * 200)
-)
+bodies = st.one_of(st.binary(min_size=1, max_size=2000), st.text(min_size=1).map(lambda text: text.encode() * 200))
 
 
 @given(bodies, st.lists(packers, max_size=4))
@@ -95,9 +93,7 @@ def test_damaged_body_never_raises(
     assert found.reason in (None, OutcomeReason.BAD_ENCODING, OutcomeReason.DECOMPRESSION_BOMB)
 
 
-@given(
-    st.binary(), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip, br", "br, zstd", "deflate,gzip"])
-)
+@given(st.binary(), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip, br", "br, zstd", "deflate,gzip"]))
 def test_arbitrary_bytes_never_raise(body: bytes, coding: str) -> None:
     decode_body(body, coding)
 
@@ -112,9 +108,7 @@ def test_most_output_before_the_damage_is_kept(name: str, pack: Callable[[bytes]
     middle = len(packed) // 2
     packed[middle : middle + 40] = b"\xff" * 40
     found = decode_body(bytes(packed), name)
-    same = next(
-        (at for at, (a, b) in enumerate(zip(found.body, TEXT, strict=False)) if a != b), len(found.body)
-    )
+    same = next((at for at, (a, b) in enumerate(zip(found.body, TEXT, strict=False)) if a != b), len(found.body))
     assert found.reason is OutcomeReason.BAD_ENCODING
     assert same > len(TEXT) // 4
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from fieldmouse.clock import WallClock
-from fieldmouse.crawler.factories import RESERVED_DESCRIPTORS
+from fieldmouse.crawler.builder import RESERVED_DESCRIPTORS
 from fieldmouse.http.client import HttpFetcher
 from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.types.outcome import Failed, Response
@@ -41,7 +41,7 @@ import asyncio, json, os, resource, uvloop
 from fieldmouse.clock import WallClock
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
-from fieldmouse.crawler.factories import max_connections
+from fieldmouse.crawler.builder import max_connections
 from fieldmouse.http.client import HttpFetcher
 
 async def silence(reader, writer):
@@ -70,9 +70,7 @@ uvloop.run(main())
 
 def test_sockets_leave_descriptors_for_files() -> None:
     """100 descriptors are free, and 120 hosts respond slowly."""
-    done = subprocess.run(
-        [sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told == {"room": 100 - RESERVED_DESCRIPTORS, "numbers": [errno.EMFILE]}

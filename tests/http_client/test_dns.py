@@ -16,7 +16,7 @@ import pytest
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, HostsFile, NoAddress, Resolver
-from fieldmouse.policy.name_resolution import NameMap, PinnedAddress
+from fieldmouse.policy.network_options import NameMap, PinnedAddress
 from http_client.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5
@@ -51,8 +51,7 @@ class Nameserver(asyncio.DatagramProtocol):
         code, records = (found, []) if isinstance(found, int) else (0, found)
         records = [record for record in records if record[0] in (kind, CNAME)]
         answer = b"".join(
-            b"\xc0\x0c" + struct.pack(">HHIH", type_, 1, ttl, len(data)) + data
-            for type_, ttl, data in records
+            b"\xc0\x0c" + struct.pack(">HHIH", type_, 1, ttl, len(data)) + data for type_, ttl, data in records
         )
         head = query[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0)
         self.transport.sendto(head + question + answer, sender)  # type: ignore[attr-defined]
@@ -63,9 +62,7 @@ async def resolving(
     zone: dict[str, list[tuple[int, int, bytes]] | int], clock: ManualClock, **settings: object
 ) -> AsyncIterator[tuple[Resolver, Nameserver]]:
     loop = asyncio.get_running_loop()
-    transport, server = await loop.create_datagram_endpoint(
-        lambda: Nameserver(zone), local_addr=("127.0.0.1", 0)
-    )
+    transport, server = await loop.create_datagram_endpoint(lambda: Nameserver(zone), local_addr=("127.0.0.1", 0))
     given = {"hosts_file": NO_HOSTS, "timeout": 10.0, "tries": 1, **settings}
     resolver = Resolver(clock=clock, nameservers=[f"127.0.0.1:{server.port}"], **given)  # type: ignore[arg-type]
     try:
@@ -145,10 +142,7 @@ def test_concurrent_lookups_share_one_query_and_cancelling_one_keeps_it() -> Non
 
 def test_ipv6_is_queried_only_without_ipv4() -> None:
     async def play() -> tuple[object, object, list[tuple[str, int]]]:
-        zone = {
-            "six.example": [(AAAA, 100, V6)],
-            "both.example": [(AAAA, 9, V6), (A, 100, v4("93.184.216.34"))],
-        }
+        zone = {"six.example": [(AAAA, 100, V6)], "both.example": [(AAAA, 9, V6), (A, 100, v4("93.184.216.34"))]}
         async with resolving(zone, ManualClock()) as (resolver, server):
             return await resolver.lookup("six.example"), await resolver.lookup("both.example"), server.asked
 
@@ -161,10 +155,7 @@ def test_ipv6_is_queried_only_without_ipv4() -> None:
 def test_ttl_of_an_alias_counts() -> None:
     async def play() -> object:
         alias = (CNAME, 70, b"\x01b\x07example\x00")
-        async with resolving({"a.example": [alias, (A, 900, v4("93.184.216.34"))]}, ManualClock()) as (
-            resolver,
-            _,
-        ):
+        async with resolving({"a.example": [alias, (A, 900, v4("93.184.216.34"))]}, ManualClock()) as (resolver, _):
             return await resolver.lookup("a.example")
 
     assert run(play()) == FoundAddress("93.184.216.34", 70.0)
@@ -224,10 +215,7 @@ def test_private_addresses_are_forbidden_and_the_first_allowed_is_taken() -> Non
             "six.example": [(AAAA, 100, bytes(10) + b"\xff\xff" + v4("127.0.0.1"))],
         }
         async with resolving(zone, ManualClock()) as (resolver, _):
-            return [
-                await resolver.lookup(name)
-                for name in (*zone, "127.0.0.1", "localhost", "a.localhost", "::1")
-            ]
+            return [await resolver.lookup(name) for name in (*zone, "127.0.0.1", "localhost", "a.localhost", "::1")]
 
     answers = run(play())
     assert answers[0] == ForbiddenAddress("169.254.169.254", "cloud metadata", 100.0)
@@ -307,8 +295,7 @@ def test_name_map_entry_is_parsed(entry: str, pin: PinnedAddress) -> None:
 
 
 @pytest.mark.parametrize(
-    "entry",
-    ["", "a.example", "=127.0.0.1", "a=b.example", "a=127.0.0.1:0", "a=127.0.0.1:65536", "a=127.0.0.1:x"],
+    "entry", ["", "a.example", "=127.0.0.1", "a=b.example", "a=127.0.0.1:0", "a=127.0.0.1:65536", "a=127.0.0.1:x"]
 )
 def test_invalid_name_map_entry_is_refused(entry: str) -> None:
     with pytest.raises(UsageError) as caught:

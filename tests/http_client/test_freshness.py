@@ -45,9 +45,7 @@ CACHE_CONTROL: dict[float | None, str] = {
         'foo="a, max-age=60" | foo="a\\", max-age=60" |  | ,,'
     ),
 }
-CASES = [
-    (case.split(" & "), seconds) for seconds, cases in CACHE_CONTROL.items() for case in cases.split(" | ")
-]
+CASES = [(case.split(" & "), seconds) for seconds, cases in CACHE_CONTROL.items() for case in cases.split(" | ")]
 
 
 @pytest.mark.parametrize(("values", "seconds"), [*CASES, ([], None)])

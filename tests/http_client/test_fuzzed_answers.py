@@ -27,21 +27,7 @@ NAME_LETTERS = "!#$%&'*+-.^_`|~09AZaz"
 VALUE_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0x100)]
 INTERIM = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n"]
 JUNK = [
-    *(
-        b"\r",
-        b"\n",
-        b"\r\n",
-        b"\0",
-        b" ",
-        b"\t",
-        b":",
-        b",",
-        b";",
-        b"0",
-        b"\xff",
-        b" folded\r\n",
-        b"a" * 5000,
-    ),
+    *(b"\r", b"\n", b"\r\n", b"\0", b" ", b"\t", b":", b",", b";", b"0", b"\xff", b" folded\r\n", b"a" * 5000),
     *(b"f" * 15, b"f" * 16, b"-1", b"+1", b"0x1", b"0\r\n\r\n", b"HTTP/1.1 ", b"HTTP/1.1 101 S\r\n\r\n"),
     *(b"Transfer-Encoding: chunked, chunked\r\n", b"Transfer-Encoding: identity\r\n", *INTERIM),
     *(b"Transfer-Encoding: xchunked\r\n", b"Transfer-Encoding: gzip\r\n", b"Content-Length: 5\r\n"),
@@ -123,13 +109,7 @@ def _chunked(dice: random.Random, body: bytes) -> bytes:
         wire += dice.choice([b"%x", b"%X", b"00%x"]) % size + dice.choice([b"", b"", b";a=b", b';a="q"'])
         wire += b"\r\n" + body[:size] + b"\r\n"
         body = body[size:]
-    return (
-        bytes(wire)
-        + dice.choice([b"0", b"000", b"0;x=y"])
-        + b"\r\n"
-        + dice.choice([b"", b"T: x\r\n"])
-        + b"\r\n"
-    )
+    return bytes(wire) + dice.choice([b"0", b"000", b"0;x=y"]) + b"\r\n" + dice.choice([b"", b"T: x\r\n"]) + b"\r\n"
 
 
 def damaged(dice: random.Random, wire: bytes) -> bytes:
@@ -182,9 +162,7 @@ def test_valid_responses_parse_as_in_llhttp_for_every_segmentation(seed: int) ->
         parser = httptools.HttpResponseParser(listener)
         parser.feed_data(wanted.final)
         wire = wanted.interim + wanted.final
-        first, *others = [
-            hear(pieces) for pieces in ([wire], bytewise(wire), cut(dice, wire), cut(dice, wire))
-        ]
+        first, *others = [hear(pieces) for pieces in ([wire], bytewise(wire), cut(dice, wire), cut(dice, wire))]
         assert isinstance(first.answer, Response), (first.answer, wire)
         assert first.answer.status == parser.get_status_code() == wanted.status
         assert list(first.answer.headers) == listener.headers, wire

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from common_name import issue_by_common_name
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.connection import Limits
-from fieldmouse.http.tls import create_tls_context
+from fieldmouse.http.connection import Limits, create_tls_context
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
@@ -177,15 +176,7 @@ FRAGMENTS = [
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    wire=st.one_of(
-        st.binary(max_size=400),
-        st.lists(
-            st.sampled_from(FRAGMENTS),
-            max_size=14,
-        ).map(b"".join),
-    )
-)
+@given(wire=st.one_of(st.binary(max_size=400), st.lists(st.sampled_from(FRAGMENTS), max_size=14).map(b"".join)))
 def test_arbitrary_bytes_never_break_the_fetcher(wire: bytes) -> None:
     answer = ask_once(wire, close=True)
     if isinstance(answer, Response):
@@ -231,19 +222,9 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
         ([HEAD, *[b"x", 7.0] * 3, b"x"], OutcomeReason.TOO_SLOW, "bytes/s"),
         ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n", 7.0] * 3, b"Z"], OutcomeReason.TOO_SLOW, "bytes/s"),
     ],
-    ids=[
-        "mute",
-        "stalls in the head",
-        "stalls in the body",
-        "mute for long",
-        "no body",
-        "drip",
-        "header drip",
-    ],
+    ids=["mute", "stalls in the head", "stalls in the body", "mute for long", "no body", "drip", "header drip"],
 )
-def test_slow_servers_run_into_time_limits(
-    steps: list[bytes | float], reason: OutcomeReason, detail: str
-) -> None:
+def test_slow_servers_run_into_time_limits(steps: list[bytes | float], reason: OutcomeReason, detail: str) -> None:
     clock = ManualClock(1_000_000.0)
     answer = failure(ask_once(after(clock, *steps), limits=HOLD, clock=clock))
     assert (answer.reason, detail in answer.detail) == (reason, True), answer.detail
@@ -335,9 +316,7 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def over_tls(
-    authority: trustme.CA, certificate: trustme.LeafCert, *, verify: bool = True, trusted: bool = True
-):  # type: ignore[no-untyped-def]
+def over_tls(authority: trustme.CA, certificate: trustme.LeafCert, *, verify: bool = True, trusted: bool = True):  # type: ignore[no-untyped-def]
     ours = create_tls_context(verify=verify)
     if trusted:
         authority.configure_trust(ours)
@@ -421,10 +400,7 @@ def test_name_invalid_in_certificates_is_a_failure(authority: trustme.CA, name: 
     authority.issue_cert("www.example.org").configure_cert(theirs)
 
     async def play() -> Response | Failed:
-        async with (
-            RawServer(HELLO).listening(tls=theirs) as server,
-            fetching(tls=create_tls_context()) as fetcher,
-        ):
+        async with RawServer(HELLO).listening(tls=theirs) as server, fetching(tls=create_tls_context()) as fetcher:
             return await get(fetcher, server, name=name, scheme="https")
 
     assert failure(run(play())).reason is OutcomeReason.TLS
@@ -469,9 +445,7 @@ def test_robots_txt_of_100_megabytes_is_read_up_to_half_a_megabyte() -> None:
     async def play() -> Response | Failed:
         async with RawServer(say).listening() as server, fetching() as fetcher:
             host = Host(f"http://127.0.0.1:{server.port}")
-            return await fetcher.fetch(
-                Request(Url(host + "/robots.txt")), host, "127.0.0.1", body_limit=512_000
-            )
+            return await fetcher.fetch(Request(Url(host + "/robots.txt")), host, "127.0.0.1", body_limit=512_000)
 
     answer = run(play())
     assert isinstance(answer, Response), answer

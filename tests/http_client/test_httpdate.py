@@ -67,9 +67,7 @@ def test_invalid_date_is_none(text: str) -> None:
 
 
 def test_leap_second_and_year_9999_are_parsed() -> None:
-    assert parse_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == parse_date(
-        "Sun, 01 Jan 2017 00:00:00 GMT", NOW
-    )
+    assert parse_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == parse_date("Sun, 01 Jan 2017 00:00:00 GMT", NOW)
     assert parse_date("Fri, 31 Dec 9999 23:59:59 GMT", NOW) == 253402300799.0
     assert parse_date("Fri, 31 Dec 9999 23:59:60 GMT", NOW) is None
 
@@ -107,9 +105,7 @@ def test_more_digits_never_mean_fewer_seconds(digits: int) -> None:
     assert shorter <= longer <= MAX_SECONDS
 
 
-@pytest.mark.parametrize(
-    "text", ["", "-1", "+1", "1_000", "0x10", "1e5", "soon", "١٢", "inf", "nan", "12 h", ".5"]
-)
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1_000", "0x10", "1e5", "soon", "١٢", "inf", "nan", "12 h", ".5"])
 def test_invalid_number_of_seconds_is_none(text: str) -> None:
     assert parse_seconds(text) is None
     assert parse_retry_after(text, NOW) == 0.0

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.http import headers as head
-from fieldmouse.http.connection import (
-    LONGEST_LINE,
-    BadChunk,
-    ChunkedDecoder,
-    Connection,
-    Limits,
-    RequestFailure,
-)
+from fieldmouse.http.connection import LONGEST_LINE, BadChunk, ChunkedDecoder, Connection, Limits, RequestFailure
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
 
@@ -52,9 +45,7 @@ class Wire(asyncio.Transport):
     abort = close
 
 
-def hear(
-    *pieces: bytes, ends: bool = False, limits: Limits | None = None
-) -> tuple[Response | RequestFailure, bool]:
+def hear(*pieces: bytes, ends: bool = False, limits: Limits | None = None) -> tuple[Response | RequestFailure, bool]:
     """Return the result of a connection that receives these bytes, and whether it is reusable."""
 
     async def play() -> tuple[Response | RequestFailure, bool]:
@@ -322,8 +313,7 @@ def test_chunks_in_several_spellings_are_decoded(chunks: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "chunks",
-    [b" 5\r\nhello", b"0x5\r\nhello", b"-5\r\nhello", b"five\r\n", b"\r\n5\r\nhello", b"f" * 16 + b"\n"],
+    "chunks", [b" 5\r\nhello", b"0x5\r\nhello", b"-5\r\nhello", b"five\r\n", b"\r\n5\r\nhello", b"f" * 16 + b"\n"]
 )
 def test_invalid_chunk_is_reported(chunks: bytes) -> None:
     answer, _ = hear(OK + CHUNKED + b"\r\n2\r\nhi\r\n" + chunks)
@@ -398,9 +388,7 @@ def test_a_transfer_coding_without_chunks_ends_with_the_connection() -> None:
 
 def test_transfer_coding_is_decoded_up_to_the_limit() -> None:
     bomb = gzip.compress(b"x" * 50_000_000)
-    answer, reusable = hear(
-        OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(bomb), bomb)
-    )
+    answer, reusable = hear(OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(bomb), bomb))
     assert isinstance(answer, Response)
     assert (len(answer.body), answer.truncated, reusable) == (100_000, "length", False)
 
@@ -433,9 +421,7 @@ VALUES = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_
     st.lists(st.tuples(TOKENS, VALUES), max_size=8),
     st.sampled_from([LENGTH, CHUNKED]),
 )
-def test_regular_heads_parse_as_in_llhttp(
-    status: int, headers: list[tuple[str, str]], framing: bytes
-) -> None:
+def test_regular_heads_parse_as_in_llhttp(status: int, headers: list[tuple[str, str]], framing: bytes) -> None:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("latin-1")
     body = b"hello" if framing is LENGTH else b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
     wire = b"HTTP/1.1 %d X\r\n" % status + lines + framing + b"\r\n" + body

@@ -13,9 +13,8 @@ import pytest
 import trustme
 
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.http.source_address import SourceAddress
-from fieldmouse.http.tls import create_tls_context
-from fieldmouse.policy.name_resolution import parse_source_address
+from fieldmouse.http.connection import SourceAddress, create_tls_context
+from fieldmouse.policy.network_options import parse_source_address
 from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason

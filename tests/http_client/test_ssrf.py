@@ -75,8 +75,7 @@ def test_non_global_ipv4_is_forbidden(address: IPv4Address) -> None:
 @given(v4)
 def test_global_ipv4_is_allowed(address: IPv4Address) -> None:
     special = any(
-        address in ip_network(network)
-        for network in ("192.0.0.0/24", "192.88.99.0/24", AZURE, "192.80.8.124")
+        address in ip_network(network) for network in ("192.0.0.0/24", "192.88.99.0/24", AZURE, "192.80.8.124")
     )
     if address.is_global and not address.is_multicast and not special:
         assert forbidden_reason(str(address)) is None

@@ -9,8 +9,7 @@ import pytest
 
 import tinypaper
 from fieldmouse_lab import catalogue
-from fieldmouse_lab.catalogue import NoSuchExperiment
-from fieldmouse_lab.extras import MissingExtra
+from fieldmouse_lab.catalogue import MissingExtra, NoSuchExperiment
 
 IDS = [experiment.id for experiment in tinypaper.EXPERIMENTS]
 

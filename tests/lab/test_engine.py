@@ -17,16 +17,13 @@ import pytest
 import tinypaper
 from fieldmouse.errors import FieldmouseError
 from fieldmouse_lab import engine
-from fieldmouse_lab.catalogue import Experiment, Progress, Result, Row, Verdict
-from fieldmouse_lab.extras import MissingExtra
+from fieldmouse_lab.catalogue import Experiment, MissingExtra, Progress, Result, Row, Verdict
 
 LONG = 60.0
 """Seconds after which an event that must come will not come any more."""
 
 
-def experiment(
-    name: str, run: Callable[[Progress], Result], *, alone: bool = False, shares: str = ""
-) -> Experiment:
+def experiment(name: str, run: Callable[[Progress], Result], *, alone: bool = False, shares: str = "") -> Experiment:
     return Experiment(name, "", "", "", run, alone, shares)
 
 
@@ -155,8 +152,7 @@ def test_what_an_experiment_started_ends_with_it(monkeypatch: pytest.MonkeyPatch
     def landlord(progress: Progress) -> Result:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         lodger = subprocess.Popen(
-            [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"],
-            stdout=subprocess.PIPE,
+            [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"], stdout=subprocess.PIPE
         )
         assert lodger.stdout is not None
         lodger.stdout.readline()

@@ -23,9 +23,7 @@ rows = st.builds(
 )
 curves = st.lists(finite | st.just(math.nan), max_size=5)
 series = st.builds(Series, texts, curves, curves, st.sampled_from(["line", "points", "bars"]))
-panels = st.builds(
-    Panel, texts, texts, st.lists(series, max_size=2).map(tuple), texts, st.booleans(), st.booleans()
-)
+panels = st.builds(Panel, texts, texts, st.lists(series, max_size=2).map(tuple), texts, st.booleans(), st.booleans())
 figures = st.builds(Figure, texts, texts, st.lists(panels, max_size=2).map(tuple), texts)
 results = st.builds(
     Result,
@@ -41,9 +39,7 @@ def refuse(word: str) -> None:
 
 
 @given(st.lists(found, max_size=3))
-def test_saved_findings_can_be_read_back(
-    tmp_path_factory: pytest.TempPathFactory, kept: list[LabFinding]
-) -> None:
+def test_saved_findings_can_be_read_back(tmp_path_factory: pytest.TempPathFactory, kept: list[LabFinding]) -> None:
     path = tmp_path_factory.mktemp("kept") / "findings.json"
     path.write_bytes(findings.encode_findings(kept))
     # NaN is not equal to itself, so both are compared as they are written.
@@ -54,9 +50,7 @@ def test_saved_findings_can_be_read_back(
 def test_json_has_every_row_and_only_finite_numbers(finding: LabFinding) -> None:
     told = json.loads(json.dumps(findings.finding_to_json(finding)), parse_constant=refuse)
     assert [row["label"] for row in told["rows"]] == [row.label for row in finding.result.rows]
-    together = json.loads(
-        json.dumps(findings.findings_to_json("two", [finding, finding])), parse_constant=refuse
-    )
+    together = json.loads(json.dumps(findings.findings_to_json("two", [finding, finding])), parse_constant=refuse)
     assert len(together["rows"]) == 2 * len(told["rows"])
     assert all(row["label"].startswith(f"{finding.id}: ") for row in together["rows"])
 

@@ -24,9 +24,7 @@ def tried() -> tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[
 
 
 @pytest.fixture(scope="module")
-def found(
-    tried: tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]],
-) -> dict[str, float]:
+def found(tried: tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]]) -> dict[str, float]:
     return {policy: share for (policy, _), share in tried[0].items()}
 
 

@@ -42,8 +42,5 @@ def test_a_prediction_off_by_a_factor_of_two_is_detected(one: live.LiveTrial) ->
 
 def test_the_same_seed_gives_the_same_crawl(tmp_path: Path) -> None:
     small = replace(SMALL, time=20.0)
-    ways = [
-        crawl_with_slow_indexer(small, tmp_path / name, 3, {"fetch.concurrency": 2}).totals[-1]
-        for name in "ab"
-    ]
+    ways = [crawl_with_slow_indexer(small, tmp_path / name, 3, {"fetch.concurrency": 2}).totals[-1] for name in "ab"]
     assert ways[0] == ways[1]

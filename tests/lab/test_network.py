@@ -119,23 +119,16 @@ def test_prices_come_near_the_limit_with_few_moves_on_webs_not_seen_before(times
         found = play_network(NetworkSetting("priced", times=times), seed)
         assert 0.97 <= found.fraction_of_limit <= 1.01
         assert found.moves_per_task < 0.15
+        assert found.fraction_of_limit > play_network(NetworkSetting("hash", times=times), seed).fraction_of_limit + 0.2
         assert (
-            found.fraction_of_limit
-            > play_network(NetworkSetting("hash", times=times), seed).fraction_of_limit + 0.2
-        )
-        assert (
-            found.fraction_of_limit
-            > play_network(NetworkSetting("kalman", times=times), seed).fraction_of_limit + 0.05
+            found.fraction_of_limit > play_network(NetworkSetting("kalman", times=times), seed).fraction_of_limit + 0.05
         )
 
 
 def test_prices_are_paid_for_all_the_time_that_a_visit_takes() -> None:
     """Half a second of each visit is work that no distance makes longer; who forgot it would move too far."""
     for seed in (111, 112):
-        assert (
-            play_network(NetworkSetting("priced", reading=TripReading.CALIBRATED), seed).fraction_of_limit
-            >= 0.98
-        )
+        assert play_network(NetworkSetting("priced", reading=TripReading.CALIBRATED), seed).fraction_of_limit >= 0.98
 
 
 @pytest.mark.parametrize("unit", [10.0, 0.1, 0.01])

@@ -10,13 +10,7 @@ from fieldmouse_lab.catalogue import Row, Verdict
 from fieldmouse_lab.network.environment import SHARES, TripReading
 from fieldmouse_lab.network.play import play_network
 from fieldmouse_lab.papers.network import tables
-from fieldmouse_lab.papers.network.printed import (
-    BLIND_TOLERANCE,
-    PARTITIONS,
-    RUNS,
-    blind_rate,
-    interpretations,
-)
+from fieldmouse_lab.papers.network.printed import BLIND_TOLERANCE, PARTITIONS, RUNS, blind_rate, interpretations
 
 pytest.importorskip("numba", reason="without a compiler a run takes a minute")
 

@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 
 from fieldmouse_lab.catalogue import Result, Verdict, select_experiments
 from fieldmouse_lab.papers.bubing.printed import Sample
-from fieldmouse_lab.papers.polling import (
-    measures,
-    packing,
-    policies,
-    tests,
-)
-from fieldmouse_lab.papers.polling import (
-    printed as refresh_printed,
-)
-from fieldmouse_lab.papers.polling import (
-    zipf as refresh_zipf,
-)
+from fieldmouse_lab.papers.polling import measures, packing, policies, tests
+from fieldmouse_lab.papers.polling import printed as refresh_printed
+from fieldmouse_lab.papers.polling import zipf as refresh_zipf
 from fieldmouse_lab.papers.polling.games import free_law, play_test
 from fieldmouse_lab.papers.polling.printed import (
     ExactLaw,
@@ -33,8 +24,7 @@ from fieldmouse_lab.papers.polling.printed import (
     normal_interval_width,
 )
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
-from fieldmouse_lab.refresh.contest import CONDITIONS, CONTEST_POLICIES
-from fieldmouse_lab.refresh.populations import domain_pages, zipf_pages
+from fieldmouse_lab.refresh.contest import CONDITIONS, CONTEST_POLICIES, domain_pages, zipf_pages
 from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play_scheme
 
 WRONG = [PollReading.THIS_SLOT, PollReading.HALF]
@@ -91,12 +81,7 @@ def test_a_printed_number_is_compared_with_the_law_if_ours_agrees_with_it(off: f
 
 def test_polls_taken_by_full_nodes_allow_a_lower_mean_but_not_a_higher_one() -> None:
     twin = ExactLaw(100.0, 1.0, taken=20.0)
-    assert [twin.agrees(Sample(mean, 1.0, 5)) for mean in (78.0, 79.5, 100.5, 102.0)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [twin.agrees(Sample(mean, 1.0, 5)) for mean in (78.0, 79.5, 100.5, 102.0)] == [False, True, True, False]
 
 
 def test_a_misprint_accepts_only_the_corrected_number() -> None:
@@ -126,9 +111,7 @@ def test_totals_of_the_scheme_are_within_the_spread_of_the_free_automatons_law(t
 
 @pytest.mark.parametrize("reading", WRONG)
 @pytest.mark.parametrize("test", ["first", "second"])
-def test_totals_of_a_wrong_automaton_are_outside_the_spread_of_the_law(
-    test: str, reading: PollReading
-) -> None:
+def test_totals_of_a_wrong_automaton_are_outside_the_spread_of_the_law(test: str, reading: PollReading) -> None:
     played = play_test(test, reading, 2, 300)  # type: ignore[arg-type]
     settled = played.sample(lambda course: float(course.weight[250:].mean()))
     steady = free_law(test).slot_law(free_law(test).steady())  # type: ignore[arg-type]

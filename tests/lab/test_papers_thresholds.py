@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.measures import cost_of
+from fieldmouse.queueing.model.model import cost_of
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Result, Row, Verdict
 from fieldmouse_lab.papers.thresholds import figures, policy, tables
@@ -23,9 +23,7 @@ from fieldmouse_lab.papers.thresholds.printed import (
     text_numbers,
 )
 
-BY_ID = {
-    experiment.id: experiment for module in (tables, figures, policy) for experiment in module.EXPERIMENTS
-}
+BY_ID = {experiment.id: experiment for module in (tables, figures, policy) for experiment in module.EXPERIMENTS}
 QUICK = [name for name in BY_ID if name != "thresholds-policy"]
 
 
@@ -137,6 +135,4 @@ def test_the_first_curve_of_figure_4_is_the_exponential_one() -> None:
     """alpha1 = 0.2 is an exponential lifetime; the others go through the ordered chain."""
     for limit in range(6):
         exponential = row("thresholds-figure-1", f"modes 31, j {limit}").ours
-        assert row("thresholds-figure-4", f"alpha1 0.2, j {limit}").ours == pytest.approx(
-            exponential, rel=1e-10
-        )
+        assert row("thresholds-figure-4", f"alpha1 0.2, j {limit}").ours == pytest.approx(exponential, rel=1e-10)

@@ -8,15 +8,8 @@ import pytest
 
 from fieldmouse_lab.catalogue import Result, Row, Verdict
 from fieldmouse_lab.catalogue import experiments as all_experiments
-from fieldmouse_lab.papers.bubing import (
-    beyond,
-    figures,
-    games,
-    text_numbers,
-)
-from fieldmouse_lab.papers.bubing import (
-    tables as urn_tables,
-)
+from fieldmouse_lab.papers.bubing import beyond, figures, games, text_numbers
+from fieldmouse_lab.papers.bubing import tables as urn_tables
 from fieldmouse_lab.papers.bubing.printed import PLACES, Sample, UrnCell, compare_simulated, printed_tables
 from fieldmouse_lab.urn import exact
 from fieldmouse_lab.urn.game import Game
@@ -41,9 +34,7 @@ def figure_ids() -> set[str]:
 
 def test_every_table_and_figure_and_the_prose_can_be_run() -> None:
     known = {experiment.id for experiment in all_experiments().values() if experiment.group == "urn"}
-    assert known == figure_ids() | {f"thesis-table-{number}" for number in printed_tables()} | {
-        "thesis-prose"
-    }
+    assert known == figure_ids() | {f"thesis-table-{number}" for number in printed_tables()} | {"thesis-prose"}
 
 
 @pytest.mark.parametrize("number", urn_tables.EXACT)
@@ -57,9 +48,7 @@ def test_a_deterministic_table_does_not_agree_with_another_law() -> None:
     shares = printed_tables()["7.2"]
     other = power(99_000, 0.9).p
     rows = [
-        urn_tables.compare_exact(
-            cell.label, cell.printed, float(other[other >= 1 / (cell.row * PLACES)].sum())
-        )
+        urn_tables.compare_exact(cell.label, cell.printed, float(other[other >= 1 / (cell.row * PLACES)].sum()))
         for cell in shares.cells
         if cell.column == 0.9
     ]
@@ -88,9 +77,7 @@ def games_of(number: str, delta: int, gamma: float, trigger: str) -> tuple[UrnCe
     name = "alg12" if number == "8.5" else "alg11"
     game = Game(power(100_000, gamma), PLACES, 200_000, strategy(name, delta=delta, trigger=trigger))
     outcomes = play_many([game], range(100, 100 + GAMES))[0]
-    return printed_tables()[number].cell(delta, gamma), Sample.of(
-        [float(one.elephants[-1]) for one in outcomes]
-    )
+    return printed_tables()[number].cell(delta, gamma), Sample.of([float(one.elephants[-1]) for one in outcomes])
 
 
 @pytest.mark.parametrize(("number", "delta", "gamma"), CHEAP)
@@ -121,10 +108,7 @@ def test_a_normal_law_near_the_edge_has_a_super_colour() -> None:
     edge, inside = normal(100_000, 100, 100), normal(100_000, 300, 100)
     assert edge.p[0] > 0.1 > 10 * edge.p[1:].max()
     assert (
-        exact.stationary_means(edge.p, PLACES).per_step
-        < 10
-        < 200
-        < exact.stationary_means(inside.p, PLACES).per_step
+        exact.stationary_means(edge.p, PLACES).per_step < 10 < 200 < exact.stationary_means(inside.p, PLACES).per_step
     )
 
 

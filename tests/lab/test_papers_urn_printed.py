@@ -128,9 +128,7 @@ def test_more_than_one_digit_off_is_different(value: int, off: float, side: int)
 
 @settings(deadline=None)  # the first example waits for scipy
 @given(whole, whole, spreads, st.integers(2, 50))
-def test_moving_closer_never_makes_a_number_different(
-    value: int, mean: int, spread: float, games: int
-) -> None:
+def test_moving_closer_never_makes_a_number_different(value: int, mean: int, spread: float, games: int) -> None:
     far = compare_simulated("a", str(value), Sample(mean, spread, games)).verdict
     near = compare_simulated("a", str(value), Sample((mean + value) / 2, spread, games)).verdict
     assert not (far is Verdict.SAME and near is Verdict.DIFFERENT)

@@ -16,15 +16,12 @@ from hypothesis import strategies as st
 
 import tinypaper
 from fieldmouse_lab import plot
-from fieldmouse_lab.catalogue import Figure, Panel, Series
-from fieldmouse_lab.extras import MissingExtra
+from fieldmouse_lab.catalogue import Figure, MissingExtra, Panel, Series
 
 Style = Literal["line", "points", "steps", "dashes", "bars"]
 
 TWO = (Series("index", [1, 2], [1, 4]), Series("greedy", [1, 2], [2, 3]))
-EIGHT = Figure(
-    "eight", "Eight panels", tuple(Panel("steps", "hosts", TWO, title=f"gamma {n}") for n in range(1, 9))
-)
+EIGHT = Figure("eight", "Eight panels", tuple(Panel("steps", "hosts", TWO, title=f"gamma {n}") for n in range(1, 9)))
 
 
 def words(picture: bytes) -> list[str]:
@@ -58,11 +55,7 @@ def test_a_curve_has_the_same_colour_in_every_panel() -> None:
 
 
 def test_a_curve_without_a_label_is_grey_and_leaves_the_colours_to_others() -> None:
-    curves = (
-        Series("mice", [1, 2], [1, 2]),
-        Series("", [1, 2], [2, 1], "dashes"),
-        Series("voles", [1, 2], [1, 1]),
-    )
+    curves = (Series("mice", [1, 2], [1, 2]), Series("", [1, 2], [2, 1], "dashes"), Series("voles", [1, 2], [1, 1]))
     picture = plot.render_svg(Figure("three", "", (Panel("x", "y", curves),))).decode()
     assert [f"stroke: {colour}" in picture for colour in plot.PALETTE[:3]] == [True, True, False]
     assert set(words(picture.encode())) >= {"mice", "voles"}
@@ -106,9 +99,7 @@ def test_a_figure_without_matplotlib_says_how_to_get_it(monkeypatch: pytest.Monk
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3000), st.integers(4, 300), st.sampled_from([0.0, 0.1, 1.0]))
-def test_a_thinned_curve_keeps_its_ends_and_its_extremes(
-    seed: int, length: int, points: int, missing: float
-) -> None:
+def test_a_thinned_curve_keeps_its_ends_and_its_extremes(seed: int, length: int, points: int, missing: float) -> None:
     rng = np.random.default_rng(seed)
     y = rng.normal(size=length)
     y[rng.random(length) < missing] = math.nan

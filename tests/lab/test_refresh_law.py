@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy.automata import feedback, frequency
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
-from fieldmouse_lab.refresh.populations import PageSet, domain_pages, heavy_tailed_pages, zipf_pages
+from fieldmouse_lab.refresh.contest import PageSet, domain_pages, heavy_tailed_pages, zipf_pages
 
 PROBABILITIES = st.floats(0.001, 0.999)
 
@@ -18,9 +18,7 @@ def one(p: float, resolution: int) -> FreeAutomatonLaw:
     return FreeAutomatonLaw(np.array([p]), np.array([1]), resolution)
 
 
-def played(
-    p: np.ndarray, resolution: int, slots: int, seed: int, *, in_this_slot: bool = False
-) -> np.ndarray:
+def played(p: np.ndarray, resolution: int, slots: int, seed: int, *, in_this_slot: bool = False) -> np.ndarray:
     """Weights of pages after so many slots, page by page as the document has it."""
     rng = np.random.default_rng(seed)
     states = np.ones(len(p), dtype=np.int64)
@@ -60,9 +58,7 @@ def test_many_states_rest_where_half_the_polls_find_a_change_and_that_is_not_p(p
 
 
 @given(PROBABILITIES, st.integers(1, 20))
-def test_each_change_found_makes_a_copy_fresh_and_each_fresh_copy_can_change(
-    p: float, resolution: int
-) -> None:
+def test_each_change_found_makes_a_copy_fresh_and_each_fresh_copy_can_change(p: float, resolution: int) -> None:
     """For ever: copies made fresh by polls are as many as those that a change makes stale."""
     law = one(p, resolution)
     spell = law.slot_law(law.steady())

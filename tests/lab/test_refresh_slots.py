@@ -10,13 +10,15 @@ from fieldmouse.policy.polling.policies import UniformPolicy
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
 from fieldmouse_lab.refresh.contest import (
     POPULATIONS,
+    PageSet,
     contestants,
+    domain_pages,
     natural_budget,
     play_policy,
     rates_of,
     tight_budget,
+    zipf_pages,
 )
-from fieldmouse_lab.refresh.populations import PageSet, domain_pages, zipf_pages
 from fieldmouse_lab.refresh.slots import Bursts, Spacing, play_slots
 
 
@@ -34,9 +36,7 @@ def test_evenly_polled_pages_are_as_fresh_as_they_must_be() -> None:
 
 def test_pages_polled_at_random_are_as_fresh_as_they_must_be() -> None:
     p, f = np.repeat([0.02, 0.3], 2000), 0.25
-    played = play_slots(
-        p, lambda _: UniformPolicy(), budget=f * len(p), slots=2000, seed=6, spacing=Spacing.RANDOM
-    )
+    played = play_slots(p, lambda _: UniformPolicy(), budget=f * len(p), slots=2000, seed=6, spacing=Spacing.RANDOM)
     exact = np.mean([f / (1 - (1 - f) * (1 - q)) for q in (0.02, 0.3)])
     assert played.freshness == pytest.approx(exact, abs=0.003)
 

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from fieldmouse.cli import main
 from fieldmouse.clock import ManualClock
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
-from fieldmouse.crawler.factories import open_decision_log
+from fieldmouse.config.settings_file import Settings, render
+from fieldmouse.crawler.builder import open_decision_log
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier.decision_log import DecisionLog, Event, EventKind, RecordedRun, read_runs
-from fieldmouse.frontier.factory import open_frontier
+from fieldmouse.frontier.frontier import open_frontier
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.directory import CrawlDir
@@ -27,20 +26,10 @@ from fieldmouse.types.host import HostState
 from fieldmouse.types.request import HostVisit, Request
 from fieldmouse.url import Host, Url
 from fieldmouse_lab.front_course import FrontCourse
-from fieldmouse_lab.replay import (
-    CountedWorkbench,
-    NothingRecorded,
-    play_policy,
-    replay,
-    replay_events,
-    replay_figure,
-)
+from fieldmouse_lab.replay import CountedWorkbench, NothingRecorded, play_policy, replay, replay_events, replay_figure
 
 NOW = 1_000_000.0
-OPTIONS: dict[str, dict[str, object]] = {
-    "index": {"depth": 3, "per_address": 2},
-    "mice-and-elephants": {"delta": 2},
-}
+OPTIONS: dict[str, dict[str, object]] = {"index": {"depth": 3, "per_address": 2}, "mice-and-elephants": {"delta": 2}}
 
 deeds = st.lists(
     st.one_of(
@@ -58,9 +47,7 @@ deeds = st.lists(
 class Life:
     """A frontier whose every decision is recorded, with robots, kills and resumes as a test wishes."""
 
-    def __init__(
-        self, path: Path, policy: str, *, limit: int = 1 << 30, front: FrontSizeRule | None = None
-    ) -> None:
+    def __init__(self, path: Path, policy: str, *, limit: int = 1 << 30, front: FrontSizeRule | None = None) -> None:
         self.path, self.policy, self.limit = path, policy, limit
         self.front = front or FrontSizeRule(minimum=4, maximum=12)
         self.clock = ManualClock(NOW)
@@ -73,9 +60,7 @@ class Life:
         options = OPTIONS.get(self.policy, {})
         if self.log is not None:
             self.log.flush()  # as if the kill came just after
-        self.log = DecisionLog(
-            self.path / "decisions.log", limit=self.limit, policy=self.policy, options=options
-        )
+        self.log = DecisionLog(self.path / "decisions.log", limit=self.limit, policy=self.policy, options=options)
         self.frontier = open_frontier(
             self.path / "frontier",
             key_seed=7,
@@ -91,9 +76,7 @@ class Life:
 
     def find(self, hosts: list[int]) -> None:
         first, self.pages = self.pages, self.pages + len(hosts)
-        self.frontier.discover(
-            [Request(Url(f"http://h{host}.example/{first + n}")) for n, host in enumerate(hosts)]
-        )
+        self.frontier.discover([Request(Url(f"http://h{host}.example/{first + n}")) for n, host in enumerate(hosts)])
 
     def take(self, most: int) -> None:
         for _ in range(most):
@@ -154,14 +137,7 @@ class Life:
 
 def told(run: RecordedRun) -> list[tuple[int, str | int, int]]:
     """Events with names for numbers, since two records may number names differently."""
-    unnamed = {
-        EventKind.WIDTH,
-        EventKind.FED,
-        EventKind.TAKEN,
-        EventKind.TICK,
-        EventKind.ONLINE,
-        EventKind.STORED,
-    }
+    unnamed = {EventKind.WIDTH, EventKind.FED, EventKind.TAKEN, EventKind.TICK, EventKind.ONLINE, EventKind.STORED}
     places = {EventKind.KNOWN, EventKind.LOCATED}
 
     def by_name(event: Event) -> tuple[int, str | int, int]:
@@ -243,9 +219,7 @@ def test_a_resumed_run_with_waiting_urls_can_be_replayed(policy: str, tmp_path: 
 def test_urls_in_flight_leave_room_for_others_in_a_replay(tmp_path: Path) -> None:
     """One host has more URLs than the front may hold, so how many are out decides what is drawn."""
     life = Life(tmp_path, "neutral", front=FrontSizeRule(minimum=2, maximum=2))
-    life.live(
-        [("find", [0] * 400), *[("take", 1), ("return", 0), ("take", 1), ("return", 2), ("wait", 5)] * 20]
-    )
+    life.live([("find", [0] * 400), *[("take", 1), ("return", 0), ("take", 1), ("return", 2), ("wait", 5)] * 20])
     life.frontier.close()
     (run,) = read_runs(tmp_path / "decisions.log")
     assert 128 < sum(act == EventKind.ONLINE for act, _, _ in run.events()) < 400

@@ -118,19 +118,13 @@ def test_a_grid_shows_ours_and_the_printed_number_where_they_belong(tree: Lexbor
     lines = tree.css('section[id="tiny-grid"] table.grid tbody tr')
     assert [line.css_first("th").text() for line in lines] == ["10", "9", "8"]
     shown = [[cell.text(separator=" ").split() for cell in line.css("td")] for line in lines]
-    assert shown == [
-        [["7", "7"], ["9", "9"]],
-        [["6.3", "6.3"], ["8.1", "8.1"]],
-        [["5.6", "5.6"], ["7.2", "7.2"]],
-    ]
+    assert shown == [[["7", "7"], ["9", "9"]], [["6.3", "6.3"], ["8.1", "8.1"]], [["5.6", "5.6"], ["7.2", "7.2"]]]
 
 
 def test_a_cell_that_differs_says_so_in_a_word() -> None:
     verdicts = iter([Verdict.SAME, Verdict.MISPRINT, Verdict.OPEN, Verdict.DIFFERENT])
     rows = tuple(
-        Row(f"delta {d}, gamma {g}", 1.0, 2.0, None, next(verdicts), "because")
-        for d in (1, 2)
-        for g in (3, 4)
+        Row(f"delta {d}, gamma {g}", 1.0, 2.0, None, next(verdicts), "because") for d in (1, 2) for g in (3, 4)
     )
     page = report.render_report([LabFinding("g", "g", "G", "", Result(rows), 0.0)], made="")
     cells = [cell.text(separator=" ").split() for cell in LexborHTMLParser(page).css("table.grid td")]
@@ -157,9 +151,7 @@ def test_a_page_where_all_is_as_printed_says_so() -> None:
 def test_text_is_escaped_in_the_report(words: str) -> None:
     nasty = f"<mouse>{words}</mouse>&\"'"
     row = Row(nasty, 1.0, 2.0, None, Verdict.DIFFERENT, nasty)
-    page = report.render_report(
-        [LabFinding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now"
-    )
+    page = report.render_report([LabFinding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now")
     balance = Balance()
     balance.feed(page)
     assert not balance.open

@@ -31,9 +31,7 @@ def told(outcome: GameResult) -> list[tuple[int, int]]:
 
 
 @settings(max_examples=120, deadline=None)
-@given(
-    st.sampled_from(strategy_names()), gammas, seeds, st.integers(1, 30), st.integers(1, 100), st.booleans()
-)
+@given(st.sampled_from(strategy_names()), gammas, seeds, st.integers(1, 30), st.integers(1, 100), st.booleans())
 def test_no_strategy_loses_a_ball_or_breaks_a_rule(
     name: str, gamma: float, seed: int, places: int, hosts: int, finite: bool
 ) -> None:
@@ -134,9 +132,7 @@ def test_sources_follow_the_laws_of_chapter_five() -> None:
 
 def test_probabilities_are_permuted_at_the_given_interval() -> None:
     source = replace(Source("one", np.array([1.0, 0.0, 0.0, 0.0, 0.0])), permute_every=10)
-    drawn = [
-        colour for colour, kind in told(play(Game(source, 1, 200, strategy("none"), events=999), 1)) if kind
-    ]
+    drawn = [colour for colour, kind in told(play(Game(source, 1, 200, strategy("none"), events=999), 1)) if kind]
     stretches = [set(drawn[at + 1 : at + 11]) for at in range(0, 200, 10)]
     assert all(len(stretch) == 1 for stretch in stretches)
     assert len({min(stretch) for stretch in stretches}) > 2

@@ -15,15 +15,7 @@ from fieldmouse_lab.urn import exact
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play, play_with
 from fieldmouse_lab.urn.pure import PurePlayer
-from fieldmouse_lab.urn.sources import (
-    Source,
-    empirical_source,
-    exponential,
-    normal,
-    poisson,
-    power,
-    uniform,
-)
+from fieldmouse_lab.urn.sources import Source, empirical_source, exponential, normal, poisson, power, uniform
 from fieldmouse_lab.urn.strategies import strategy
 
 weights = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4)
@@ -63,8 +55,7 @@ def test_the_stationary_means_are_those_of_the_chain_over_all_states(w: list[flo
 def test_the_initial_mean_equals_the_mean_over_all_possible_draws(w: list[float], balls: int) -> None:
     p = np.array(w) / sum(w)
     mean = sum(
-        math.prod(p[i] for i in drawn) * len(set(drawn))
-        for drawn in itertools.product(range(len(p)), repeat=balls)
+        math.prod(p[i] for i in drawn) * len(set(drawn)) for drawn in itertools.product(range(len(p)), repeat=balls)
     )
     assert exact.initial_colours(p, balls) == pytest.approx(mean)
 
@@ -88,16 +79,12 @@ def test_large_games_agree_with_the_expanded_series(gamma: float) -> None:
 @given(st.integers(1, 10**6), st.integers(1, 300))
 def test_for_hosts_of_one_size_the_mean_over_time_is_the_mean_field_of_the_thesis(hosts: int, k: int) -> None:
     p = np.full(min(hosts, 1000), 1.0 / min(hosts, 1000))
-    assert exact.stationary_means(p, k).per_time == pytest.approx(
-        exact.mean_field_colours(len(p), k), rel=1e-10
-    )
+    assert exact.stationary_means(p, k).per_time == pytest.approx(exact.mean_field_colours(len(p), k), rel=1e-10)
 
 
 @given(st.integers(2, 10**6), st.integers(1, 10**6))
 def test_the_mean_field_is_the_sum_of_its_parts(hosts: int, k: int) -> None:
-    assert exact.mean_field_new_probability(hosts, k) == pytest.approx(
-        1 - exact.mean_field_colours(hosts, k) / hosts
-    )
+    assert exact.mean_field_new_probability(hosts, k) == pytest.approx(1 - exact.mean_field_colours(hosts, k) / hosts)
 
 
 def test_a_computation_that_would_take_hours_is_rejected() -> None:
@@ -132,9 +119,7 @@ SOURCES: dict[str, Source] = {
     "power 0.9": power(3000, 0.9),
     "power 1.3": power(3000, 1.3),
     "power 2.5": power(3000, 2.5),
-    "counts of a crawl": empirical_source(
-        [9000, 4100, 800, 790, 300, 300, 120, 90, 33, *[12] * 50, *[1] * 400]
-    ),
+    "counts of a crawl": empirical_source([9000, 4100, 800, 790, 300, 300, 120, 90, 33, *[12] * 50, *[1] * 400]),
     "two hosts": empirical_source([3, 1]),
 }
 PLACES = 60
@@ -153,9 +138,7 @@ def test_games_agree_with_the_exact_means(name: str) -> None:
     played = [play(Game(source, PLACES, 60_000, strategy("none")), seed) for seed in range(15)]
     expected = exact.stationary_means(source.p, PLACES)
     assert surprise([game.distinct_mean for game in played], expected.per_step) < 5.5
-    firsts = [
-        float(play(Game(source, PLACES, 1, strategy("none")), seed).distinct[0]) for seed in range(100, 300)
-    ]
+    firsts = [float(play(Game(source, PLACES, 1, strategy("none")), seed).distinct[0]) for seed in range(100, 300)]
     assert surprise(firsts, exact.initial_colours(source.p, PLACES)) < 5.0
 
 

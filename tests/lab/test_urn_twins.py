@@ -103,9 +103,7 @@ def test_kernel_and_policy_take_the_same_decisions_on_the_same_draws(game: Game,
 def test_kernel_and_policy_agree_when_the_ring_is_enlarged() -> None:
     """Twice: before the game, and in it, when the queue's head has moved on."""
     for stored, widest in ((3900, 4096), (9000, 8192)):
-        game = Game(
-            power(200, 1.2), 40, 2500, strategy("alg12", delta=2), every=50, stored=stored, events=10**6
-        )
+        game = Game(power(200, 1.2), 40, 2500, strategy("alg12", delta=2), every=50, stored=stored, events=10**6)
         kernel = play(game, 5)
         assert kernel.reads[-1] > 5
         assert kernel.backlog.max() > widest
@@ -124,9 +122,7 @@ def test_kernel_and_policy_stop_the_search_for_elephants_at_the_same_ball(trigge
 def test_kernel_and_policy_stop_at_the_same_ball_at_the_ceiling_of_a_changing_source(every: int) -> None:
     for seed in range(12):
         source = replace(power(40, 1.5), permute_every=every)
-        game = Game(
-            source, 15, 400, strategy("alg12", delta=1), every=1, ceiling=0.8, draw_cap=300, events=9999
-        )
+        game = Game(source, 15, 400, strategy("alg12", delta=1), every=1, ceiling=0.8, draw_cap=300, events=9999)
         assert_same(play(game, seed), play_pure(game, seed))
 
 

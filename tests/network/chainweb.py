@@ -73,9 +73,7 @@ class ChainWeb:
                 path = head.split(b" ", 2)[1].decode()
                 busy = self._open.get(address, 0)
                 self._open[address] = busy + 1
-                self.arrivals_so_far.append(
-                    Arrival(time.time(), f"{address}:{port}", address, path, busy, "")
-                )
+                self.arrivals_so_far.append(Arrival(time.time(), f"{address}:{port}", address, path, busy, ""))
                 status, text = self._answer(path)
                 body = text.encode()
                 writer.write(

@@ -16,7 +16,7 @@ import zstandard
 
 from cluster.coordinators import META, ServerProcess, a_server, needs_server
 from cluster.fuzz_decoding import claiming_frame
-from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster import decoding as blocks
 from meadowland import running_meadow
 from whole import crawling
 
@@ -121,10 +121,7 @@ class Poisoner:
 def _start(home: Path, *words: object) -> subprocess.Popen[bytes]:
     with (home.parent / f"{home.name}.err").open("wb") as talk:
         return subprocess.Popen(
-            crawling.command("agent", home, *words, "--json"),
-            stdout=talk,
-            stderr=talk,
-            start_new_session=True,
+            crawling.command("agent", home, *words, "--json"), stdout=talk, stderr=talk, start_new_session=True
         )
 
 
@@ -139,9 +136,7 @@ def _standing(server: ServerProcess) -> object:
 
 
 def _until(
-    happened: Callable[[], bool],
-    meanwhile: Callable[[], None] = lambda: None,
-    state: Callable[[], object] = lambda: "",
+    happened: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None, state: Callable[[], object] = lambda: ""
 ) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not happened():
@@ -170,10 +165,7 @@ def test_agents_survive_damaged_values_and_fetch_all_other_pages(tmp_path: Path)
         board = ("--coordinator", server.url, "--set", "storage.checkpoint=500ms")
         settled = ("--set", "cluster.lease=4s", "--set", "cluster.heartbeat=1s")
         homes = [tmp_path / "a", tmp_path / "b"]
-        agents = [
-            _start(homes[0], *board, *seeds, *manners, *settled),
-            _start(homes[1], *board, "--allow-private"),
-        ]
+        agents = [_start(homes[0], *board, *seeds, *manners, *settled), _start(homes[1], *board, "--allow-private")]
         poisoner, peaks = Poisoner(server.client(), seed=3), [0, 0]
 
         def hurt() -> None:
@@ -217,9 +209,7 @@ def test_an_agent_with_many_long_robots_txt_values_stops_on_sigterm(tmp_path: Pa
         client = server.client()
         agent = None
         try:
-            _until(
-                lambda: client.zcard(f"{PREFIX}r:") + sum(1 for _ in client.scan_iter(f"{PREFIX}h:*")) > 30
-            )
+            _until(lambda: client.zcard(f"{PREFIX}r:") + sum(1 for _ in client.scan_iter(f"{PREFIX}h:*")) > 30)
             first.send_signal(signal.SIGTERM)
             _until(lambda: first.poll() is not None)
             until = int(time.time() * 1000) + 3_600_000

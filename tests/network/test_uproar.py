@@ -55,9 +55,7 @@ def test_nothing_is_lost_under_random_faults_for_long(tmp_path: Path) -> None:
     play(tmp_path, LONG, LARGE, seed=31)
 
 
-def play(
-    folder: Path, uproar: Uproar, options: dict[str, Any], *, seed: int, places: Rooms | None = None
-) -> None:
+def play(folder: Path, uproar: Uproar, options: dict[str, Any], *, seed: int, places: Rooms | None = None) -> None:
     apart = {"before": places.servers.words([]), "listen": HOSTS} if places else {}
     with running_meadow(seed=seed, **options, **apart) as meadow:
         truth = meadow.pages()

@@ -38,9 +38,7 @@ FENCED = "the hosts of this agent were given to others"
 _PREFIX = META.removesuffix("meta")
 _PATIENCE = 240.0  # seconds without any progress until a test gives up
 _STACKS = Path(__file__).with_name("stacks")
-_TELLING = os.environ | {
-    "PYTHONPATH": os.pathsep.join(filter(None, (str(_STACKS), os.environ.get("PYTHONPATH"))))
-}
+_TELLING = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(_STACKS), os.environ.get("PYTHONPATH"))))}
 
 
 @dataclass(frozen=True)
@@ -99,11 +97,7 @@ class Member:
             return []  # it was killed before it had begun
         home = CrawlDir.open(self.home)
         last = read_checkpoint(home)
-        return (
-            [str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))]
-            if last
-            else []
-        )
+        return [str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))] if last else []
 
 
 @dataclass
@@ -245,9 +239,7 @@ class Troop:
         if process.returncode is None:
             process.send_signal(signal.SIGUSR1)
             time.sleep(5)  # for its output
-        assert process.returncode in (0, 130, -signal.SIGTERM), (
-            f"{victim.home.name} was drained\n{victim.talk}"
-        )
+        assert process.returncode in (0, 130, -signal.SIGTERM), f"{victim.home.name} was drained\n{victim.talk}"
         victim.process = None
         self.in_a_while(dice.choice([0.0, 1.0, LEASE + 2.0]), victim.start)
 
@@ -310,9 +302,7 @@ class Troop:
 
 
 @contextmanager
-def a_troop(
-    uproar: Uproar, meadow: RunningMeadow, folder: Path, rooms: Rooms | None = None
-) -> Iterator[Troop]:
+def a_troop(uproar: Uproar, meadow: RunningMeadow, folder: Path, rooms: Rooms | None = None) -> Iterator[Troop]:
     heard = ("--port", str(PORT), "--bind", "0.0.0.0", "--protected-mode", "no") if rooms else ()
     syncing = ("--appendfsync", "everysec")  # as servers do: a kill may cost the last messages
     with a_server(*syncing, *heard, before=rooms.servers.words([]) if rooms else []) as server:

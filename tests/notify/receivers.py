@@ -220,6 +220,4 @@ def change(
     """A change of some page."""
     url = url or f"http://a.example/{number}"
     at = 1_700_000_000.0 + number
-    return Change(
-        url=url, kind=kind, at=at, id=change_id(url, kind, at), title=title, difference=0.25, **more
-    )
+    return Change(url=url, kind=kind, at=at, id=change_id(url, kind, at), title=title, difference=0.25, **more)

@@ -29,8 +29,7 @@ from fieldmouse.notify.dispatcher import MAX_RETRY_DELAY, PART, Notifier
 from fieldmouse.storage.changes import REFRESH_PART, Baseline, Change, changes_in
 from fieldmouse.storage.checkpoint import Checkpoint, part_state
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.fsync import write_atomically
-from fieldmouse.storage.log import Log
+from fieldmouse.storage.log import Log, write_atomically
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -368,8 +367,7 @@ def test_new_channel_gets_no_older_changes_and_continues_after_a_pause(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("mistake", "ours"),
-    [(RuntimeError("a mistake of ours"), True), (DamagedFile(Path("log"), "a byte"), False)],
+    ("mistake", "ours"), [(RuntimeError("a mistake of ours"), True), (DamagedFile(Path("log"), "a byte"), False)]
 )
 def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mistake: Exception, ours: bool

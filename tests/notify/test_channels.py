@@ -32,16 +32,7 @@ from fieldmouse.notify.channels.webhook import WebhookChannel
 from fieldmouse.storage.changes import Change, ChangeKind
 from fieldmouse.url import Url
 
-from .receivers import (
-    Fault,
-    answers,
-    babbles,
-    change,
-    closes,
-    hanging,
-    post_office,
-    webhook,
-)
+from .receivers import Fault, answers, babbles, change, closes, hanging, post_office, webhook
 
 SECRET = "s3cr3t-path"
 TLS = ssl.create_default_context()
@@ -64,13 +55,7 @@ def hook(
     url: str, *, token: str = "", batch: int = 1, timeout: float = 20.0, tls: ssl.SSLContext | None = None
 ) -> WebhookChannel:
     return WebhookChannel(
-        Url(url),
-        token=token,
-        user_agent="fieldmouse/0.1",
-        batch=batch,
-        timeout=timeout,
-        clock=WallClock(),
-        tls=tls,
+        Url(url), token=token, user_agent="fieldmouse/0.1", batch=batch, timeout=timeout, clock=WallClock(), tls=tls
     )
 
 
@@ -236,12 +221,7 @@ def _is_alive(pid: int) -> bool:
 def mail(
     port: int, *, scheme: str = "smtp+plain", to: tuple[str, ...] = ("you@example.org",), **more: object
 ) -> MailChannel:
-    given: dict[str, object] = {
-        "user": "",
-        "password": "",
-        "timeout": 20.0,
-        "tls": TLS,
-    }
+    given: dict[str, object] = {"user": "", "password": "", "timeout": 20.0, "tls": TLS}
     return MailChannel(
         f"{scheme}://localhost:{port}",
         sender="mouse@example.org",
@@ -254,11 +234,7 @@ def mail(
 
 
 def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
-    changes = [
-        change(1, title="First"),
-        change(2, ChangeKind.GONE),
-        change(3, ChangeKind.MOVED, target="http://b/"),
-    ]
+    changes = [change(1, title="First"), change(2, ChangeKind.GONE), change(3, ChangeKind.MOVED, target="http://b/")]
     with post_office() as office:
         assert sent(mail(office.port), *changes) is None
         assert sent(mail(office.port), *changes) is None
@@ -354,12 +330,7 @@ def test_a_password_goes_over_an_encrypted_line_only_and_into_no_message(tmp_pat
 
 def feed(path: Path, *, entries: int = 5, before: Notice | None = None, since: int = 0) -> FeedChannel:
     return FeedChannel(
-        path,
-        entries=entries,
-        title="What changed in atlas",
-        mark="1",
-        since=since,
-        recall=lambda: before or Notice([]),
+        path, entries=entries, title="What changed in atlas", mark="1", since=since, recall=lambda: before or Notice([])
     )
 
 
@@ -367,19 +338,7 @@ def check_atom(document: bytes) -> list[dict[str, str]]:
     """RFC 4287, as far as a feed of ours goes; gives the entries."""
     assert document.startswith(b"<?xml version='1.0' encoding='utf-8'?>")
     root = ElementTree.fromstring(document)
-    known = {
-        "feed",
-        "id",
-        "title",
-        "updated",
-        "generator",
-        "author",
-        "name",
-        "entry",
-        "link",
-        "category",
-        "summary",
-    }
+    known = {"feed", "id", "title", "updated", "generator", "author", "name", "entry", "link", "category", "summary"}
     assert {element.tag for element in root.iter()} <= {f"{{{ATOM}}}{name}" for name in known}
     assert root.tag == f"{{{ATOM}}}feed"
 
@@ -426,9 +385,7 @@ def test_a_feed_has_the_newest_changes_each_under_its_own_id(tmp_path: Path) -> 
     assert [one.name for one in tmp_path.iterdir()] == ["changes.atom"]
 
 
-@pytest.mark.parametrize(
-    ("share", "shown"), [(0.001, "1 %"), (0.25, "25 %"), (0.999, "99 %"), (1.0, "100 %")]
-)
+@pytest.mark.parametrize(("share", "shown"), [(0.001, "1 %"), (0.25, "25 %"), (0.999, "99 %"), (1.0, "100 %")])
 def test_feed_letter_and_list_name_the_same_share_of_words(tmp_path: Path, share: float, shown: str) -> None:
     one = msgspec.structs.replace(change(1), difference=share)
     path = tmp_path / "changes.atom"

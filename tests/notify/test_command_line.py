@@ -91,10 +91,7 @@ def test_invalid_notify_settings_are_refused(asked: dict[str, object], says: str
         ({"notify.command": ["no-such-program"]}, "no-such-program"),
         ({"notify.webhook": "env:FIELDMOUSE_NONE"}, "FIELDMOUSE_NONE"),
         ({"notify.webhook": "file:none"}, "cannot be read"),
-        (
-            {"notify.webhook": "http://a.example/", "notify.webhook_token": "env:FIELDMOUSE_NONE"},
-            "webhook_token",
-        ),
+        ({"notify.webhook": "http://a.example/", "notify.webhook_token": "env:FIELDMOUSE_NONE"}, "webhook_token"),
     ],
 )
 def test_missing_requirements_are_reported_before_anything_is_created(
@@ -181,17 +178,12 @@ def test_a_missing_apprise_is_named_with_the_way_to_get_it(
     assert "s3cret" not in str(missing.value)
 
 
-def test_a_program_does_not_find_the_secrets_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_does_not_find_the_secrets_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIELDMOUSE_TOKEN", "s3cret")
     (tmp_path / "env.sh").write_text("#!/bin/sh\nenv > seen\n")
     (tmp_path / "env.sh").chmod(0o755)
     path = made(
-        tmp_path,
-        command=[str(tmp_path / "env.sh")],
-        webhook="http://127.0.0.1/",
-        webhook_token="env:FIELDMOUSE_TOKEN",
+        tmp_path, command=[str(tmp_path / "env.sh")], webhook="http://127.0.0.1/", webhook_token="env:FIELDMOUSE_TOKEN"
     )
     assert main.run_command(["notify", str(path), "--test", "command"]) == 0
     seen = (path / "seen").read_text()
@@ -209,9 +201,7 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
         "notifying = RunNotifications(home, plan.settings); assert not notifying.durables;"
         "assert notifying.combine_consumers(None) is None; print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True)
     loaded = done.stdout.split()
     assert "fieldmouse.config.notify_section" in loaded
     assert not [name for name in loaded if name.startswith(("fieldmouse.notify", "smtplib", "apprise"))]

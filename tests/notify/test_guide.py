@@ -53,13 +53,7 @@ def tried(path: Path, channel: str, capsys: Said) -> Any:
 
 def test_every_example_is_understood() -> None:
     examples = [settings_file.parse(block).notify for block in blocks("toml")]
-    assert {name for asked in examples for name in asked.channels} == {
-        "command",
-        "webhook",
-        "mail",
-        "feed",
-        "apprise",
-    }
+    assert {name for asked in examples for name in asked.channels} == {"command", "webhook", "mail", "feed", "apprise"}
 
 
 def test_the_object_of_the_guide_has_what_a_change_has() -> None:
@@ -68,9 +62,7 @@ def test_the_object_of_the_guide_has_what_a_change_has() -> None:
     assert set(json.loads(example)) == set(msgspec.structs.asdict(change()))
 
 
-def test_the_webhook_of_the_guide_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
-) -> None:
+def test_the_webhook_of_the_guide_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     asked = shown("webhook", "webhook_token")
     monkeypatch.setenv(asked["webhook_token"].removeprefix("env:"), "t0k3n")
     with webhook() as inbox:

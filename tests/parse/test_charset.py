@@ -66,10 +66,7 @@ OTHER_HEADERS = ["text/html; xcharset=koi8-r", "text/html; charset=", "text/html
 
 @pytest.mark.parametrize(
     ("header", "charset"),
-    [
-        *((header, KOI) for header in KOI_HEADERS.splitlines()),
-        *((header, "utf-8") for header in OTHER_HEADERS),
-    ],
+    [*((header, KOI) for header in KOI_HEADERS.splitlines()), *((header, "utf-8") for header in OTHER_HEADERS)],
 )
 def test_charset_in_content_type_header_variants(header: str, charset: str) -> None:
     assert find_charset(b"", header) == charset
@@ -173,11 +170,7 @@ def test_utf_16_xml_declaration_needs_no_byte_order_mark() -> None:
     assert prescan(text.encode("utf-16-be")) == "utf-16-be"
 
 
-@given(
-    st.lists(
-        st.sampled_from([head for head, _ in PRESCANNED] + ["<", ">", "'", '"', "-->", "x", "="]), max_size=6
-    )
-)
+@given(st.lists(st.sampled_from([head for head, _ in PRESCANNED] + ["<", ">", "'", '"', "-->", "x", "="]), max_size=6))
 def test_text_after_a_declaration_does_not_change_the_charset(pieces: list[str]) -> None:
     text = "".join(pieces)
     if found := prescan(text.encode()):
@@ -207,8 +200,7 @@ def test_charset_of_undeclared_bytes_is_guessed() -> None:
 UNDECLARED = [
     (
         "cp1252",
-        "Le petit garçon était très fâché : il avait perdu la clé du château où sa grand-mère gardait "
-        "les gâteaux",
+        "Le petit garçon était très fâché : il avait perdu la clé du château où sa grand-mère gardait les gâteaux",
     ),
     ("cp1252", "Conditions générales de vente. Livraison à domicile, paiement sécurisé"),
     (
@@ -224,8 +216,7 @@ UNDECLARED = [
     ),
     (
         "cp1252",
-        "A situação económica do país não é boa. O coração da nação está em Brasília, mas São Paulo é "
-        "a maior cidade",
+        "A situação económica do país não é boa. O coração da nação está em Brasília, mas São Paulo é a maior cidade",
     ),
     (
         "cp1252",
@@ -249,18 +240,14 @@ UNDECLARED = [
     ),
     (
         "cp1252",
-        "Það er gott að vera á Íslandi á sumrin, þegar sólin sest ekki. Börnin leika sér við ána og "
-        "fuglarnir syngja",
+        "Það er gott að vera á Íslandi á sumrin, þegar sólin sest ekki. Börnin leika sér við ána og fuglarnir syngja",
     ),
     (
         "cp1252",
         "De coördinatie van de patiënten verliep goed, zei één van de artsen. België en Italië deden "
         "mee; de ruïne werd geïnspecteerd en de reünie vond plaats in het café.",
     ),
-    (
-        "cp1252",
-        "La nació catalana té una llengua pròpia. L’estació és plena de gent; això passa sovint a l’estiu",
-    ),
+    ("cp1252", "La nació catalana té una llengua pròpia. L’estació és plena de gent; això passa sovint a l’estiu"),
     (
         "cp1250",
         "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Są oni "
@@ -288,8 +275,7 @@ UNDECLARED = [
     ),
     (
         "cp1250",
-        "A magyar nyelv szép és gazdag. Az én házam a folyó mellett áll, ahol sok fa nő, és este "
-        "hűvös szél fúj",
+        "A magyar nyelv szép és gazdag. Az én házam a folyó mellett áll, ahol sok fa nő, és este hűvös szél fúj",
     ),
     (
         "cp1250",
@@ -335,9 +321,7 @@ UNDECLARED = [
 ]
 
 
-@pytest.mark.parametrize(
-    "shape", ["<p>{}</p>", "<title>{0:.30}</title><a href='/'>Home</a><p class=text>{0}</p>"]
-)
+@pytest.mark.parametrize("shape", ["<p>{}</p>", "<title>{0:.30}</title><a href='/'>Home</a><p class=text>{0}</p>"])
 @pytest.mark.parametrize(("charset", "text"), UNDECLARED)
 def test_letters_distinguish_charsets_that_all_decode_a_page(charset: str, text: str, shape: str) -> None:
     """A page in each language, undeclared, in the charset that was usual for it before UTF-8."""

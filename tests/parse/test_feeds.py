@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.parse.content import PageContent, read_page_content
 from fieldmouse.parse.links import FEEDS_PER_HOST, LinkExtractor
 from fieldmouse.policy.scope import Scope
@@ -38,9 +38,7 @@ def link(href: str, kind: str = TYPE, rel: str = "alternate") -> str:
 @pytest.mark.parametrize("rel", ["alternate", "Alternate home", "alternate feed"])
 def test_feed_named_by_a_page_is_requested_as_a_feed(kind: str, rel: str) -> None:
     found = read(page(body=named(link("/feed", kind, rel)), depth=2)).links
-    assert [(one.url, one.kind, one.depth) for one in found] == [
-        ("http://example.org/feed", RequestKind.FEED, 3)
-    ]
+    assert [(one.url, one.kind, one.depth) for one in found] == [("http://example.org/feed", RequestKind.FEED, 3)]
 
 
 @pytest.mark.parametrize(
@@ -63,22 +61,15 @@ def test_other_links_are_not_feeds(tag: str) -> None:
 
 def test_feed_that_is_also_a_plain_link_is_requested_as_a_feed() -> None:
     found = read(page(body=named(link("/feed")) + b"<a href=/feed>feed</a><a href=/x>x</a>")).links
-    assert [(one.url[18:], one.kind) for one in found] == [
-        ("/feed", RequestKind.FEED),
-        ("/x", RequestKind.PAGE),
-    ]
+    assert [(one.url[18:], one.kind) for one in found] == [("/feed", RequestKind.FEED), ("/x", RequestKind.PAGE)]
 
 
 @pytest.mark.parametrize("body", [RSS, ATOM], ids=["RSS", "Atom"])
-@pytest.mark.parametrize(
-    "mime", [TYPE, "application/xml", "text/xml", "text/html; charset=utf-8", "", "text/plain"]
-)
+@pytest.mark.parametrize("mime", [TYPE, "application/xml", "text/xml", "text/html; charset=utf-8", "", "text/plain"])
 def test_pages_of_a_feed_are_one_link_deeper(body: bytes, mime: str) -> None:
     feed = read(page("http://example.org/feed", body, kind=RequestKind.FEED, depth=3, mime=mime))
     assert [one.url for one in feed.links] == ITEMS
-    assert {(one.kind, one.depth, one.via) for one in feed.links} == {
-        (RequestKind.PAGE, 4, "http://example.org/feed")
-    }
+    assert {(one.kind, one.depth, one.via) for one in feed.links} == {(RequestKind.PAGE, 4, "http://example.org/feed")}
 
 
 def test_documents_are_read_by_their_actual_type_feed_or_page() -> None:
@@ -96,10 +87,7 @@ def test_feeds_can_be_turned_off() -> None:
 @pytest.mark.parametrize("words", ["nofollow", "none", "fieldmouse: nofollow"])
 def test_nofollow_of_pages_and_feeds_is_respected(words: str) -> None:
     assert read(page(body=named(link("/feed")), x_robots_tag=words)).links == []
-    assert (
-        read(page("http://example.org/feed", RSS, kind=RequestKind.FEED, mime=TYPE, x_robots_tag=words)).links
-        == []
-    )
+    assert read(page("http://example.org/feed", RSS, kind=RequestKind.FEED, mime=TYPE, x_robots_tag=words)).links == []
 
 
 def test_seeds_only_crawl_requests_no_feeds() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.config.sections import CrawlSection
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.factories import worker_config
+from fieldmouse.crawler.builder import worker_config
 from fieldmouse.parse.html import RobotsDirectives, parse_html, parse_robots_tag, refresh_target
 from fieldmouse.parse.language import guess_language
 from fieldmouse.policy.scope import Scope
@@ -178,10 +178,7 @@ def test_svg_links_are_followed(markup: str, hrefs: list[str]) -> None:
         ("<svg><base href=/drawn/></svg><a href=x>", HERE),
         ("<svg><base href=/drawn/></svg><base href=/b/><a href=x>", "http://example.org/b/"),
         ("<svg><g><a><base href=/drawn/></a></g></svg><p><base href=/b/>", "http://example.org/b/"),
-        (
-            "<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>",
-            "http://example.org/b/",
-        ),
+        ("<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>", "http://example.org/b/"),
         ("<math><base href=/drawn/></math>", HERE),
     ],
 )
@@ -196,17 +193,13 @@ def test_cheap_deep_nesting_is_read() -> None:
     assert page.text.split() == ["deep", "down"]
 
 
-@pytest.mark.parametrize(
-    "tag", [b"<b>", b"<a href=x>", b"<table><tr><td>", b"<p><i>", b"<svg><g>", b"<!--", b"<"]
-)
+@pytest.mark.parametrize("tag", [b"<b>", b"<a href=x>", b"<table><tr><td>", b"<p><i>", b"<svg><g>", b"<!--", b"<"])
 def test_many_unclosed_tags_cost_bounded_work(tag: bytes) -> None:
     assert len(parse_html(tag * 20_000, HERE).hrefs) <= 20_000
 
 
 def test_huge_attributes_and_nul_bytes_do_no_harm() -> None:
-    page = parse_html(
-        b"<a href='" + b"x" * 1_000_000 + b"'>a</a><a hr\0ef=/n>\0b\0</a><a href=/ok>c</a>", HERE
-    )
+    page = parse_html(b"<a href='" + b"x" * 1_000_000 + b"'>a</a><a hr\0ef=/n>\0b\0</a><a href=/ok>c</a>", HERE)
     assert page.hrefs[-1] == "/ok"
 
 
@@ -231,10 +224,7 @@ def test_an_element_with_both_attributes_is_one_link() -> None:
 
 
 def test_the_title_is_that_of_the_head() -> None:
-    assert (
-        parse_html("<head><title>written</title></head><svg><title>drawn</title></svg>", HERE).title
-        == "written"
-    )
+    assert parse_html("<head><title>written</title></head><svg><title>drawn</title></svg>", HERE).title == "written"
     assert parse_html("<p>x<title>late</title><title>later</title>", HERE).title == "late"
 
 
@@ -267,9 +257,7 @@ def test_noscript_content_is_read() -> None:
     assert page.text.split() == ["plain", "x", "after", "y"]
 
 
-INLINE = (
-    "a abbr b big cite code em font i kbd mark q s samp small span strong sub sup tt u var ins del".split()
-)
+INLINE = "a abbr b big cite code em font i kbd mark q s samp small span strong sub sup tt u var ins del".split()
 BLOCKS = (
     "address article aside blockquote center dd details dialog div dl dt fieldset figcaption figure footer "
     "form h1 h2 h3 h4 h5 h6 header hgroup li main menu nav ol p pre section summary ul"
@@ -285,11 +273,7 @@ def test_inline_tag_does_not_split_a_word(name: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_block_separates_words(name: str) -> None:
-    assert parse_html(f"<div>one<{name}>two</{name}>three</div>", HERE).text.split() == [
-        "one",
-        "two",
-        "three",
-    ]
+    assert parse_html(f"<div>one<{name}>two</{name}>three</div>", HERE).text.split() == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(
@@ -409,10 +393,7 @@ def test_robots_name_comes_from_the_user_agent(tmp_path: Path) -> None:
 
 
 def test_frames_are_followed() -> None:
-    assert parse_html("<frameset><frame src=/left><frame src=/right></frameset>", HERE).hrefs == [
-        "/left",
-        "/right",
-    ]
+    assert parse_html("<frameset><frame src=/left><frame src=/right></frameset>", HERE).hrefs == ["/left", "/right"]
 
 
 def test_language_comes_from_the_header_if_the_page_has_none() -> None:

@@ -12,9 +12,7 @@ from fieldmouse.parse.language import guess_language
 _TEXTS = Path(__file__).resolve().parents[1] / "data" / "languages"
 DECLARED = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_TEXTS.iterdir())}
 CODE = "def main(argv): return subprocess.run(argv, check=True) # https://example.org/README.md "
-ENGLISH = (
-    "The field mouse lives in the fields and it is not the same as the mouse that is found in a house. " * 6
-)
+ENGLISH = "The field mouse lives in the fields and it is not the same as the mouse that is found in a house. " * 6
 
 
 @pytest.mark.parametrize("language", DECLARED)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.parse.links import _ANYWHERE, BaseDirectory, LinkExtractor, is_cacheable, join_href
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.request import Request, RequestKind
@@ -91,10 +91,7 @@ def test_every_link_of_every_page_is_returned(pages: list[tuple[Url, list[str]]]
 def test_link_is_returned_once() -> None:
     links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://example.org/a/")
-    assert (
-        len(links.links_of_page(Request(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW))
-        == 1
-    )
+    assert len(links.links_of_page(Request(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW)) == 1
     assert links.links_of_page(Request(here), here, ["b", "http://example.org/a/b"], NOW) == []
 
 
@@ -161,22 +158,7 @@ def test_every_base_directory_belongs_to_its_host() -> None:
 
 def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
     """All short hrefs of a few letters, on all pages, in an order that would expose a wrong cache."""
-    starts = [
-        "",
-        "HTTP",
-        "http",
-        "https",
-        "Https",
-        "mailto",
-        "javascript",
-        "tel",
-        "data",
-        "_",
-        "-",
-        "~",
-        ".",
-        "..",
-    ]
+    starts = ["", "HTTP", "http", "https", "Https", "mailto", "javascript", "tel", "data", "_", "-", "~", ".", ".."]
     starts += [
         "HTTP:",
         "http:",
@@ -192,30 +174,13 @@ def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
         "a:",
         "%2e",
     ]
-    ends = [
-        "",
-        "a",
-        "x.html",
-        "/a",
-        "//a",
-        ":",
-        ":80",
-        "?q",
-        "#f",
-        "example.org/",
-        "example.org./",
-        " ",
-        "\t",
-        "b:c",
-    ]
+    ends = ["", "a", "x.html", "/a", "//a", ":", ":80", "?q", "#f", "example.org/", "example.org./", " ", "\t", "b:c"]
     every = [start + end for start in starts for end in ends]
     places = [*BASES, Url("http://example.org/a/other/"), Url("https://example.org/a/b/c.html")]
     for shift in range(len(places)):
         links = LinkExtractor(WorkerConfig(key_seed=3, scope=Scope()))
         for base in places[shift:] + places[:shift]:
-            found = {
-                link.url for href in every for link in links.links_of_page(Request(base), base, [href], NOW)
-            }
+            found = {link.url for href in every for link in links.links_of_page(Request(base), base, [href], NOW)}
             missed = {resolve(href, base) for href in every if not href.startswith("#")} - {None} - found
             assert all(links.links_of_page(Request(base), base, [url], NOW) == [] for url in missed if url)
 

@@ -117,11 +117,7 @@ ROUNDS = 50
 def tag_soup(dice: random.Random) -> bytes:
     def tag() -> str:
         name, chance = dice.choice(NAMES), dice.random()
-        forms = (
-            [f"<{name}>"] * 9
-            + [f"<{name} @=1>"] * 2
-            + [f"<{name}/>", f"<{name} a=b/>", "x", dice.choice(ODD)]
-        )
+        forms = [f"<{name}>"] * 9 + [f"<{name} @=1>"] * 2 + [f"<{name}/>", f"<{name} a=b/>", "x", dice.choice(ODD)]
         forms += [f'<{name} x="</{dice.choice(NAMES)}>">'] + [f"</{name}>"] * 6
         return forms[int(chance * len(forms))]
 
@@ -195,9 +191,7 @@ def test_tag_with_too_many_attributes_is_cut_in_every_spelling_and_position(styl
     for shift in range(41):
         before = b"x" * (4096 - 20 + shift)
         page = before + b"<p " + inside
-        assert len(limit_parse_cost(page + b">" + b"<p>y</p>" * 9 + b"z" * SMALL_PAGE)[0]) == len(before), (
-            shift
-        )
+        assert len(limit_parse_cost(page + b">" + b"<p>y</p>" * 9 + b"z" * SMALL_PAGE)[0]) == len(before), shift
     for shift in range(SMALL_PAGE, SMALL_PAGE + 4096, 311):
         assert len(limit_parse_cost(b"x" * shift + b"<p " + inside)[0]) == shift
 

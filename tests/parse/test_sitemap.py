@@ -30,8 +30,7 @@ def urlset(locs: Iterable[tuple[str, str]], prefix: str = "") -> bytes:
 
 names = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=30)
 entries = st.lists(
-    st.tuples(names.map(lambda name: "http://example.org/" + name), st.sampled_from(["", "2026-11-15"])),
-    max_size=20,
+    st.tuples(names.map(lambda name: "http://example.org/" + name), st.sampled_from(["", "2026-11-15"])), max_size=20
 )
 
 
@@ -54,9 +53,7 @@ def test_entries_before_an_error_are_kept(locs: list[tuple[str, str]], where: fl
     assert bool(found.error) == (0 < cut < len(body))
 
 
-@given(
-    st.one_of(st.binary(), st.binary().map(lambda tail: b"<urlset>" + tail), st.binary().map(gzip.compress))
-)
+@given(st.one_of(st.binary(), st.binary().map(lambda tail: b"<urlset>" + tail), st.binary().map(gzip.compress)))
 def test_arbitrary_bytes_never_raise(body: bytes) -> None:
     read_sitemap(body, BASE)
 
@@ -64,17 +61,13 @@ def test_arbitrary_bytes_never_raise(body: bytes) -> None:
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_number_of_urls_is_limited(there: int, limit: int) -> None:
     found = read_sitemap(urlset((f"/{n}", "") for n in range(there)), BASE, limit_urls=limit)
-    assert [entry.url for entry in found.urls] == [
-        f"http://example.org/{n}" for n in range(min(there, limit))
-    ]
+    assert [entry.url for entry in found.urls] == [f"http://example.org/{n}" for n in range(min(there, limit))]
     assert found.truncated == (there > limit)
 
 
 def test_index_lists_sitemaps() -> None:
     body = f"<sitemapindex {SPACE}><sitemap><loc>/1.xml</loc><lastmod>2026</lastmod></sitemap></sitemapindex>"
-    assert read_sitemap(body.encode(), BASE) == Sitemap(
-        [], [SitemapEntry(resolve("http://example.org/1.xml"), "2026")]
-    )  # type: ignore[arg-type]
+    assert read_sitemap(body.encode(), BASE) == Sitemap([], [SitemapEntry(resolve("http://example.org/1.xml"), "2026")])  # type: ignore[arg-type]
 
 
 def test_plain_lists_and_feeds_are_read() -> None:
@@ -96,9 +89,7 @@ def test_plain_lists_and_feeds_are_read() -> None:
 
 @pytest.mark.parametrize("coding", ["utf-16", "iso-8859-1"])
 def test_other_encodings_are_decoded(coding: str) -> None:
-    body = f'<?xml version="1.0" encoding="{coding}"?><urlset><url><loc>/é</loc></url></urlset>'.encode(
-        coding
-    )
+    body = f'<?xml version="1.0" encoding="{coding}"?><urlset><url><loc>/é</loc></url></urlset>'.encode(coding)
     assert [entry.url for entry in read_sitemap(body, BASE).urls] == ["http://example.org/%C3%A9"]
 
 

@@ -36,9 +36,7 @@ def urlset(*locs: str, declaration: str = "") -> str:
 # -- encodings
 
 
-@pytest.mark.parametrize(
-    "label", [*sorted(LABELS), "ANSI", "utf8mb4", "UTF8", "unknown", "x", "none", "utf-7", "ucs4"]
-)
+@pytest.mark.parametrize("label", [*sorted(LABELS), "ANSI", "utf8mb4", "UTF8", "unknown", "x", "none", "utf-7", "ucs4"])
 def test_ascii_urls_are_found_with_any_declared_encoding(label: str) -> None:
     text = urlset("/a", "/b", declaration=f'<?xml version="1.0" encoding="{label}"?>\n')
     assert found(text) == ["/a", "/b"]
@@ -56,27 +54,19 @@ def test_urls_are_decoded_with_the_declared_encoding(label: str, text: str) -> N
     body = urlset(text, "/b", declaration=f"<?xml version='1.0' encoding='{label}'?>")
     wanted = found(urlset(text, "/b"))
     assert (
-        found(
-            body.encode(codec_for_label(label) if label != "utf-16" else label)
-            if text.isascii() is False
-            else body
-        )
+        found(body.encode(codec_for_label(label) if label != "utf-16" else label) if text.isascii() is False else body)
         == wanted
     )
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-16", "utf-8-sig"])
-@pytest.mark.parametrize(
-    "declared", ["", "<?xml version='1.0' encoding='UTF-16'?>", "<?xml version='1.0'?>\n", "\n\n"]
-)
+@pytest.mark.parametrize("declared", ["", "<?xml version='1.0' encoding='UTF-16'?>", "<?xml version='1.0'?>\n", "\n\n"])
 def test_utf_16_is_detected_by_mark_or_zeros(codec: str, declared: str) -> None:
     assert found(urlset("/é", "/b", declaration=declared).encode(codec)) == ["/%C3%A9", "/b"]
 
 
 def test_ansi_means_windows_1252() -> None:
-    assert found(urlset("/é", declaration='<?xml version="1.0" encoding="ANSI"?>').encode("cp1252")) == [
-        "/%C3%A9"
-    ]
+    assert found(urlset("/é", declaration='<?xml version="1.0" encoding="ANSI"?>').encode("cp1252")) == ["/%C3%A9"]
     assert found(urlset("/é").encode("cp1252")) == ["/%C3%A9"]
     assert found(urlset("/é", declaration='<?xml version="1.0" encoding="utf8mb4"?>')) == ["/%C3%A9"]
 
@@ -297,14 +287,7 @@ def test_atom_link_is_relative_to_the_enclosing_base() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        '{"items":[{"url":"/a"}]}',
-        "{",
-        '{"version":"jsonfeed.org","items":{}}',
-        "[" * 10_000,
-        '{"a":' * 10_000,
-    ],
+    "text", ['{"items":[{"url":"/a"}]}', "{", '{"version":"jsonfeed.org","items":{}}', "[" * 10_000, '{"a":' * 10_000]
 )
 def test_other_json_is_not_a_feed(text: str) -> None:
     assert read_sitemap(text.encode(), BASE).urls == []
@@ -313,10 +296,7 @@ def test_other_json_is_not_a_feed(text: str) -> None:
 # -- arbitrary bytes
 
 
-VALID = [
-    urlset("/a", "/b&amp;c", "<![CDATA[/d]]>").encode(),
-    b"http://example.org/a\r\nhttp://example.org/b\n",
-]
+VALID = [urlset("/a", "/b&amp;c", "<![CDATA[/d]]>").encode(), b"http://example.org/a\r\nhttp://example.org/b\n"]
 VALID += [urlset("/a", declaration='<?xml version="1.0" encoding="shift_jis"?>').encode()]
 VALID += [text.encode() for text in FEEDS.values()]
 VALID += [FEEDS["Atom"].encode("utf-16"), gzip.compress(VALID[0]), gzip.compress(VALID[0]) * 2]
@@ -364,10 +344,7 @@ def test_arbitrary_bytes_in_any_encoding_never_raise(label: str, rest: bytes) ->
     read_sitemap(b"<?xml version='1.0' encoding='" + label.encode() + b"'?><urlset>" + rest, BASE)
 
 
-@given(
-    st.text(st.sampled_from("<>&!-[]?/'\"= ab:CDATA"), max_size=120),
-    st.lists(st.integers(0, 120), max_size=6),
-)
+@given(st.text(st.sampled_from("<>&!-[]?/'\"= ab:CDATA"), max_size=120), st.lists(st.integers(0, 120), max_size=6))
 def test_segmentation_does_not_matter(text: str, cuts: list[int]) -> None:
     class Told:
         """Parse events, with adjacent texts joined."""

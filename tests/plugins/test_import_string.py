@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import hostile_mice
-from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, parse, render
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import IMPORT_NAME, import_callable, import_name_of, import_object, import_path
 
@@ -54,18 +53,14 @@ def test_object_without_an_importable_name_raises_an_error(thing: object) -> Non
     assert told.value.hint
 
 
-def test_shadowed_function_is_not_confused_with_the_one_that_hides_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_shadowed_function_is_not_confused_with_the_one_that_hides_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = hostile_mice.titles
     monkeypatch.setattr(hostile_mice, "titles", hostile_mice.raises)
     with pytest.raises(UsageError):
         import_name_of(hidden, "extract")
 
 
-def test_function_in_the_main_script_raises_an_error_with_a_hint_to_move_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_function_in_the_main_script_raises_an_error_with_a_hint_to_move_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostile_mice.titles, "__module__", "__main__")
     with pytest.raises(UsageError, match="script or notebook") as told:
         import_name_of(hostile_mice.titles, "extract")
@@ -87,9 +82,7 @@ def test_function_in_the_main_script_raises_an_error_with_a_hint_to_move_it(
         ("", "faulty:rows:more", "is no name that can be imported"),
     ],
 )
-def test_name_that_cannot_be_loaded_raises_an_error_with_a_hint(
-    here: Path, code: str, name: str, says: str
-) -> None:
+def test_name_that_cannot_be_loaded_raises_an_error_with_a_hint(here: Path, code: str, name: str, says: str) -> None:
     (here / "faulty.py").write_text(code)
     with pytest.raises(UsageError) as told:
         import_callable(name, "extract")

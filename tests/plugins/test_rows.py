@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.plugins.rows import EncodedRows, encode_rows
+from fieldmouse.plugins.link_filter import EncodedRows, encode_rows
 from fieldmouse.plugins.runner import InvalidPluginResult
 
 keys = st.text("abcé\n\r\u2028", max_size=3)

@@ -80,9 +80,7 @@ def test_endless_loop_is_interrupted_at_the_time_limit() -> None:
         while True:
             pass
 
-    assert call_plugin("a:b", 0.05, Diary(), loop) == PluginError(
-        "a:b", "took longer than 0.05 s", timed_out=True
-    )
+    assert call_plugin("a:b", 0.05, Diary(), loop) == PluginError("a:b", "took longer than 0.05 s", timed_out=True)
     assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginError(
         "a:b", "took longer than 0.05 s", timed_out=True
     )
@@ -116,9 +114,7 @@ def test_plugin_that_replaces_the_signal_handler_affects_only_its_own_call() -> 
 
 def test_exceptions_are_caught_outside_the_main_thread() -> None:
     told: list[object] = []
-    thread = threading.Thread(
-        target=lambda: told.append(call_plugin("a:b", 5.0, Diary(), _raise(SystemExit())))
-    )
+    thread = threading.Thread(target=lambda: told.append(call_plugin("a:b", 5.0, Diary(), _raise(SystemExit()))))
     thread.start()
     thread.join()
     assert told == [PluginError("a:b", "raised SystemExit")]

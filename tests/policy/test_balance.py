@@ -16,9 +16,7 @@ trips = st.floats(0.01, 100.0)
 
 
 @given(st.lists(trips, min_size=1, max_size=30), st.floats(0.1, 10.0))
-def test_a_filter_of_a_delay_that_stays_is_the_posterior_of_its_mean(
-    values: list[float], spread: float
-) -> None:
+def test_a_filter_of_a_delay_that_stays_is_the_posterior_of_its_mean(values: list[float], spread: float) -> None:
     """Bayes by hand: precisions add up, and the mean is weighted by them."""
     mean, variance = np.array([0.1]), np.array([100.0])
     for value in values:
@@ -55,9 +53,7 @@ def test_samples_follow_the_beliefs() -> None:
     st.lists(st.sampled_from("abcdefgh"), min_size=2, unique=True),
     st.lists(st.integers(0, 10**9), min_size=50, max_size=200, unique=True),
 )
-def test_on_a_ring_hosts_move_only_to_a_new_agent_or_from_a_leaving_one(
-    agents: list[str], keys: list[int]
-) -> None:
+def test_on_a_ring_hosts_move_only_to_a_new_agent_or_from_a_leaving_one(agents: list[str], keys: list[int]) -> None:
     ring = HashRing(agents)
     left = ring.without(agents[0])
     back = left.with_agent(agents[0])
@@ -82,21 +78,7 @@ def test_dead_agents_get_no_host() -> None:
     none, places = 0 * flat, np.arange(3)
     for considered, chosen in ((places, 1), (places[2:], 2)):
         assert chosen == cheapest_agent(
-            good_there,
-            none,
-            flat,
-            flat,
-            none,
-            none,
-            alive,
-            considered,
-            len(considered),
-            none,
-            0.01,
-            0,
-            9.0,
-            1.0,
-            0.0,
+            good_there, none, flat, flat, none, none, alive, considered, len(considered), none, 0.01, 0, 9.0, 1.0, 0.0
         )
     nobody_yet = np.full(2, -1)
     assert assign_subnet(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
@@ -105,9 +87,7 @@ def test_dead_agents_get_no_host() -> None:
 def test_a_subnet_goes_to_a_near_agent_of_its_region_and_else_to_the_nearest_of_all() -> None:
     region, keeper, everybody = np.array([0, 0, 1]), np.array([-1, 2, 0]), np.ones(3, bool)
     probes = np.array([0.5, 0.2, 1.5])
-    assert assign_subnet(0, region, keeper, probes, everybody, 2.0, True) == 2, (
-        "near enough, and has its neighbour"
-    )
+    assert assign_subnet(0, region, keeper, probes, everybody, 2.0, True) == 2, "near enough, and has its neighbour"
     assert assign_subnet(0, region, keeper, probes, everybody, 1.0, True) == 1, "too far: the nearest of all"
     assert assign_subnet(0, region, keeper, probes, everybody, 2.0, False) == 1, "complaints: all are asked"
 

@@ -12,10 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.balance.agent_load import AgentLoadEstimate
-from fieldmouse.policy.balance.balancer import BALANCERS, AgentTable, IpMicraBalancer, find_balancer
+from fieldmouse.policy.balance.balancer import (
+    BALANCERS,
+    MOST_AGENTS,
+    AgentLoadEstimate,
+    AgentTable,
+    HostTripRow,
+    IpMicraBalancer,
+    find_balancer,
+)
 from fieldmouse.policy.balance.baselines import HashRing
-from fieldmouse.policy.balance.host_row import MOST_AGENTS, HostTripRow
 from fieldmouse.policy.balance.priced import update_prices
 from fieldmouse_lab.network import kernel
 from fieldmouse_lab.network.environment import KernelParameters, NetworkTables
@@ -135,9 +141,7 @@ def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest(
 
 
 @pytest.mark.parametrize("policy", BALANCERS)
-@given(
-    alive=st.lists(st.booleans(), min_size=1, max_size=6), here=st.integers(-1, 5), seed=st.integers(0, 99)
-)
+@given(alive=st.lists(st.booleans(), min_size=1, max_size=6), here=st.integers(-1, 5), seed=st.integers(0, 99))
 def test_only_live_agents_are_chosen(policy: str, alive: list[bool], here: int, seed: int) -> None:
     agents = AgentTable.with_defaults([f"agent-{place}" for place in range(len(alive))])
     agents.alive = alive

@@ -16,9 +16,7 @@ def looked_at(rates: np.ndarray, gap: float, looks: int, seed: int = 1, fade: fl
     rng = np.random.default_rng(seed)
     belief = change.empty_beliefs(len(rates))
     for _ in range(looks):
-        belief = change.update_beliefs(
-            belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap), fade=fade
-        )
+        belief = change.update_beliefs(belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap), fade=fade)
     return belief
 
 
@@ -47,9 +45,7 @@ def test_expected_freshness_matches_the_population_even_for_hardly_known_pages()
         for interval in (0.5, 1.0, 4.0):
             exact = change.fresh_share(true * interval).mean()
             assert change.freshness(belief, interval, law).mean() == pytest.approx(exact, abs=0.015)
-        assert change.probability_current(belief, 1.0, law).mean() == pytest.approx(
-            np.exp(-true).mean(), abs=0.015
-        )
+        assert change.probability_current(belief, 1.0, law).mean() == pytest.approx(np.exp(-true).mean(), abs=0.015)
 
 
 def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
@@ -60,15 +56,10 @@ def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
     changed = first < 1.0
     after = change.update_beliefs(belief, 1.0, changed, fade=1.0)
     law = change.fit_population(after)
-    assert change.expected_good_time(after[changed], 1.0, law).mean() == pytest.approx(
-        first[changed].mean(), abs=0.015
-    )
+    assert change.expected_good_time(after[changed], 1.0, law).mean() == pytest.approx(first[changed].mean(), abs=0.015)
 
 
-@given(
-    st.lists(st.tuples(st.floats(1e-3, 1e6), st.booleans()), min_size=1, max_size=30),
-    st.floats(1e-3, 1e6),
-)
+@given(st.lists(st.tuples(st.floats(1e-3, 1e6), st.booleans()), min_size=1, max_size=30), st.floats(1e-3, 1e6))
 def test_a_look_that_finds_a_change_never_lowers_the_rate_and_one_that_finds_none_never_raises_it(
     looks: list[tuple[float, bool]], gap: float
 ) -> None:

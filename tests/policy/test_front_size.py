@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from fieldmouse.policy.front_size import FrontSizeRule
 
 rules = st.builds(
-    lambda a, b: FrontSizeRule(minimum=min(a, b), maximum=max(a, b)),
-    st.integers(1, 5000),
-    st.integers(1, 5000),
+    lambda a, b: FrontSizeRule(minimum=min(a, b), maximum=max(a, b)), st.integers(1, 5000), st.integers(1, 5000)
 )
 
 
@@ -32,9 +30,7 @@ def test_demand_reaches_the_largest_front_and_idle_hosts_the_smallest(rule: Fron
 
 
 @given(rules, st.integers(1, 5000))
-def test_demand_enlarges_the_front_at_once_and_idle_hosts_shrink_it_slowly(
-    rule: FrontSizeRule, width: int
-) -> None:
+def test_demand_enlarges_the_front_at_once_and_idle_hosts_shrink_it_slowly(rule: FrontSizeRule, width: int) -> None:
     assume(rule.minimum <= width < rule.maximum)
     assert rule.grown(width) > width
     assert rule.shrunk(width, ready=width) >= 0.97 * width - 1

@@ -42,16 +42,13 @@ def host(number: int) -> Host:
 @pytest.mark.parametrize(
     "reason", [OutcomeReason.NO_CONNECTION, OutcomeReason.CONNECTION_CLOSED, OutcomeReason.TIMEOUT]
 )
-def test_the_errno_tells_whether_a_failure_is_local(
-    number: int, cause: FailureCause, reason: OutcomeReason
-) -> None:
+def test_the_errno_tells_whether_a_failure_is_local(number: int, cause: FailureCause, reason: OutcomeReason) -> None:
     assert cause_of(Failed(LINK, reason, 0.0, errno=number)) is cause
     assert cause_of(Failed(LINK, reason, 0.0, response=SPOKEN, errno=number)) is None
 
 
 @pytest.mark.parametrize(
-    "reason",
-    [OutcomeReason.TLS, OutcomeReason.BAD_HTTP, OutcomeReason.RETRY_LATER, OutcomeReason.CLIENT_ERROR],
+    "reason", [OutcomeReason.TLS, OutcomeReason.BAD_HTTP, OutcomeReason.RETRY_LATER, OutcomeReason.CLIENT_ERROR]
 )
 def test_a_host_that_responded_has_shown_that_the_network_works(reason: OutcomeReason) -> None:
     assert cause_of(Failed(LINK, reason, 0.0)) is None
@@ -59,8 +56,7 @@ def test_a_host_that_responded_has_shown_that_the_network_works(reason: OutcomeR
 
 sightings = st.lists(
     st.tuples(
-        st.integers(0, 12),
-        st.sampled_from([None, None, FailureCause.HOST, FailureCause.ROUTE, FailureCause.DNS]),
+        st.integers(0, 12), st.sampled_from([None, None, FailureCause.HOST, FailureCause.ROUTE, FailureCause.DNS])
     ),
     max_size=60,
 )
@@ -103,9 +99,7 @@ def test_only_failures_since_the_last_success_are_withdrawn_and_only_once(
     outage.begin(10.0)
     since = counted[reached_at:] if reached_at < len(counted) else counted
     for number in range(9):
-        assert outage.take_withdrawn_failures(host(number)) == sum(
-            failures for n, failures in since if n == number
-        )
+        assert outage.take_withdrawn_failures(host(number)) == sum(failures for n, failures in since if n == number)
         assert outage.take_withdrawn_tries(f"u{number}") == sum(1 for n, _ in since if n == number)
         assert outage.take_withdrawn_failures(host(number)) == outage.take_withdrawn_tries(f"u{number}") == 0
     assert outage.end(73.0) == 63.0

@@ -93,9 +93,7 @@ def test_fitting_items_in_moves_no_other_item(old: list[int], new: list[int]) ->
 
 @given(weights_of_sites)
 def test_two_bins_of_best_fit_are_never_both_at_most_half_full(weights: list[int]) -> None:
-    half_empty = [
-        load for load in bin_loads(weights, best_fit_decreasing(weights, CAPACITY)) if 2 * load <= CAPACITY
-    ]
+    half_empty = [load for load in bin_loads(weights, best_fit_decreasing(weights, CAPACITY)) if 2 * load <= CAPACITY]
     assert len(half_empty) <= 1
 
 
@@ -213,9 +211,7 @@ def test_the_fewest_sites_leave_an_overloaded_node() -> None:
 # -- the two-phase scheme
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 8)), min_size=1, max_size=30), st.integers(0, 100)
-)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 8)), min_size=1, max_size=30), st.integers(0, 100))
 def test_reduction_takes_from_the_most_penalised_first_and_never_more_than_asked(
     pages: list[tuple[int, int]], surplus: int
 ) -> None:
@@ -233,9 +229,7 @@ def test_reduction_takes_from_the_most_penalised_first_and_never_more_than_asked
 
 def slot(scheme: TwoPhaseScheme, states: list[int], sites: list[int], seed: int = 1) -> list[int]:
     at = np.array(states)
-    return scheme.repair_overloads(
-        at, np.zeros_like(at), np.array(sites), np.random.default_rng(seed)
-    ).tolist()
+    return scheme.repair_overloads(at, np.zeros_like(at), np.array(sites), np.random.default_rng(seed)).tolist()
 
 
 def test_an_overloaded_node_polls_less_or_sends_sites_away() -> None:

@@ -60,18 +60,14 @@ def test_a_plan_has_every_site_once_and_no_node_too_full(wanted: list[SiteWeight
 
 @settings(deadline=None)
 @given(sites(), sites())
-def test_the_next_plan_is_one_too_and_tells_every_move(
-    first: list[SiteWeight], later: list[SiteWeight]
-) -> None:
+def test_the_next_plan_is_one_too_and_tells_every_move(first: list[SiteWeight], later: list[SiteWeight]) -> None:
     before = plan_packing(first, 400, 0.0)
     after = plan_packing(later, 400, 1.0, before)
     check(after, later)
     was = {key(share): node.node for node in before.nodes for share in node.sites}
     now = {key(share): node.node for node in after.nodes for share in node.sites}
     moved = {(move.site, move.host, move.part): (move.before, move.after) for move in after.moved}
-    assert moved == {
-        name: (was[name], now[name]) for name in was.keys() & now.keys() if was[name] != now[name]
-    }
+    assert moved == {name: (was[name], now[name]) for name in was.keys() & now.keys() if was[name] != now[name]}
 
 
 @settings(deadline=None)

@@ -29,9 +29,7 @@ def test_a_host_waits_its_delay_after_the_first_byte_and_at_least_until_the_resp
 
 
 @given(manners, states, st.floats(0, 1e9), st.floats(0.001, 1e6))
-def test_retry_after_is_obeyed_up_to_its_cap(
-    rule: Politeness, state: HostState, now: float, asked: float
-) -> None:
+def test_retry_after_is_obeyed_up_to_its_cap(rule: Politeness, state: HostState, now: float, asked: float) -> None:
     after = rule.after_failure(state, now, retry_after=asked)
     assert after.ready_at >= now + min(asked, rule.retry_after_cap)
 

@@ -12,12 +12,7 @@ from fieldmouse.policy import change
 from fieldmouse.policy.change import fresh_share
 from fieldmouse.policy.polling.interface import PollingPolicy, Reals
 from fieldmouse.policy.polling.learned import LearnedPolicy
-from fieldmouse.policy.polling.policies import (
-    HarmonicPolicy,
-    MultiplicativePolicy,
-    OptimalPolicy,
-    UniformPolicy,
-)
+from fieldmouse.policy.polling.policies import HarmonicPolicy, MultiplicativePolicy, OptimalPolicy, UniformPolicy
 
 rates_of_pages = st.lists(st.floats(1e-4, 1e3), min_size=1, max_size=30).map(np.array)
 
@@ -52,9 +47,7 @@ def test_no_general_optimiser_finds_a_better_plan(seed: int) -> None:
 
 
 @given(rates_of_pages, st.floats(1e-2, 1e3))
-def test_at_the_optimum_every_page_that_is_polled_would_pay_the_same_for_one_more(
-    rates: Reals, budget: float
-) -> None:
+def test_at_the_optimum_every_page_that_is_polled_would_pay_the_same_for_one_more(rates: Reals, budget: float) -> None:
     plan = planned(OptimalPolicy(rates), len(rates), budget)
     assert plan.sum() == pytest.approx(budget, rel=1e-6)
     best = freshness(rates, plan)
@@ -90,11 +83,7 @@ def test_a_larger_budget_takes_no_poll_from_any_page(rates: Reals, budget: float
 def test_in_slots_no_page_is_polled_twice_whatever_its_chance_is(chances: list[float], budget: float) -> None:
     rates = -np.log1p(-np.minimum(np.array(chances), 1 - 1e-15))  # 0 and 1 among them
     pages = len(rates)
-    for policy in (
-        OptimalPolicy(rates, grain=1.0),
-        HarmonicPolicy(rates, grain=1.0),
-        LearnedPolicy(grain=1.0),
-    ):
+    for policy in (OptimalPolicy(rates, grain=1.0), HarmonicPolicy(rates, grain=1.0), LearnedPolicy(grain=1.0)):
         plan = planned(policy, pages, budget)
         assert np.isfinite(plan).all()
         assert ((plan >= 0) & (plan <= 1 + 1e-9)).all()
@@ -138,9 +127,7 @@ def test_the_learned_policy_is_never_worse_than_uniform_and_comes_near_the_optim
     optimal = freshness(rates, planned(OptimalPolicy(rates), len(rates), total))
     reached = []
     for looks in (0, 1, 10, 100):
-        plan = LearnedPolicy(explore=0.0).plan(
-            LearnedPolicy().begin(4000), looked_at(rates, looks, 12), total
-        )
+        plan = LearnedPolicy(explore=0.0).plan(LearnedPolicy().begin(4000), looked_at(rates, looks, 12), total)
         reached.append((freshness(rates, plan) - uniform) / (optimal - uniform))
     assert reached[0] == pytest.approx(0, abs=1e-6), "nothing known: uniform"
     assert reached[1] > -0.02

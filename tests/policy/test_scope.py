@@ -11,9 +11,9 @@ from fieldmouse.policy.scope import Mode, Scope
 from fieldmouse.url import Url, host_of
 
 SEED = Url("https://www.example.co.uk/start/here")
-names = st.lists(
-    st.sampled_from(["www", "a", "example", "other", "co", "uk", "org"]), min_size=1, max_size=4
-).map(".".join)
+names = st.lists(st.sampled_from(["www", "a", "example", "other", "co", "uk", "org"]), min_size=1, max_size=4).map(
+    ".".join
+)
 urls = st.builds(
     lambda scheme, name, path: Url(f"{scheme}://{name}/{path}"),
     st.sampled_from(["http", "https"]),
@@ -114,13 +114,9 @@ def test_each_regular_expression_means_what_it_means_alone(patterns: list[str]) 
         ),
         unique=True,
     ),
-    st.sampled_from(
-        ["http://a.example/x/1", "http://b.example/x/2", "http://a.example/y", "http://c.test/x/1"]
-    ),
+    st.sampled_from(["http://a.example/x/1", "http://b.example/x/2", "http://a.example/y", "http://c.test/x/1"]),
 )
-def test_the_rule_that_keeps_a_url_out_is_named_if_and_only_if_one_does(
-    mode: str, rules: list[str], text: str
-) -> None:
+def test_the_rule_that_keeps_a_url_out_is_named_if_and_only_if_one_does(mode: str, rules: list[str], text: str) -> None:
     values = {
         "exclude_hosts": ("b.example",),
         "exclude_domains": ("test",),
@@ -148,19 +144,14 @@ def test_a_host_is_its_name_whatever_scheme_and_port() -> None:
 @given(urls, urls, st.sampled_from(["page", "host", "site", "web"]), st.booleans())
 def test_a_joined_url_is_in_scope_like_a_seed(url: Url, other: Url, mode: Mode, anywhere: bool) -> None:
     scope = Scope.from_seeds([SEED], mode, follow_seed_redirects=anywhere)
-    wider, both = (
-        scope.with_seeds([other]),
-        Scope.from_seeds([SEED, other], mode, follow_seed_redirects=anywhere),
-    )
+    wider, both = (scope.with_seeds([other]), Scope.from_seeds([SEED, other], mode, follow_seed_redirects=anywhere))
     assert wider.admits(other)
     assert wider.admits(url) == both.admits(url)
     assert wider.admits(url) or not scope.admits(url), "nothing leaves the scope"
 
 
 @given(urls, st.sampled_from(["page", "host", "site", "web"]), st.booleans())
-def test_links_are_held_for_every_host_that_may_join_and_for_no_other(
-    url: Url, mode: Mode, anywhere: bool
-) -> None:
+def test_links_are_held_for_every_host_that_may_join_and_for_no_other(url: Url, mode: Mode, anywhere: bool) -> None:
     """A link that would be in scope with what a redirect may lead to is in scope, or held until then."""
     scope = Scope.from_seeds([SEED], mode, follow_seed_redirects=anywhere)
     host = host_of(url)
@@ -191,10 +182,6 @@ def test_redirects_of_seeds_are_followed_within_their_sites_or_anywhere_but_not_
 ) -> None:
     for follow, wanted in ((False, same_site), (True, anywhere)):
         scope = Scope.from_seeds(
-            [SEED],
-            mode,
-            exclude_hosts=["bad.example.co.uk"],
-            exclude_prefixes=["/login"],
-            follow_seed_redirects=follow,
+            [SEED], mode, exclude_hosts=["bad.example.co.uk"], exclude_prefixes=["/login"], follow_seed_redirects=follow
         )
         assert scope.follows_redirect(Url(target)) == wanted

@@ -46,9 +46,7 @@ def test_an_agent_without_a_host_count_has_no_share_price() -> None:
 
 @pytest.mark.parametrize(("hosts", "moves"), [((100, 0), True), ((100, 55), True), ((100, 80), False)])
 @pytest.mark.parametrize("trip", [0.01, 1.0, 30.0])
-def test_a_host_moves_for_a_fair_share_and_not_for_less(
-    hosts: tuple[float, float], moves: bool, trip: float
-) -> None:
+def test_a_host_moves_for_a_fair_share_and_not_for_less(hosts: tuple[float, float], moves: bool, trip: float) -> None:
     assert moves_away(hosts, (0.0, 0.0), trip, trip) == moves
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.policy.obsolescence import ExponentialLifetime, FixedLifetime
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, Thresholds
 
 
 @st.composite
@@ -35,8 +34,7 @@ def test_each_concurrency_applies_from_the_previous_limit_to_its_own(rule: Thres
 
 
 @pytest.mark.parametrize(
-    ("robots", "limits"),
-    [((2, 1), ()), ((1,), (3,)), ((1, 2), (3,)), ((3, 2, 1), (5, 4)), ((1, -1), (2,))],
+    ("robots", "limits"), [((2, 1), ()), ((1,), (3,)), ((1, 2), (3,)), ((3, 2, 1), (5, 4)), ((1, -1), (2,))]
 )
 def test_an_invalid_rule_is_rejected(robots: tuple[int, ...], limits: tuple[int, ...]) -> None:
     with pytest.raises(SettingsError, match=r"limits|robots"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.traps import NO_TRAP_RULES, TrapRules, detect_trap, strip_session_id
+from fieldmouse.policy.scope import NO_TRAP_RULES, TrapRules, detect_trap, strip_session_id
 from fieldmouse.url import Url, resolve
 
 NOW = 1_795_000_000.0  # late in 2026

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.model.measures import Measures
-from fieldmouse.queueing.model.model import ADMISSIONS, Model, Rule
+from fieldmouse.queueing.model.model import ADMISSIONS, Measures, Model, Rule
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from queueing.models import phase_types, rates, streams
@@ -23,17 +22,7 @@ from queueing.models import phase_types, rates, streams
 State = tuple[int, int, int, tuple[int, ...]]
 """Level, arrival phase, service phase, and the phases of the waiting pages, the head first."""
 
-MEASURES = (
-    "rate",
-    "loss",
-    "obs",
-    "success",
-    "star",
-    "robots",
-    "sojourn",
-    "sojourn_served",
-    "sojourn_obsolete",
-)
+MEASURES = ("rate", "loss", "obs", "success", "star", "robots", "sojourn", "sojourn_served", "sojourn_obsolete")
 
 
 @st.composite

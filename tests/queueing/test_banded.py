@@ -26,8 +26,7 @@ def exactly(rates: list[list[Fraction]]) -> list[Fraction]:
     """Stationary probabilities in exact arithmetic, by Gauss's elimination of balance equations."""
     n = len(rates)
     rows = [
-        [rates[j][i] if i != j else -sum(rates[i][k] for k in range(n) if k != i) for j in range(n)]
-        for i in range(n)
+        [rates[j][i] if i != j else -sum(rates[i][k] for k in range(n) if k != i) for j in range(n)] for i in range(n)
     ]
     rows[0] = [Fraction(1)] * n
     right = [Fraction(1)] + [Fraction(0)] * (n - 1)
@@ -67,9 +66,7 @@ def test_elimination_keeps_every_digit_of_every_probability(
 @given(st.integers(1, 5), st.integers(1, 3), st.data())
 def test_a_passage_ends_somewhere_after_its_expected_time(n: int, exits: int, data: st.DataObject) -> None:
     rates = np.array(data.draw(st.lists(tiny_and_large, min_size=n * n, max_size=n * n))).reshape(n, n)
-    leave = np.array(data.draw(st.lists(tiny_and_large, min_size=n * exits, max_size=n * exits))).reshape(
-        n, exits
-    )
+    leave = np.array(data.draw(st.lists(tiny_and_large, min_size=n * exits, max_size=n * exits))).reshape(n, exits)
     out = np.column_stack([leave, np.ones(n)])
     generator = rates - np.diag(np.diag(rates))
     generator -= np.diag(generator.sum(axis=1) + leave.sum(axis=1))

@@ -11,8 +11,7 @@ from scipy import integrate, linalg
 
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import Measures
-from fieldmouse.queueing.model.model import Method, Model
+from fieldmouse.queueing.model.model import Measures, Method, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.solve import solve
@@ -52,9 +51,7 @@ def test_a_buffer_of_a_thousand_keeps_every_digit() -> None:
 def test_one_server_and_waiting_pages_give_up(method: Method) -> None:
     """M/M/1/K with reneging: at level n pages leave at rate mu + (n - 1) delta."""
     lam, mu, delta, K = 1.7, 1.0, 0.4, 9
-    found = solve(
-        Model(K, poisson(lam), PhaseType.exponential(mu), PhaseType.exponential(delta)), ONE, method
-    )
+    found = solve(Model(K, poisson(lam), PhaseType.exponential(mu), PhaseType.exponential(delta)), ONE, method)
     p = np.cumprod([1.0, *(lam / (mu + n * delta) for n in range(K))])
     p /= p.sum()
     assert found.levels == pytest.approx(p, rel=1e-12)
@@ -68,9 +65,7 @@ def test_one_server_and_waiting_pages_give_up(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", EXACT)
-@pytest.mark.parametrize(
-    "service", [PhaseType.erlang(3, 4.0), PhaseType.hyperexponential([0.9, 0.1], [3.0, 0.2])]
-)
+@pytest.mark.parametrize("service", [PhaseType.erlang(3, 4.0), PhaseType.hyperexponential([0.9, 0.1], [3.0, 0.2])])
 def test_any_service_seen_at_departures(service: PhaseType, method: Method) -> None:
     """M/G/1/K by the chain that departing pages leave behind (Cooper 1981), arrivals by quadrature."""
     lam, K = 0.9, 6
@@ -146,9 +141,7 @@ LIVES = {
     "hyperexponential": PhaseType.hyperexponential([0.7, 0.3], [4.0, 0.1]),
     "Coxian": PhaseType(np.array([1.0, 0.0]), np.array([[-2.0, 0.5], [0.0, -0.1]])),
     "feedback": PhaseType(np.array([0.2, 0.8]), np.array([[-2.0, 1.5], [0.3, -0.4]])),
-    "cycle": PhaseType(
-        np.array([1.0, 0.0, 0.0]), np.array([[-1.0, 0.9, 0.0], [0.0, -1.0, 0.8], [0.9, 0.0, -2.0]])
-    ),
+    "cycle": PhaseType(np.array([1.0, 0.0, 0.0]), np.array([[-1.0, 0.9, 0.0], [0.0, -1.0, 0.8], [0.9, 0.0, -2.0]])),
 }
 
 
@@ -212,15 +205,11 @@ def test_counting_pages_per_phase_is_another_system() -> None:
     """It is exact for exponential lifetimes and with one page waiting at most, and wrong otherwise."""
     rates, mu = [2.1, 2.1, 2.1, 0.7, 0.7, 0.7], 1.3
     disguised = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
-    assert counted_per_phase(disguised, rates, mu) == pytest.approx(
-        in_order(disguised, rates, mu)[0], rel=1e-9
-    )
+    assert counted_per_phase(disguised, rates, mu) == pytest.approx(in_order(disguised, rates, mu)[0], rel=1e-9)
     for life in (LIVES["Erlang"], LIVES["hyperexponential"]):
         found, _ = with_thresholds(life)
         truth = in_order(life, rates, mu)[0]
         wrong = counted_per_phase(life, rates, mu)
-        assert counted_per_phase(life, rates[:2], mu) == pytest.approx(
-            in_order(life, rates[:2], mu)[0], rel=1e-9
-        )
+        assert counted_per_phase(life, rates[:2], mu) == pytest.approx(in_order(life, rates[:2], mu)[0], rel=1e-9)
         assert np.abs(wrong / truth - 1).max() > 1e-3
         assert np.abs(found.levels / truth - 1).max() < 1e-9

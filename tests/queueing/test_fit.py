@@ -36,12 +36,7 @@ class Limit:
 
 
 def play(
-    modes: dict[int, BatchArrivals],
-    rule: Limit,
-    serve: Draw,
-    pages: int,
-    capacity: int,
-    rng: np.random.Generator,
+    modes: dict[int, BatchArrivals], rule: Limit, serve: Draw, pages: int, capacity: int, rng: np.random.Generator
 ) -> tuple[Trace, float, float]:
     """A queue written down plainly; its trace, and the shares of time starved and of pages lost."""
     now, level, phase, done, idle, lost = 0.0, 0, 0, np.inf, 0.0, 0
@@ -96,16 +91,8 @@ def blocks(arrivals: BatchArrivals, modes: tuple[int, ...], groups: int, rng: np
 
 
 @settings(max_examples=8, deadline=None)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.floats(0.6, 5.0),
-    st.floats(0.0, 0.8),
-    st.floats(0.01, 10.0),
-    st.floats(0.1, 1.0),
-)
-def test_arrivals_of_each_mode_are_found_again(
-    seed: int, scv: float, decay: float, mean: float, alone: float
-) -> None:
+@given(st.integers(0, 2**32 - 1), st.floats(0.6, 5.0), st.floats(0.0, 0.8), st.floats(0.01, 10.0), st.floats(0.1, 1.0))
+def test_arrivals_of_each_mode_are_found_again(seed: int, scv: float, decay: float, mean: float, alone: float) -> None:
     rng = np.random.default_rng(seed)
     if scv < 1.2:
         decay = 0.0  # what varies little can hardly hang together in two phases
@@ -187,9 +174,7 @@ def test_expected_turns_point_where_the_likelihood_rises(seed: int) -> None:
                 shift = np.zeros((2, 2, 2))
                 shift[r, i, j] = 1e-6
                 slope = (likelihood(inner, D1 + shift) - likelihood(inner, D1 - shift)) / 2e-6
-                assert brought[r, i, j] / D1[r, i, j] - spent[r, i, i] == pytest.approx(
-                    slope, rel=1e-4, abs=1e-4
-                )
+                assert brought[r, i, j] / D1[r, i, j] - spent[r, i, i] == pytest.approx(slope, rel=1e-4, abs=1e-4)
                 if i != j:
                     slope = (likelihood(inner + shift, D1) - likelihood(inner - shift, D1)) / 2e-6
                     assert spent[r, j, i] - spent[r, i, i] == pytest.approx(slope, rel=1e-4, abs=1e-4)
@@ -288,11 +273,7 @@ def test_lifetimes_are_given_phases_only_where_they_can_be_solved(capacity: int)
     life, wait = rng.gamma(4.0, 0.25, 3000), rng.exponential(1.0, 3000)
     times = rng.exponential(1.0, 200).cumsum()
     trace = Trace(
-        times,
-        np.ones(200, np.int64),
-        rng.exponential(0.5, 200),
-        expired=life[life <= wait],
-        outlived=wait[wait < life],
+        times, np.ones(200, np.int64), rng.exponential(0.5, 200), expired=life[life <= wait], outlived=wait[wait < life]
     )
     fitted = fit(trace, capacity)
     if capacity == 4:
@@ -300,9 +281,7 @@ def test_lifetimes_are_given_phases_only_where_they_can_be_solved(capacity: int)
         assert fitted.model.lifetime.scv == pytest.approx(0.25, abs=0.08)
     else:
         assert fitted.model.lifetime.is_exponential
-        assert fitted.model.lifetime.rate == pytest.approx(
-            (life <= wait).sum() / np.minimum(life, wait).sum()
-        )
+        assert fitted.model.lifetime.rate == pytest.approx((life <= wait).sum() / np.minimum(life, wait).sum())
         assert any("away from exponential" in sentence for sentence in fitted.report.warnings())
 
 
@@ -312,9 +291,7 @@ def test_what_does_not_hold_is_said() -> None:
     trace = Trace(times, np.ones(500, np.int64), rng.uniform(1.0, 1.1, 500))
     report = fit(trace, capacity=5, draws=20, rng=rng).report
     assert not report.is_acceptable
-    assert any(
-        sentence.startswith("service:") and "does not tell" in sentence for sentence in report.warnings()
-    )
+    assert any(sentence.startswith("service:") and "does not tell" in sentence for sentence in report.warnings())
     service = report.parts[-1]
     assert service.played
     assert service.chance == pytest.approx(1 / 21)
@@ -337,9 +314,7 @@ def test_a_true_model_is_seldom_doubted() -> None:
 
 def test_a_fitted_model_is_written_and_read_and_solved(calm: Trace) -> None:
     fitted = fit(calm, capacity=30)
-    written = json.loads(
-        json.dumps(write_model(ModelFile(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto")))
-    )
+    written = json.loads(json.dumps(write_model(ModelFile(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto"))))
     again = read_model(written).model
     rule = Limit(3)
     assert solve(again, rule).star == pytest.approx(solve(fitted.model, rule).star)

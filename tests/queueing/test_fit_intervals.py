@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.fit.arrivals import (
-    find_batch_gap,
-    find_pause_length,
-    lag_correlations,
-    split_by_mode,
-)
+from fieldmouse.queueing.fit.arrivals import find_batch_gap, find_pause_length, lag_correlations, split_by_mode
 from fieldmouse.queueing.fit.trace import Trace, TraceError
 
 samples = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -36,9 +31,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 @settings(max_examples=150, deadline=None)
 @given(traces(), st.sampled_from([0.0, 0.5, 5.0]), st.sampled_from([2.0, 10.0, np.inf]))
-def test_every_page_every_interval_and_every_second_is_accounted_for(
-    trace: Trace, gap: float, pause: float
-) -> None:
+def test_every_page_every_interval_and_every_second_is_accounted_for(trace: Trace, gap: float, pause: float) -> None:
     seen = split_by_mode(trace, gap, pause)
     found = list(seen.streams.values())
     assert sum(int(stream.sizes.sum()) for stream in found) == len(trace.arrived)
@@ -51,11 +44,7 @@ def test_every_page_every_interval_and_every_second_is_accounted_for(
     assert int(seen.pieces.batch.sum()) == sum(stream.counted for stream in found)
     if pause == np.inf:
         start = min(trace.arrived[0], trace.switched[0]) if len(trace.switched) else trace.arrived[0]
-        end = (
-            max(trace.arrived[-1], trace.switched[0] + trace.span)
-            if len(trace.switched)
-            else trace.arrived[-1]
-        )
+        end = max(trace.arrived[-1], trace.switched[0] + trace.span) if len(trace.switched) else trace.arrived[-1]
         assert watched == pytest.approx(end - start)
 
 
@@ -116,11 +105,7 @@ def test_a_switch_just_after_a_page_cuts_no_interval() -> None:
 
 def test_an_interval_that_sees_its_mode_end_is_kept_as_cut() -> None:
     trace = Trace(
-        np.array([1.0, 2.0, 5.0]),
-        np.array([4, 4, 1]),
-        span=6.0,
-        switched=np.array([0.0, 3.5]),
-        mode=np.array([4, 1]),
+        np.array([1.0, 2.0, 5.0]), np.array([4, 4, 1]), span=6.0, switched=np.array([0.0, 3.5]), mode=np.array([4, 1])
     )
     seen = split_by_mode(trace)
     assert seen.streams[4].whole.tolist() == [1.0]

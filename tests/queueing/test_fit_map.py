@@ -7,13 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.fit.map_fit import (
-    LEAST_SCV,
-    OrderTwoMap,
-    fit_decay,
-    match_order_two_map,
-    third_moment_range,
-)
+from fieldmouse.queueing.fit.map_fit import LEAST_SCV, OrderTwoMap, fit_decay, match_order_two_map, third_moment_range
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 
 rates = st.floats(0.05, 20.0)
@@ -35,9 +29,7 @@ def any_process(draw: st.DrawFn) -> BatchArrivals:
 
 @settings(max_examples=80, deadline=None)
 @given(any_process())
-def test_every_process_of_two_phases_is_found_again_from_three_moments_and_its_decay(
-    known: BatchArrivals,
-) -> None:
+def test_every_process_of_two_phases_is_found_again_from_three_moments_and_its_decay(known: BatchArrivals) -> None:
     law = known.intervals
     # The further from exponential, the better three moments tell two phases apart.
     assume(abs(law.scv - 1) > 1e-3)
@@ -108,9 +100,7 @@ def test_the_printed_moments_of_the_inria_crawler_give_nearly_the_printed_proces
     printed = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
     assert np.diag(found.D1) == pytest.approx(np.diag(printed), rel=0.02)
     assert found.D1[0, 1] == pytest.approx(printed[0, 1], rel=0.05)
-    assert found.D1[1, 0] == pytest.approx(printed[1, 0], rel=0.2), (
-        "the smallest rate hangs on the last digits"
-    )
+    assert found.D1[1, 0] == pytest.approx(printed[1, 0], rel=0.2), "the smallest rate hangs on the last digits"
     ours, theirs = process(found), BatchArrivals((-np.diag(printed.sum(axis=1)), printed))
     assert ours.rate == pytest.approx(theirs.rate, rel=0.01)
     assert ours.variance == pytest.approx(theirs.variance, rel=0.02)

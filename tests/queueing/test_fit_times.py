@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from fieldmouse.queueing.fit import phase_type_fit
-from fieldmouse.queueing.fit.goodness import (
-    Moments,
-    compare_distributions,
-    ks_distance,
-    ks_p_value,
-    ljung_box_p_value,
-)
+from fieldmouse.queueing.fit.goodness import Moments, compare_distributions, ks_distance, ks_p_value, ljung_box_p_value
 from fieldmouse.queueing.fit.phase_type_fit import (
     FitError,
     HyperErlang,
@@ -76,9 +70,7 @@ def test_times_that_vary_much_meet_three_moments(mean: float, scv: float, above:
     third = above * 1.5 * mean**3 * (1 + scv) ** 2
     found = fit_by_moments(mean, scv, third)
     assert found.misses == ()
-    assert [found.times.mean, found.times.scv, found.times.moment(3)] == pytest.approx(
-        [mean, scv, third], rel=1e-6
-    )
+    assert [found.times.mean, found.times.scv, found.times.moment(3)] == pytest.approx([mean, scv, third], rel=1e-6)
 
 
 def test_moments_out_of_reach_are_met_as_far_as_can_be_and_this_is_said() -> None:
@@ -123,9 +115,7 @@ def test_a_climb_never_goes_down_and_keeps_the_mean(
 
 @settings(max_examples=25, deadline=None)
 @given(rngs, st.floats(0.3, 4.0), st.sampled_from([1, 2, 3]))
-def test_times_known_only_by_a_bound_are_reckoned_with(
-    rng: np.random.Generator, patience: float, steps: int
-) -> None:
+def test_times_known_only_by_a_bound_are_reckoned_with(rng: np.random.Generator, patience: float, steps: int) -> None:
     """One branch has one rate, and scipy finds the best from the gamma law's own density and survival."""
     life, bound = rng.gamma(steps, 1.0, 300), rng.exponential(patience * steps, 300)
     times, outlived = life[life <= bound], bound[bound < life]
@@ -144,9 +134,7 @@ def test_times_known_only_by_a_bound_are_reckoned_with(
 
 @settings(max_examples=60, deadline=None)
 @given(rngs, st.floats(0.1, 5.0))
-def test_an_exponential_lifetime_is_events_over_all_the_time_waited(
-    rng: np.random.Generator, patience: float
-) -> None:
+def test_an_exponential_lifetime_is_events_over_all_the_time_waited(rng: np.random.Generator, patience: float) -> None:
     life, bound = rng.exponential(1.0, 200), rng.exponential(patience, 200)
     times, outlived = life[life <= bound], bound[bound < life]
     law = fit_law(times, "exponential", outlived=outlived)
@@ -204,9 +192,7 @@ def test_kernels_say_the_same_uncompiled() -> None:
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_phase_type_of_any_shape_is_at_least_as_likely_as_the_truth(bounded: bool) -> None:
     rng = np.random.default_rng(11)
-    truth = PhaseType(
-        np.array([0.7, 0.3, 0.0]), np.array([[-4.0, 1.0, 1.0], [0.0, -0.5, 0.2], [3.0, 0.0, -9.0]])
-    )
+    truth = PhaseType(np.array([0.7, 0.3, 0.0]), np.array([[-4.0, 1.0, 1.0], [0.0, -0.5, 0.2], [3.0, 0.0, -9.0]]))
     life, bound = truth.sample(rng, 140), rng.exponential(3.0, 140)
     times, outlived = (life[life <= bound], bound[bound < life]) if bounded else (life, np.empty(0))
     found, height = phase_type_fit.fit_phase_type(times, 3, rng, outlived)

@@ -44,9 +44,7 @@ def test_the_banded_chain_tells_what_the_model_says_state_by_state(system: tuple
 
 @settings(max_examples=30, deadline=None)
 @given(systems(phase_types(most=2), most=3))
-def test_the_ordered_chain_tells_what_the_model_says_state_by_state(
-    system: tuple[Model, RuleByLevel],
-) -> None:
+def test_the_ordered_chain_tells_what_the_model_says_state_by_state(system: tuple[Model, RuleByLevel]) -> None:
     model, rule = system
     agree(solve(model, rule, "ordered"), Account(model, rule).measures(), relative=1e-8)
 

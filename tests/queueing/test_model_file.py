@@ -83,9 +83,7 @@ def test_a_wrong_sign_is_named(where: tuple[str, Path]) -> None:
         assert found.startswith(f"{called(path)} is {-entry:+g}"[:20])
 
 
-@given(
-    st.sampled_from([p for p in PATHS if p[1][0] in ("modes", "service", "lifetime")]), st.floats(1.5, 9.0)
-)
+@given(st.sampled_from([p for p in PATHS if p[1][0] in ("modes", "service", "lifetime")]), st.floats(1.5, 9.0))
 @settings(max_examples=150, deadline=None)
 def test_a_wrong_size_is_named_by_its_row_or_its_sum(where: tuple[str, Path], factor: float) -> None:
     """A number too large breaks no sign, but its row adds up no more; where it still does, it is a model."""
@@ -120,9 +118,7 @@ def models(draw: st.DrawFn) -> ModelFile:
         draw(phase_types() | st.just(PhaseType.never())),
         draw(st.sampled_from(["partial", "rejection", "complete"])),
     )
-    limits = sorted(
-        draw(st.lists(st.integers(0, capacity), min_size=len(names) - 1, max_size=len(names) - 1))
-    )
+    limits = sorted(draw(st.lists(st.integers(0, capacity), min_size=len(names) - 1, max_size=len(names) - 1)))
     rule = draw(st.none() | st.just((tuple(names), tuple(limits))))
     return ModelFile(model, Cost(star=draw(st.floats(0, 9))), rule, "auto")
 

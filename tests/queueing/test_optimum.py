@@ -12,21 +12,15 @@ from hypothesis import strategies as st
 from fieldmouse.jit import HAS_NUMBA
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import cost_of
-from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model import Cost, Model, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
+from fieldmouse.queueing.optimise import landscape
 from fieldmouse.queueing.optimise import landscape as ground_module
-from fieldmouse.queueing.optimise import reduction
 from fieldmouse.queueing.optimise.decision import best_policy
 from fieldmouse.queueing.optimise.landscape import RuleByLevel, count_rules, measure_all_rules
-from fieldmouse.queueing.optimise.optimum import (
-    BoundsUnreachable,
-    minimise_within_bounds,
-    optimise,
-    pareto_front,
-)
-from fieldmouse.queueing.solve import banded, coordinates, waiting_page
+from fieldmouse.queueing.optimise.optimum import BoundsUnreachable, minimise_within_bounds, optimise, pareto_front
+from fieldmouse.queueing.solve import banded, ordered, waiting_page
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
@@ -40,9 +34,7 @@ def paper(K: int) -> Model:
     bursts = BatchArrivals(
         (*([[-2.0, 0.5], [1.0, -2.0]], [[0.5, 0], [0, 0.5]], [[0, 0], [0, 0]], [[0.5, 0.5], [0.5, 0]]),)
     )  # type: ignore[arg-type]
-    return Model(
-        K, {1: slow, 2: slow.scaled(2.0), 3: bursts}, PhaseType.erlang(2, 4.0), PhaseType.exponential(0.2)
-    )
+    return Model(K, {1: slow, 2: slow.scaled(2.0), 3: bursts}, PhaseType.erlang(2, 4.0), PhaseType.exponential(0.2))
 
 
 @settings(max_examples=30, deadline=None)
@@ -74,11 +66,7 @@ def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
             alone = solve(model, ground.by_level(rule))
             for name in ("rate", "loss", "star", "robots", "sojourn_served"):
                 value = getattr(alone, name)
-                assert getattr(ground, name)[rule] == pytest.approx(value, rel=1e-9, abs=1e-250), (
-                    low,
-                    rule,
-                    name,
-                )
+                assert getattr(ground, name)[rule] == pytest.approx(value, rel=1e-9, abs=1e-250), (low, rule, name)
 
 
 @settings(max_examples=15, deadline=None)
@@ -107,15 +95,13 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel]
 KERNELS = {
     banded: ("_fill", "band_weights"),
     waiting_page: ("_journey", "_welcomed", "eliminate_states"),
-    reduction: ("_walk", "_joined", "_upper_part", "_folded", "eliminate_states", "stationary_weights"),
-    coordinates: ("_level", "_faded"),
+    landscape: ("_walk", "_joined", "_upper_part", "_folded", "eliminate_states", "stationary_weights"),
+    ordered: ("_level", "_faded"),
 }
 
 
 @pytest.mark.skipif(not HAS_NUMBA, reason="everything is plain here")
-@pytest.mark.parametrize(
-    "life", [PhaseType.exponential(0.3), PhaseType.erlang(2, 0.5)], ids=["banded", "ordered"]
-)
+@pytest.mark.parametrize("life", [PhaseType.exponential(0.3), PhaseType.erlang(2, 0.5)], ids=["banded", "ordered"])
 def test_compiled_or_plain_the_answer_is_the_same(life: PhaseType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crawl without the lab's extra solves with the same kernels, uncompiled."""
     model = Model(6 if life.is_exponential else 8, paper(6).modes, paper(6).service, life)
@@ -194,9 +180,7 @@ def test_those_are_kept_that_nothing_beats(points: list[tuple[int, ...]]) -> Non
 
 @settings(max_examples=15, deadline=None)
 @given(costs, st.floats(0.2, 5.0), st.floats(0.0, 3.0))
-def test_walking_downhill_finds_what_trying_every_rule_finds(
-    weights: Cost, speed: float, fade: float
-) -> None:
+def test_walking_downhill_finds_what_trying_every_rule_finds(weights: Cost, speed: float, fade: float) -> None:
     """Not proved for all models, but so it was in thousands."""
     given_model = paper(7)
     life = PhaseType.exponential(fade) if fade > 0.01 else PhaseType.never()
@@ -208,9 +192,7 @@ def test_walking_downhill_finds_what_trying_every_rule_finds(
     assert every.exhaustive
     assert not walked.exhaustive
     assert pytest.approx(every.J, rel=1e-9) == walked.J
-    assert cost_of(solve(model, Thresholds(walked.robots, walked.limits)), weights) == pytest.approx(
-        walked.J, rel=1e-9
-    )
+    assert cost_of(solve(model, Thresholds(walked.robots, walked.limits)), weights) == pytest.approx(walked.J, rel=1e-9)
 
 
 def test_lifetimes_with_a_past_are_walked_from_where_exponential_ones_lead() -> None:
@@ -238,10 +220,7 @@ def test_the_best_policy_is_the_best_of_all_policies(weights: Cost, low: float, 
         table = np.array(chosen).reshape(3, 2)
         mixed = {
             r: BatchArrivals(
-                tuple(
-                    np.stack([model.modes[1 + int(table[level, nu])].D[k][nu] for nu in range(2)])
-                    for k in range(2)
-                )
+                tuple(np.stack([model.modes[1 + int(table[level, nu])].D[k][nu] for nu in range(2)]) for k in range(2))
             )
             for r, level in ((1, 0), (2, 1), (3, 2))
         }

@@ -12,7 +12,8 @@ from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, build_chain, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.optimise.landscape import RuleByLevel
-from fieldmouse.queueing.solve import coordinates, ordered
+from fieldmouse.queueing.solve import ordered
+from fieldmouse.queueing.solve import ordered as coordinates
 from fieldmouse.queueing.solve.ordered import ModelTooLarge, OrderedChain
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
@@ -68,24 +69,19 @@ def test_a_level_is_solved_as_its_kronecker_sum(life: PhaseType, pages: int, n: 
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 7])
-@pytest.mark.parametrize(
-    "life", [PhaseType.never(), PhaseType.erlang(2, 1.0), CYCLE], ids=["never", "Erlang", "cycle"]
-)
+@pytest.mark.parametrize("life", [PhaseType.never(), PhaseType.erlang(2, 1.0), CYCLE], ids=["never", "Erlang", "cycle"])
 def test_buffers_of_every_size_work(K: int, life: PhaseType) -> None:
     model = Model(K, {1: BatchArrivals.poisson(1.2)}, PhaseType.erlang(2, 2.0), life)
     laws_hold(solve(model, Thresholds((1,)), "ordered"), model, relative=1e-12)
 
 
 def test_phases_that_are_never_entered_do_not_count() -> None:
-    idle = PhaseType(
-        np.array([1.0, 0.0, 0.0]), np.array([[-1.0, 0.5, 0.0], [0.0, -0.3, 0.0], [1.0, 1.0, -3.0]])
-    )
+    idle = PhaseType(np.array([1.0, 0.0, 0.0]), np.array([[-1.0, 0.5, 0.0], [0.0, -0.3, 0.0], [1.0, 1.0, -3.0]]))
     plain = PhaseType(np.array([1.0, 0.0]), np.array([[-1.0, 0.5], [0.0, -0.3]]))
     modes = {1: BatchArrivals.poisson(1.5)}
     for K in (4, 9):
         one, other = (
-            solve(Model(K, modes, PhaseType.exponential(1.0), life), Thresholds((1,)))
-            for life in (idle, plain)
+            solve(Model(K, modes, PhaseType.exponential(1.0), life), Thresholds((1,))) for life in (idle, plain)
         )
         assert one.levels == pytest.approx(other.levels, rel=1e-12)
         assert one.sojourn_served == pytest.approx(other.sojourn_served, rel=1e-12)
@@ -94,9 +90,7 @@ def test_phases_that_are_never_entered_do_not_count() -> None:
 def test_rates_far_apart_settle_too() -> None:
     """Pages that fade within a hundredth of a service or outlive a thousand."""
     life = PhaseType.hyperexponential([0.5, 0.5], [100.0, 0.001])
-    model = Model(
-        9, {1: BatchArrivals.poisson(1.5)}, PhaseType.hyperexponential([0.9, 0.1], [5.0, 0.1]), life
-    )
+    model = Model(9, {1: BatchArrivals.poisson(1.5)}, PhaseType.hyperexponential([0.9, 0.1], [5.0, 0.1]), life)
     laws_hold(solve(model, Thresholds((1,))), model, relative=1e-11)
 
 

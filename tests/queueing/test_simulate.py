@@ -15,8 +15,7 @@ from scipy import integrate
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing import simulate as play
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import cost_of
-from fieldmouse.queueing.model.model import Admission, Model
+from fieldmouse.queueing.model.model import Admission, Model, cost_of
 from fieldmouse.queueing.model.model_file import read_model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
@@ -61,9 +60,7 @@ def test_an_interval_of_95_percent_holds_the_truth_95_times_in_a_hundred() -> No
     truth["sojourn_served"] = (np.arange(5) @ p) / (0.8 * (1 - p[4]))
     runs = [run(model, Thresholds((1,)), 30_000, seed) for seed in range(120)]
     for measure in ("star", "loss", "success", "rate", "sojourn_served"):
-        inside = sum(
-            abs(getattr(found, measure) - truth[measure]) <= found.half_width(measure) for found in runs
-        )
+        inside = sum(abs(getattr(found, measure) - truth[measure]) <= found.half_width(measure) for found in runs)
         assert 102 <= inside <= 120, measure  # binomial(120, 0.95): below 102 once in 10^5
     assert runs[0].robots == 1.0
     assert runs[0].sojourn_obsolete is None
@@ -116,9 +113,7 @@ def test_pages_of_any_lifetime_wait_in_order(life: PhaseType) -> None:
     lam = [rates[rule.concurrency_at(n) - 1] for n in range(K + 1)]
     x = np.linspace(0, 40, 8001)
     A = integrate.cumulative_simpson(life.survival(x), x=x, initial=0)
-    dense = [
-        np.exp(-mu * x) * A ** (n - 1) / math.factorial(n - 1) * np.prod(lam[:n]) for n in range(1, K + 1)
-    ]
+    dense = [np.exp(-mu * x) * A ** (n - 1) / math.factorial(n - 1) * np.prod(lam[:n]) for n in range(1, K + 1)]
     weights = np.array([1.0, *(integrate.simpson(d, x=x) for d in dense)])
     p = weights / weights.sum()
     found = run(model, rule, 2_000_000)

@@ -84,9 +84,7 @@ def test_laws_are_the_phase_types_of_the_journey() -> None:
     total = start @ np.linalg.inv(-T) @ ends
     for kind, law in enumerate((found.served, found.obsolete)):
         assert law is not None
-        gone = [
-            start @ (np.eye(len(T)) - linalg.expm(T * t)) @ np.linalg.inv(-T) @ ends[:, kind] for t in TIMES
-        ]
+        gone = [start @ (np.eye(len(T)) - linalg.expm(T * t)) @ np.linalg.inv(-T) @ ends[:, kind] for t in TIMES]
         assert law.cdf(TIMES) == pytest.approx(np.array(gone) / total[kind], abs=1e-9)
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.sections import RefreshOrder
-from fieldmouse.config.settings_file import load
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import load, render
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import Request
@@ -46,8 +45,7 @@ class ChangingWeb:
             body = shown.encode()
         head = f"HTTP/1.1 {status} Fine\r\n{fields}Content-Length: {len(body)}\r\n\r\n"
         pairs = tuple(
-            (name.lower(), value)
-            for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:-2])
+            (name.lower(), value) for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:-2])
         )
         now = self._clock.now()
         return Response(status, head.encode(), body, b"GET / HTTP/1.1\r\n\r\n", address, now, now, now, pairs)

@@ -40,10 +40,7 @@ PAGES: dict[str, tuple[str, bytes]] = {
     "/empty.html": ("Content-Type: text/html", b""),
     "/plain.txt": ("Content-Type: text/plain", b"no title, only words about voles\r\n\r\nand more"),
     "/latin.html": ("Content-Type: text/html; charset=latin-1", "<title>Café</title>été".encode("latin-1")),
-    "/chunked.html": (
-        "Content-Type: text/html\r\nTransfer-Encoding: chunked",
-        b"<title>Pieces</title>joined",
-    ),
+    "/chunked.html": ("Content-Type: text/html\r\nTransfer-Encoding: chunked", b"<title>Pieces</title>joined"),
     "/feed.rss": (
         "Content-Type: application/rss+xml",
         b"<rss><channel><item><link>http://127.0.0.1:8000/fed.html</link></item></channel></rss>",

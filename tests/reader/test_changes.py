@@ -26,23 +26,10 @@ def door(*links: str) -> str:
 
 
 def clocked(day: int) -> str:
-    return (
-        f"<title>Clock</title><p>{STORY}</p><footer class=served>Served at 12:0{day}:30 by web{day}</footer>"
-    )
+    return f"<title>Clock</title><p>{STORY}</p><footer class=served>Served at 12:0{day}:30 by web{day}</footer>"
 
 
-ALL = (
-    "/same",
-    "/changed",
-    "/back-and-forth",
-    "/clock",
-    "/both",
-    "/gone",
-    "/moved",
-    "/away",
-    "/shaky",
-    "/picture",
-)
+ALL = ("/same", "/changed", "/back-and-forth", "/clock", "/both", "/gone", "/moved", "/away", "/shaky", "/picture")
 PAGES: dict[str, list[Shown]] = {
     "/": [door(*ALL), door(*ALL), door(*ALL, "/new")],
     "/same": [f"<title>Same</title><p>{STORY}"],
@@ -108,9 +95,7 @@ def test_changes_list_what_a_reader_would_notice(
     assert told(changed, path) == expected
 
 
-def test_changes_are_ordered_have_unique_ids_and_gone_pages_keep_their_title(
-    changed: ChangingCrawl,
-) -> None:
+def test_changes_are_ordered_have_unique_ids_and_gone_pages_keep_their_title(changed: ChangingCrawl) -> None:
     listed = list(CrawlReader(changed.path).changes())
     assert [change.at for change in listed] == sorted(change.at for change in listed)
     assert len({change.id for change in listed}) == len(listed)
@@ -153,9 +138,7 @@ def test_difference_shows_removed_and_added_text_without_noise(changed: Changing
     clock = room.difference(HOME + "/clock", -2, -1)
     assert clock.same
     assert room.difference(HOME + "/back-and-forth", 1, 3).same
-    by_day = room.difference(
-        HOME + "/both", "2001-01-01T00:00:00" if virtual_time.EPOCH < 978_307_200 else None, 5
-    )
+    by_day = room.difference(HOME + "/both", "2001-01-01T00:00:00" if virtual_time.EPOCH < 978_307_200 else None, 5)
     assert by_day.numbers[1] == 5
 
 
@@ -314,9 +297,7 @@ def test_a_proposed_rule_silences_its_place(tmp_path: Path) -> None:
     assert CrawlReader(crawl.path).propose_noise_rules() == []
 
 
-def test_a_crawl_without_polls_lists_no_changes(
-    small_crawl: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crawl_without_polls_lists_no_changes(small_crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(CrawlReader(small_crawl).changes()) == []
     code, out, err = run(["changes", str(small_crawl)], capsys)
     assert (code, out) == (0, "")

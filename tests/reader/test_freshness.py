@@ -81,9 +81,7 @@ def polled(number: int, at: float, changed: bool) -> OutcomeRow:
         known = {"polled": "page", "news": ContentChange.CHANGED, "digest": f"sha1:{number}-{at}"}
         return page(number, at, number % HOSTS, **known)
     kind = OutcomeKind.UNCHANGED
-    return OutcomeRow(
-        url(number, number % HOSTS), kind, at, status=304, polled="page", news=ContentChange.SAME
-    )
+    return OutcomeRow(url(number, number % HOSTS), kind, at, status=304, polled="page", news=ContentChange.SAME)
 
 
 WAYS: dict[str, Callable[[Reals], Reals]] = {
@@ -174,9 +172,7 @@ def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "atlas", UniformPolicy(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings_file.render(Settings()))
     told = [polled(number, CRAWLED + day * DAY, True) for day in (1, 2) for number in range(20)]
-    noise = partial(
-        page, polled="page", news=ContentChange.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY)
-    )
+    noise = partial(page, polled="page", news=ContentChange.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY))
     after = [noise(number, CRAWLED + 3 * DAY, number % HOSTS) for number in range(20)]
     chronicle.settle([page(number, CRAWLED, number % HOSTS) for number in range(20)] + told)
     stale = read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured

@@ -41,9 +41,7 @@ def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.
 
 
 @pytest.mark.parametrize("policy", ["uniform", "multiplicative"])
-def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(
-    policy: str,
-) -> None:
+def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(policy: str) -> None:
     """A page that is polled ever more seldom is one that does not change: it is not like the others."""
     for seed in (1, 2):
         gaps, looked, truth = played(policy, rounds=8, counted=4, seed=seed)

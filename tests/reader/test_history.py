@@ -36,14 +36,10 @@ def looks(*news: ContentChange) -> list[OutcomeRow]:
 
 
 def test_polls_without_news_are_counted_and_the_others_described() -> None:
-    said = list(
-        _fates(looks(ContentChange.SAME, ContentChange.CHANGED, ContentChange.NOISE, ContentChange.SAME))
-    )
+    said = list(_fates(looks(ContentChange.SAME, ContentChange.CHANGED, ContentChange.NOISE, ContentChange.SAME)))
     first, last = format_time(CRAWLED + DAY), format_time(CRAWLED + 4 * DAY)
     (counts,) = [line for line in said if line.startswith("polled")]
-    assert counts.startswith(
-        f"polled 4 times, from {first} to {last}: 1 change found, and 1 time a difference"
-    )
+    assert counts.startswith(f"polled 4 times, from {first} to {last}: 1 change found, and 1 time a difference")
     assert "2 versions of it are in the archive" in said
     assert [line for line in said if "fetched" in line] == [
         f'fetched {format_time(CRAWLED)} with status 200: "First" of no type, 0 B',

@@ -31,9 +31,7 @@ def room(small_crawl: Path) -> CrawlReader:
     return CrawlReader(small_crawl)
 
 
-def test_a_reader_works_after_chdir(
-    small_crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_works_after_chdir(small_crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(small_crawl.parent)
     room = fieldmouse.open(small_crawl.name)
     page = next(room.pages())
@@ -75,12 +73,7 @@ def test_four_ways_to_a_page_give_the_same_page(room: CrawlReader, tmp_path: Pat
     for url, page in pages.items():
         alone = room.page(url)
         assert alone is not None
-        assert (alone.row, alone.body, alone.text, alone.links) == (
-            page.row,
-            page.body,
-            page.text,
-            page.links,
-        )
+        assert (alone.row, alone.body, alone.text, alone.links) == (page.row, page.body, page.text, page.links)
         row = exported[url]
         for name in ("url", "status", "title", "mime", "language", "depth", "via", "found_as", "size"):
             assert row[name] == getattr(page, name), name

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.reader.missing import LinkingPage, find_linking_pages
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Page
 from fieldmouse.url import Url
 from fieldmouse.workers.shard import Shard
@@ -38,9 +38,7 @@ def searched(home: Path, *pages: Page, **words: int) -> list[LinkingPage]:
         ("<a rel=nofollow href='hidden/page.html?x=1&y=2'><a href='hidden/page.html?x=1&y=2'>", {}, ""),
     ],
 )
-def test_rule_that_excluded_a_link_is_reported(
-    tmp_path: Path, html: str, headers: dict[str, str], rule: str
-) -> None:
+def test_rule_that_excluded_a_link_is_reported(tmp_path: Path, html: str, headers: dict[str, str], rule: str) -> None:
     mentions = searched(tmp_path, page("http://a.example/", html.encode(), **headers))
     assert mentions == [LinkingPage("http://a.example/", rule)]
 

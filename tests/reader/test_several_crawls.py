@@ -40,17 +40,11 @@ from .changing import DAY, GONE, HOME, ChangingWeb, Shown
 from .conftest import QUICK
 from .written import write_rows
 
-LINKS = "".join(
-    f"<a href=/{name}>x</a>" for name in ("same", "other", "gone", "hidden", "early", "late", "back")
-)
+LINKS = "".join(f"<a href=/{name}>x</a>" for name in ("same", "other", "gone", "hidden", "early", "late", "back"))
 PAGES: dict[str, list[Shown]] = {
     "/": [f"<title>Door</title>burrow {LINKS}"],
     "/same": ["<title>Same</title>hedgehog stays"],
-    "/other": [
-        "<title>Old</title>badger acorn",
-        "<title>New</title>badger walnut",
-        "<title>Third</title>pear",
-    ],
+    "/other": ["<title>Old</title>badger acorn", "<title>New</title>badger walnut", "<title>Third</title>pear"],
     "/gone": ["<title>Gone</title>weasel", GONE],
     "/hidden": ["<title>Hidden</title>stoat", "<meta name=robots content=noindex><title>Hidden</title>stoat"],
     "/early": ["<title>Early</title>vole morning", 500],
@@ -61,9 +55,7 @@ PAGES: dict[str, list[Shown]] = {
 Said = pytest.CaptureFixture[str]
 
 
-def crawl_on(
-    path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshOrder | None = None
-) -> Path:
+def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshOrder | None = None) -> Path:
     """Crawl the site as of a day, or poll known pages again."""
     settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
     fetcher, epoch = partial(ChangingWeb, pages, day=day), virtual_time.EPOCH + day * DAY
@@ -88,9 +80,7 @@ def rooms(days: list[Path], request: pytest.FixtureRequest) -> MultiCrawlReader:
     return fieldmouse.open(days if request.param == "in order" else days[::-1])
 
 
-def exported(
-    tmp_path: Path, directory: Path, *others: Path, words: tuple[str, ...] = ()
-) -> list[dict[str, Any]]:
+def exported(tmp_path: Path, directory: Path, *others: Path, words: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     also = [word for other in others for word in ("--with", str(other))]
     target = tmp_path / "rows.jsonl"
     assert main.run_command(["export", str(directory), *also, "--to", str(target), *words]) == 0
@@ -139,9 +129,7 @@ def test_export_of_two_crawls_equals_the_merge_of_both_exports(days: list[Path],
 
 def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
     """Pages change, appear and vanish between the three crawls; only the first crawl sees every page."""
-    plain = partial(
-        MeadowOptions, hosts=5, pages=120, seed=4, page_kb=1.0, links=8, traps=0.0, duplicates=0.0
-    )
+    plain = partial(MeadowOptions, hosts=5, pages=120, seed=4, page_kb=1.0, links=8, traps=0.0, duplicates=0.0)
     lively = partial(plain, changing=0.6, change_every=DAY, appearing=0.3, vanishing=0.4, staying=DAY)
     meadow = Meadow(lively(rewriting=True, began=virtual_time.EPOCH))
     looks = []
@@ -164,9 +152,7 @@ def test_three_crawls_of_a_changing_site_read_as_one(tmp_path: Path) -> None:
     assert hits == {url: Path(row["directory"]) for url, row in expected.items() if row["indexed"]}
 
 
-def test_export_of_one_crawl_is_unchanged_and_of_several_has_all_outcomes(
-    days: list[Path], tmp_path: Path
-) -> None:
+def test_export_of_one_crawl_is_unchanged_and_of_several_has_all_outcomes(days: list[Path], tmp_path: Path) -> None:
     alone = [exported(tmp_path, directory, words=("--all",)) for directory in days]
     assert all("directory" not in row for rows in alone for row in rows)
     together = exported(tmp_path, *days, words=("--all",))
@@ -205,9 +191,7 @@ def test_search_command_names_the_directory_only_for_several_crawls(days: list[P
     assert f"no page in `{days[0]}` or `{days[1]}` matches: acorn" in capsys.readouterr().err
 
 
-def test_explain_names_the_directory_of_each_outcome(
-    rooms: MultiCrawlReader, days: list[Path], capsys: Said
-) -> None:
+def test_explain_names_the_directory_of_each_outcome(rooms: MultiCrawlReader, days: list[Path], capsys: Said) -> None:
     early, late = map(str, days)
     told = rooms.explain(HOME + "/other")
     assert [(directory, row.title) for directory, row in told.outcomes] == [(early, "Old"), (late, "New")]
@@ -229,9 +213,7 @@ def test_explain_names_the_directory_of_each_outcome(
     assert capsys.readouterr().out == str(MultiCrawlReader(days).explain(HOME + "/other")) + "\n"
 
 
-def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(
-    days: list[Path], tmp_path: Path
-) -> None:
+def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(days: list[Path], tmp_path: Path) -> None:
     apart = tmp_path / "apart"
     bottled_crawl(apart, lambda clock: ChangingWeb({"/x": ["x"]}, clock, 0), [HOME + "/x"], **QUICK)
     rooms = fieldmouse.open([days[0], apart])
@@ -264,9 +246,7 @@ def test_versions_and_differences_include_all_crawls(rooms: MultiCrawlReader, da
     assert len(rooms.versions(HOME + "/same")) == 1, "the same bytes are no other version"
     told = rooms.difference(HOME + "/other")
     assert told.hunks is not None
-    assert [(hunk.old, hunk.new) for hunk in told.hunks] == [
-        (["Old", "badger acorn"], ["New", "badger walnut"])
-    ]
+    assert [(hunk.old, hunk.new) for hunk in told.hunks] == [(["Old", "badger acorn"], ["New", "badger walnut"])]
 
 
 def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
@@ -281,9 +261,7 @@ def test_a_change_seen_by_two_crawls_is_listed_once(tmp_path: Path) -> None:
     assert set(alone[0]) == new | {("/other", ChangeKind.CHANGED), ("/gone", ChangeKind.GONE)}
     assert set(alone[1]) == set(alone[0])
     assert len(alone[1]) == len(alone[0]) + 1, "it changed a second time"
-    together = [
-        (change.url.removeprefix(HOME), change.kind) for change in fieldmouse.open([first, second]).changes()
-    ]
+    together = [(change.url.removeprefix(HOME), change.kind) for change in fieldmouse.open([first, second]).changes()]
     assert sorted(together) == sorted(alone[1])
 
 
@@ -337,9 +315,7 @@ def test_an_open_reader_follows_the_crawl_and_a_fixed_one_does_not(tmp_path: Pat
     CrawlDir.create(second, shards=1, settings=(first / "fieldmouse.toml").read_bytes())
     rooms = MultiCrawlReader([first, second])
     before = [(page.url, page.title) for page in rooms.pages()]
-    assert before == [(page.url, page.title) for page in CrawlReader(first).pages()], (
-        "the other has no checkpoint"
-    )
+    assert before == [(page.url, page.title) for page in CrawlReader(first).pages()], "the other has no checkpoint"
     assert [hit.url for hit in rooms.search("acorn")] == [HOME + "/other"]
     still = rooms.pinned()
     assert rooms.explain(HOME + "/other").crawls[str(second)].place == "unknown"
@@ -355,9 +331,7 @@ def test_an_open_reader_follows_the_crawl_and_a_fixed_one_does_not(tmp_path: Pat
     assert rooms.search("walnut") == []
 
 
-def test_invalid_lists_of_directories_raise_a_clear_error(
-    days: list[Path], tmp_path: Path, capsys: Said
-) -> None:
+def test_invalid_lists_of_directories_raise_a_clear_error(days: list[Path], tmp_path: Path, capsys: Said) -> None:
     (tmp_path / "again").symlink_to(days[0])
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotACrawl):
@@ -370,12 +344,7 @@ def test_invalid_lists_of_directories_raise_a_clear_error(
         fieldmouse.open([])
     one = str(days[0])
     for other, code in ((one, 2), (str(tmp_path / "again"), 2), (str(tmp_path / "empty"), 1)):
-        for words in (
-            ["search", one, "vole"],
-            ["explain", one, HOME],
-            ["export", one, "--to", "-"],
-            ["changes", one],
-        ):
+        for words in (["search", one, "vole"], ["explain", one, HOME], ["export", one, "--to", "-"], ["changes", one]):
             assert main.run_command([*words, "--with", other]) == code
             said = capsys.readouterr()
             assert said.err.startswith("error: `"), said.err
@@ -458,9 +427,7 @@ def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow
 
 @given(logs)
 @settings(max_examples=40)
-def test_several_crawls_read_as_one_log_of_all_their_rows(
-    crawls: list[list[OutcomeRow]],
-) -> None:
+def test_several_crawls_read_as_one_log_of_all_their_rows(crawls: list[list[OutcomeRow]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         paths = [write_rows(Path(name) / str(number), rows) for number, rows in enumerate(crawls)]
         rooms = MultiCrawlReader(paths)
@@ -485,7 +452,6 @@ def test_several_crawls_read_as_one_log_of_all_their_rows(
             assert not any(
                 precedence.is_searchable(other, url)
                 for other, rows in enumerate(crawls)
-                if other != number
-                and any(told.url == url and statement_of(told) is not None for told in rows)
+                if other != number and any(told.url == url and statement_of(told) is not None for told in rows)
             )
         assert sorted(rooms.rows(), key=repr) == sorted((row for rows in crawls for row in rows), key=repr)

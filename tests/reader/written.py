@@ -24,10 +24,7 @@ def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:
     length = log.flush()
     log.close()
     at = 1.0 if last is None else last.at + 1.0
-    parts = {
-        "outcomes": part_state(length, {"outcomes.log": length}),
-        "shards": part_state([], {}),
-    }
+    parts = {"outcomes": part_state(length, {"outcomes.log": length}), "shards": part_state([], {})}
     journal.begin()
     journal.commit(encode(Checkpoint(at=at, parts=parts, born=home.identity)))
     journal.close()

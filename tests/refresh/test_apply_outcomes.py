@@ -73,13 +73,7 @@ class Plain:
         elsewhere = row.kind is OutcomeKind.MOVED and not for_good
         stands = entering or (row.is_latest and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
         look = row.is_gone or (
-            elsewhere is False
-            and row.kind
-            in (
-                OutcomeKind.PAGE,
-                OutcomeKind.MOVED,
-                OutcomeKind.UNCHANGED,
-            )
+            elsewhere is False and row.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED, OutcomeKind.UNCHANGED)
         )
         known["polls"] += bool(row.polled)
         known["tried"] = row.at
@@ -207,9 +201,7 @@ def histories(draw: st.DrawFn) -> list[OutcomeRow]:
 
 @settings(max_examples=80)
 @given(histories(), st.lists(st.integers(0, 25), max_size=3), st.booleans())
-def test_the_page_table_agrees_with_a_plain_reader(
-    rows: list[OutcomeRow], ends: list[int], killed: bool
-) -> None:
+def test_the_page_table_agrees_with_a_plain_reader(rows: list[OutcomeRow], ends: list[int], killed: bool) -> None:
     """Wherever one batch ends and the next begins, and whatever was killed in between."""
     with tempfile.TemporaryDirectory() as directory:
         chronicle = Chronicle(Path(directory) / "c")
@@ -238,9 +230,7 @@ def test_catching_up_twice_changes_nothing(tmp_path: Path) -> None:
 
 def test_sitemaps_and_feeds_are_signals_and_no_pages(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c")
-    chronicle.settle(
-        [page(1), page(2, found_as="sitemap"), page(3, found_as="feed"), page(4, found_as="seed")]
-    )
+    chronicle.settle([page(1), page(2, found_as="sitemap"), page(3, found_as="feed"), page(4, found_as="seed")])
     flags = chronicle.ledger.column("flags")
     assert [bool(flags[number] & PageFlag.SIGNAL) for number in range(4)] == [False, True, True, False]
     assert (len(chronicle.ledger), chronicle.ledger.page_count) == (4, 2)

@@ -49,9 +49,7 @@ class Refreshing:
         chronicle = self.chronicle
         self.scheduler = PollScheduler(chronicle.ledger, chronicle.policy, **self._options)  # type: ignore[arg-type]
 
-    def run(
-        self, start: float, seconds: int, *, latency: Callable[[Request], float] = lambda link: 0.5
-    ) -> None:
+    def run(self, start: float, seconds: int, *, latency: Callable[[Request], float] = lambda link: 0.5) -> None:
         for now in np.arange(start, start + seconds, 1.0).tolist():
             here = [link for at, link in self.in_the_air if at <= now]
             self.in_the_air = [(at, link) for at, link in self.in_the_air if at > now]
@@ -68,9 +66,7 @@ class Refreshing:
         self.make()
 
 
-def crawled(
-    path: Path, pages: int, hosts: int = 10, policy: str = "uniform", at: float = 1000.0
-) -> Chronicle:
+def crawled(path: Path, pages: int, hosts: int = 10, policy: str = "uniform", at: float = 1000.0) -> Chronicle:
     chronicle = Chronicle(path, registry.create_policy(policy), policy)
     chronicle.settle(page(number, at, number % hosts) for number in range(pages))
     chronicle.checkpoint()
@@ -150,9 +146,7 @@ class Killed(Refreshing):
 
 
 @pytest.mark.parametrize("budget", [0.2, 3.0, 20.0])
-def test_a_refresh_that_is_killed_all_the_time_keeps_its_budget_and_uses_it(
-    tmp_path: Path, budget: float
-) -> None:
+def test_a_refresh_that_is_killed_all_the_time_keeps_its_budget_and_uses_it(tmp_path: Path, budget: float) -> None:
     rng = np.random.default_rng(5)
     refreshing, now, begun = Killed(crawled(tmp_path / "c", 2000), budget=budget), 3e7, 3e7
     for _ in range(60):
@@ -247,11 +241,7 @@ def test_a_host_at_its_in_flight_limit_is_polled_again_after_it_answered(tmp_pat
     chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     chronicle.settle(page(number, 1000.0) for number in range(100))
     refreshing = Refreshing(
-        chronicle,
-        budget=None if once else 100.0,
-        host_rate=10.0,
-        host_open=8,
-        once_since=5000.0 if once else None,
+        chronicle, budget=None if once else 100.0, host_rate=10.0, host_open=8, once_since=5000.0 if once else None
     )
     refreshing.run(5000.0, 60, latency=lambda link: 3.0)
     assert len({name for _, name in refreshing.asked}) == 100

@@ -79,9 +79,7 @@ def test_a_host_whose_dates_become_wrong_loses_its_weight(tmp_path: Path) -> Non
     assert rates(honest) != by_looks(honest)
     at = START + 10 * DAY
     told = formatdate(at, usegmt=True)
-    honest.settle(
-        page(n, at, last_modified=told, polled="page", news=ContentChange.SAME) for n in range(PAGES)
-    )
+    honest.settle(page(n, at, last_modified=told, polled="page", news=ContentChange.SAME) for n in range(PAGES))
     assert rates(honest) == by_looks(honest)
 
 

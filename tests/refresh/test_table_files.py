@@ -31,11 +31,7 @@ from .chronicle import Chronicle, Remembering, page, state_of
 def polled(numbers: Iterator[int] | range, at: float) -> Iterator[OutcomeRow]:
     for number in numbers:
         yield page(
-            number,
-            at,
-            number % 7,
-            polled="page",
-            news=ContentChange.CHANGED if number % 3 else ContentChange.SAME,
+            number, at, number % 7, polled="page", news=ContentChange.CHANGED if number % 3 else ContentChange.SAME
         )
 
 
@@ -70,9 +66,7 @@ def test_a_kill_at_any_byte_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     assert state_of(chronicle.ledger) == shown
 
 
-def test_a_snapshot_is_written_when_the_log_is_long_and_the_old_one_goes_later(
-    tmp_path: Path,
-) -> None:
+def test_a_snapshot_is_written_when_the_log_is_long_and_the_old_one_goes_later(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle(page(number, host=number % 7) for number in range(12_000))
     moment = chronicle.parts.seal(3000.0)
@@ -179,17 +173,13 @@ def test_another_policy_starts_with_its_own_columns_and_keeps_the_beliefs(tmp_pa
         for _ in range(2):
             after = state_of(chronicle.ledger)
             assert after["state"] == chronicle.policy.begin(50).tolist()
-            assert {k: v for k, v in after.items() if k != "state"} == {
-                k: v for k, v in before.items() if k != "state"
-            }
+            assert {k: v for k, v in after.items() if k != "state"} == {k: v for k, v in before.items() if k != "state"}
             chronicle.checkpoint()
             chronicle.reopen()
     assert before["state"] != after["state"]
 
 
-def test_a_page_table_without_date_columns_keeps_its_data(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_page_table_without_date_columns_keeps_its_data(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chronicle = Chronicle(tmp_path / "c")
     chronicle.settle(page(number, host=number % 7) for number in range(300))
     chronicle.settle(polled(range(200), 500.0))
@@ -213,9 +203,7 @@ def test_a_page_table_without_date_columns_keeps_its_data(
     told = formatdate(800.0, usegmt=True)
     for at in range(10):
         chronicle.settle(
-            page(
-                number, 1e4 * (at + 1), number % 7, polled="page", news=ContentChange.SAME, last_modified=told
-            )
+            page(number, 1e4 * (at + 1), number % 7, polled="page", news=ContentChange.SAME, last_modified=told)
             for number in range(40)
         )
     chronicle.checkpoint()
@@ -236,9 +224,7 @@ def write_as_before_dates(chronicle: Chronicle) -> None:
     tables = read_tables(chronicle.home / "ledger", was.tables)
     for name, new in (("pages", "dated"), ("hosts", "dates")):
         old = [field for field in tables[name].fields if field.name != new]
-        tables[name] = ColumnTable(
-            old, {field.name: np.array(tables[name].column(field.name)) for field in old}
-        )
+        tables[name] = ColumnTable(old, {field.name: np.array(tables[name].column(field.name)) for field in old})
     state, paths = TableFiles(chronicle.home / "ledger", was.tables).seal(tables)
     sizes = {f"ledger/{path.name}": path.stat().st_size for path in paths}
     now = last.with_part("ledger", msgspec.structs.replace(was, tables=state), sizes)

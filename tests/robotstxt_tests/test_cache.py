@@ -7,8 +7,7 @@ import gzip
 import tracemalloc
 
 from fieldmouse.clock import ManualClock, WallClock
-from fieldmouse.robotstxt.cache import RobotsTxtCache
-from fieldmouse.robotstxt.parser import RobotsTxt
+from fieldmouse.robotstxt.parser import RobotsTxt, RobotsTxtCache
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Host, Url
 

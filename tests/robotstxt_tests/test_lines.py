@@ -40,9 +40,7 @@ STRANGERS = (
     st.lists(st.lists(st.sampled_from(STRANGERS), max_size=3), min_size=4, max_size=4),
     st.sampled_from([b"\n", b"\r", b"\r\n"]),
 )
-def test_only_rules_separate_user_agent_lines(
-    names: list[str], between: list[list[bytes]], end: bytes
-) -> None:
+def test_only_rules_separate_user_agent_lines(names: list[str], between: list[list[bytes]], end: bytes) -> None:
     lines: list[bytes] = []
     for strangers, name in zip(between, names, strict=False):
         lines += [*strangers, b"User-agent: " + name.encode()]
@@ -52,9 +50,7 @@ def test_only_rules_separate_user_agent_lines(
     assert allows(text, "/open")
 
 
-@pytest.mark.parametrize(
-    "rule", [b"Disallow:", b"Disallow: /x", b"Allow: /x", b"Disallow: no-slash", b"disalow: /x"]
-)
+@pytest.mark.parametrize("rule", [b"Disallow:", b"Disallow: /x", b"Allow: /x", b"Disallow: no-slash", b"disalow: /x"])
 def test_every_rule_even_an_empty_one_ends_user_agent_lines(rule: bytes) -> None:
     text = b"User-agent: fieldmouse\n" + rule + b"\nUser-agent: other\nDisallow: /secret\n"
     assert allows(text, "/secret")
@@ -62,17 +58,7 @@ def test_every_rule_even_an_empty_one_ends_user_agent_lines(rule: bytes) -> None
 
 @pytest.mark.parametrize(
     "inside",
-    [
-        b"\x0b",
-        b"\x0c",
-        b"\x1c",
-        b"\x1d",
-        b"\x1e",
-        b"\x85",
-        "\x85".encode(),
-        "\u2028".encode(),
-        "\u2029".encode(),
-    ],
+    [b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e", b"\x85", "\x85".encode(), "\u2028".encode(), "\u2029".encode()],
 )
 def test_only_cr_and_lf_end_a_line(inside: bytes) -> None:
     assert allows(b"User-agent: *\nDisallow: /a" + inside + b"Disallow: /b\n", "/b")
@@ -124,9 +110,7 @@ def test_typing_errors_that_google_accepts_are_accepted(field: str, colon: str, 
     assert (allows(text, "/a"), allows(text, "/b")) == (False, True)
 
 
-@pytest.mark.parametrize(
-    "field", ["Disallowed", "Disallows", "disallow all", "dissalowed", "Disallow-", "disalowx"]
-)
+@pytest.mark.parametrize("field", ["Disallowed", "Disallows", "disallow all", "dissalowed", "Disallow-", "disalowx"])
 @pytest.mark.parametrize("agent", ["User-agents", "useragentname", "User Agents", "user-agent(s)"])
 def test_key_matches_by_prefix(field: str, agent: str) -> None:
     text = f"{agent}: *\n{field}: /a\nAllowed: /a/b\nSitemaps: http://h/s.xml\n".encode()
@@ -182,12 +166,7 @@ def test_star_followed_by_letters_is_not_the_group_for_all() -> None:
 def test_allowing_the_index_page_allows_its_directory() -> None:
     for page in ("index.html", "index.htm"):
         text = f"User-agent: *\nDisallow: /\nAllow: /d/{page}\n".encode()
-        assert [allows(text, path) for path in ("/d/", f"/d/{page}", "/d/x", "/")] == [
-            True,
-            True,
-            False,
-            False,
-        ]
+        assert [allows(text, path) for path in ("/d/", f"/d/{page}", "/d/x", "/")] == [True, True, False, False]
 
 
 # -- files cut at a limit
@@ -220,9 +199,7 @@ def test_cut_file_has_only_its_complete_lines(cut: int) -> None:
 
 def test_last_line_of_a_complete_file_needs_no_end() -> None:
     assert not verdict(answer(RULES.rstrip())).allows("/private/y")
-    assert not verdict(answer(RULES.rstrip(), encoding="gzip")).allows(
-        "/private/y"
-    )  # declared as encoded, but is not
+    assert not verdict(answer(RULES.rstrip(), encoding="gzip")).allows("/private/y")  # declared as encoded, but is not
 
 
 def test_file_decoded_beyond_the_limit_loses_its_last_partial_line() -> None:
@@ -261,9 +238,7 @@ values = {
 lines = fields.flatmap(lambda field: values[field].map(lambda value: f"{field}: {value}"))
 
 
-@given(
-    st.lists(lines, max_size=12), st.sampled_from(["/", "/a", "/ab", "/a/b/c", "/x.c", "/%C3%A9", "/a/xb"])
-)
+@given(st.lists(lines, max_size=12), st.sampled_from(["/", "/a", "/ab", "/a/b/c", "/x.c", "/%C3%A9", "/a/xb"]))
 def test_plain_files_parse_as_in_protego(written: list[str], path: str) -> None:
     text = "\n".join(written)
     assert allows(text.encode(), path) == Protego.parse(text).can_fetch(f"http://h{path}", US)

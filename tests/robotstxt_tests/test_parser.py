@@ -53,12 +53,7 @@ SPLIT = "User-agent: {}\nDisallow: /a\n\nUser-agent: z\nDisallow: /z\n\nUser-age
         ("groups of * are one", SPLIT.format("*", "*"), "/b", False),
         ("several names share a group", f"User-agent: {US}\nUser-agent: b\nDisallow: /\n", "/", False),
         ("an empty line ends no group", f"User-agent: {US}\n\nDisallow: /a\n", "/a", False),
-        (
-            "nor does another record",
-            f"User-agent: {US}\nSitemap: http://h/s\nUser-agent: b\nDisallow: /a",
-            "/a",
-            False,
-        ),
+        ("nor does another record", f"User-agent: {US}\nSitemap: http://h/s\nUser-agent: b\nDisallow: /a", "/a", False),
         ("an empty Disallow allows", ALL + "Disallow:\n", "/a", True),
         ("paths have case", ALL + "Disallow: /A\n", "/a", True),
         ("%7E is ~", ALL + "Disallow: /a%7Eb\n", "/a~b", False),
@@ -109,14 +104,12 @@ def plain_match(rules: list[tuple[bool, str]], path: str) -> bool:
     return allowed
 
 
-paths = st.lists(
-    st.sampled_from(["a", "b", "/", "~", "%7E", ".html", "é", "*", "$", "%2F", "?"]), max_size=6
-).map(lambda parts: "/" + "".join(parts))
+paths = st.lists(st.sampled_from(["a", "b", "/", "~", "%7E", ".html", "é", "*", "$", "%2F", "?"]), max_size=6).map(
+    lambda parts: "/" + "".join(parts)
+)
 patterns = st.tuples(
     st.lists(
-        st.sampled_from(
-            ["a", "b", "/", "*", "~", "%7e", ".html", "é", "%C3%A9", "%2a", "$", "%24", "%2f", "%3F"]
-        ),
+        st.sampled_from(["a", "b", "/", "*", "~", "%7e", ".html", "é", "%C3%A9", "%2a", "$", "%24", "%2f", "%3F"]),
         max_size=6,
     ).map("".join),
     st.sampled_from(["", "", "$"]),
@@ -240,9 +233,7 @@ def test_failure_is_not_permission() -> None:
     assert interpret_response(failed, URL, US) == RobotsTxtUnreachable("connection refused")
 
 
-@given(
-    st.sampled_from(["", "no-store", "no-cache", "max-age=0", "public, max-age=7200", "max-age=999999999"])
-)
+@given(st.sampled_from(["", "no-store", "no-cache", "max-age=0", "public, max-age=7200", "max-age=999999999"]))
 def test_rules_are_cached_between_an_hour_and_a_day(control: str) -> None:
     kept = cache_seconds(answer(200, cache_control=control))
     assert HOUR <= kept <= DAY

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.robotstxt.parser import MAX_SIZE, RobotsTxt
-from fieldmouse.robotstxt.rules import MAX_PATH, MAX_STEPS, TOO_EXPENSIVE, PathRule, RuleSet, normalize_octets
+from fieldmouse.robotstxt.parser import (
+    MAX_PATH,
+    MAX_SIZE,
+    MAX_STEPS,
+    TOO_EXPENSIVE,
+    PathRule,
+    RobotsTxt,
+    RuleSet,
+    normalize_octets,
+)
 
 RESERVED = "!'()+,;:@&=?[]"
 UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
@@ -122,8 +130,7 @@ def test_normalizing_keeps_the_octets_and_is_idempotent(raw: bytes) -> None:
 
 
 @given(
-    st.lists(st.text(st.sampled_from("/ab*"), max_size=8), max_size=60),
-    st.text(st.sampled_from("/ab"), max_size=12),
+    st.lists(st.text(st.sampled_from("/ab*"), max_size=8), max_size=60), st.text(st.sampled_from("/ab"), max_size=12)
 )
 def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], path: str) -> None:
     rules = [PathRule.parse("/" + pattern, bool(n % 2)) for n, pattern in enumerate(patterns)]
@@ -208,11 +215,7 @@ def test_too_expensive_path_is_excluded_with_reason() -> None:
 def test_dropped_long_rules_decide_as_if_kept(drawn: list[tuple[bool, list[int]]], length: int) -> None:
     """Parts of thousands of letters, against paths of thousands; each rule by itself is the oracle."""
     unit = "a" * (MAX_PATH // 5)
-    rules = [
-        rule
-        for allow, parts in drawn
-        if (rule := PathRule.parse("/" + "*".join(unit * n for n in parts), allow))
-    ]
+    rules = [rule for allow, parts in drawn if (rule := PathRule.parse("/" + "*".join(unit * n for n in parts), allow))]
     path = "/" + unit * length
     decided, steps = RuleSet(rules).deciding_rule(path)
     hits = [rule for rule in rules if rule.shortest <= len(path)]  # all letters are equal
@@ -234,9 +237,7 @@ def test_too_long_rule_takes_no_memory() -> None:
     assert long.forbidding_rule("/" + "b" * 9000) == TOO_EXPENSIVE
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.text("/ab*$%#\u00e4 ", max_size=10).map("/".__add__)), max_size=6)
-)
+@given(st.lists(st.tuples(st.booleans(), st.text("/ab*$%#\u00e4 ", max_size=10).map("/".__add__)), max_size=6))
 def test_written_rules_parse_to_the_same_rules(lines: list[tuple[bool, str]]) -> None:
     """Every property of a rule, including its length: it decides which rule wins."""
     rules = {rule for allow, pattern in lines if (rule := PathRule.parse(pattern, allow)) is not None}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from fieldmouse.search.tantivy_errors import index_file_damage
+from fieldmouse.search.index import index_file_damage
 
 
 @pytest.fixture(scope="module")

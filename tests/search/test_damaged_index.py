@@ -12,8 +12,8 @@ import pytest
 from fieldmouse.cli import main
 from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError, storage_errors
 from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.search.index import panics_as_errors
 from fieldmouse.search.search import count_searchable_pages, search_crawl, searchable_urls
-from fieldmouse.search.tantivy_errors import panics_as_errors
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -93,10 +93,7 @@ def test_damaged_index_is_searched_or_rejected_with_a_hint(
     assert urls
     hints: list[str] = []
     for file in damaged(path, way):
-        for look in (
-            lambda: {hit.url for hit in search_crawl(path, word)},
-            lambda: set(searchable_urls(path)),
-        ):
+        for look in (lambda: {hit.url for hit in search_crawl(path, word)}, lambda: set(searchable_urls(path))):
             try:
                 assert look() <= urls, file
                 count_searchable_pages(path)
@@ -143,11 +140,6 @@ def test_only_panics_become_errors() -> None:
     panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
     with pytest.raises(ValueError, match="unexpected end"), panics_as_errors():
         raise panic("unexpected end")
-    for kind in (
-        KeyboardInterrupt,
-        SystemExit,
-        FieldmouseError,
-        type("PanicException", (BaseException,), {}),
-    ):
+    for kind in (KeyboardInterrupt, SystemExit, FieldmouseError, type("PanicException", (BaseException,), {})):
         with pytest.raises(kind), panics_as_errors():
             raise kind("as it is")

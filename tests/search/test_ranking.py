@@ -14,7 +14,7 @@ from fieldmouse.search import search
 from fieldmouse.search import search as ranking
 from fieldmouse.search.index import TextIndex
 from fieldmouse.search.search import Hit
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from workers.responses import CONFIG
 
 TINY = msgspec.structs.replace(CONFIG, generation=3_500)
@@ -90,8 +90,7 @@ def test_several_crawls_rank_as_one_index(tmp_path: Path, words: str) -> None:
     made = pages(3)
     one = build(tmp_path / "one", made, shards=1, tiny=False)
     apart = [
-        build(tmp_path / host, [page for page in made if page[0][7] == host], shards=1, tiny=True)
-        for host in "abc"
+        build(tmp_path / host, [page for page in made if page[0][7] == host], shards=1, tiny=True) for host in "abc"
     ]
     whole = search.search_crawl(one, words, limit=200)
     parts = search.search_crawls(apart, words, 200, lambda crawl, url: True)
@@ -105,9 +104,7 @@ def by_url(hit: Hit) -> str:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-def test_invisible_pages_leave_room_for_others(
-    crawls: list[tuple[Path, Path]], tmp_path: Path, limit: int
-) -> None:
+def test_invisible_pages_leave_room_for_others(crawls: list[tuple[Path, Path]], tmp_path: Path, limit: int) -> None:
     """Two crawls have every page; one version of each is invisible, and none is found twice."""
     _, many = crawls[0]
     shutil.copytree(many, tmp_path / "twin")
@@ -119,9 +116,7 @@ def test_invisible_pages_leave_room_for_others(
         few = search.search_crawls([many, tmp_path / "twin"], words, limit, counts)
         assert len(few) == min(limit, len(search.search_crawl(many, words, 200)))
         assert len({hit.url for hit in few}) == len(few)
-        assert all(
-            hit.directory == [many, tmp_path / "twin"][int(hit.url.rpartition("/")[2]) % 2] for hit in few
-        )
+        assert all(hit.directory == [many, tmp_path / "twin"][int(hit.url.rpartition("/")[2]) % 2] for hit in few)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])

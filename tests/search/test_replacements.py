@@ -17,11 +17,11 @@ import msgspec
 import pytest
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.search import replacements
+from fieldmouse.search import generations
 from fieldmouse.search.search import count_searchable_pages, search_crawl, searchable_urls
 from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta
 from fieldmouse.search.versions import VERSION_TABLE, VersionLog, VersionTable, VersionView, version_number
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, OutcomeRow, Page, Unchanged
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Origin, Request
@@ -81,9 +81,7 @@ class Crawl:
 
     async def open(self) -> None:
         callbacks = {"on_parsed": self.heard, "on_undone": lambda lost: None}
-        self.indexer = WorkerPool(
-            self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks
-        )
+        self.indexer = WorkerPool(self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks)
         await self.indexer.start()
         await self.indexer.begin()
         self.fresh = dict(self.truth)
@@ -240,10 +238,8 @@ def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Pat
 
 
 @pytest.mark.parametrize("moment", ["save_for_deletion", "delete_unlisted_files", "drop_after_deletion"])
-def test_kill_during_deletion_loses_nothing(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replacements, "DOCUMENTS_PER_REPLACEMENT", 0)  # nothing is deleted yet
+def test_kill_during_deletion_loses_nothing(tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generations, "DOCUMENTS_PER_REPLACEMENT", 0)  # nothing is deleted yet
     states, truth, words = replaced(tmp_path, rounds=3)
     before = physical(tmp_path)
 
@@ -254,14 +250,14 @@ def test_kill_during_deletion_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(IndexSnapshots, moment, die)
         with pytest.raises(KeyboardInterrupt):
-            replacements.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
+            generations.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     check(tmp_path, truth, words)
     copies.close()
     shard = Shard(tmp_path, 0, TINY, states[-1])
     check(tmp_path, truth, words)
     assert physical(tmp_path) == before  # it is unchanged
     shard.close()
-    assert replacements.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
+    assert generations.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     copies.close()
     assert physical(tmp_path) < before
     check(tmp_path, truth, words)
@@ -347,10 +343,7 @@ def test_crawl_without_refetches_has_no_replacement_files(tmp_path: Path) -> Non
 
 def test_newer_version_has_the_greater_number() -> None:
     order = [
-        version_number(batch, shard, present=p)
-        for batch in (1, 2, 900)
-        for shard in (0, 3)
-        for p in (False, True)
+        version_number(batch, shard, present=p) for batch in (1, 2, 900) for shard in (0, 3) for p in (False, True)
     ]
     assert order == sorted(set(order))
 
@@ -367,12 +360,7 @@ def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
 
     first = look(words).sighting
     assert first is not None
-    assert (first.etag, first.last_modified, first.changed, first.difference) == (
-        '"5"',
-        "yesterday",
-        None,
-        0.0,
-    )
+    assert (first.etag, first.last_modified, first.changed, first.difference) == ('"5"', "yesterday", None, 0.0)
     held = {"digest": first.digest, "simhash": first.simhash}
     same, other = look(words, **held).sighting, look(["x" + word for word in words], **held).sighting
     little = look([*words[:290], *["new"] * 10], **held).sighting

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.search.search import search_crawl
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.workers.shard import Shard
 from workers.responses import CONFIG, page
 
@@ -54,9 +54,7 @@ def test_search_ignores_case(tmp_path: Path, words: str) -> None:
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
     texts = ("Viele Grüße", "VIELE GRÜSSE", "Viel Gruesse")
     for number, text in enumerate(texts):
-        shard.process_outcome(
-            number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode())
-        )
+        shard.process_outcome(number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode()))
     shard.prepare()
     shard.close()
     assert sorted(found(tmp_path, words)) == ["http://a.example/0", "http://a.example/1"]
@@ -192,11 +190,7 @@ _ODD = st.sampled_from(
 
 @settings(max_examples=500, deadline=None)
 @given(
-    st.one_of(
-        st.text(max_size=60),
-        st.lists(_ODD, max_size=8).map(" ".join),
-        st.lists(_ODD, max_size=8).map("".join),
-    )
+    st.one_of(st.text(max_size=60), st.lists(_ODD, max_size=8).map(" ".join), st.lists(_ODD, max_size=8).map("".join))
 )
 def test_no_query_is_an_error(words: str) -> None:
     if not _ONE:

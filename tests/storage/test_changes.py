@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.changes import (
-    Baseline,
-    ChangeKind,
-    change_id,
-    changes_from,
-    changes_in,
-    sealed_baseline,
-)
+from fieldmouse.storage.changes import Baseline, ChangeKind, change_id, changes_from, changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint, part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
@@ -99,9 +92,7 @@ def test_reading_on_from_any_change_yields_all_that_follow(told: list[OutcomeRow
 
 def test_a_withdrawal_names_the_change_it_takes_back() -> None:
     first = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=ContentChange.CHANGED)
-    later = OutcomeRow(
-        HERE, OutcomeKind.PAGE, 140.0, polled="page", news=ContentChange.CHANGED, withdrawn_at=(120.0,)
-    )
+    later = OutcomeRow(HERE, OutcomeKind.PAGE, 140.0, polled="page", news=ContentChange.CHANGED, withdrawn_at=(120.0,))
     assert later.withdrawn_changes == 1
     (told,) = changes_in(first, 0, KNOWN)
     withdrawal, change = changes_in(later, 0, KNOWN)

@@ -9,7 +9,7 @@ import pytest
 
 from fieldmouse.cli import output_file
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.storage.fsync import atomic_write, write_atomically
+from fieldmouse.storage.log import atomic_write, write_atomically
 
 
 def test_until_the_last_byte_is_written_the_old_file_stands_there(tmp_path: Path) -> None:

@@ -185,9 +185,7 @@ def test_of_many_that_make_a_crawl_at_the_same_place_one_does(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")], ids=["pipe", "directory", "link"]
 )
-def test_non_file_in_place_of_the_lock_is_named_without_blocking(
-    home: CrawlDir, put: Callable[[Path], None]
-) -> None:
+def test_non_file_in_place_of_the_lock_is_named_without_blocking(home: CrawlDir, put: Callable[[Path], None]) -> None:
     (home / "lock").unlink()
     put(home / "lock")
     assert home.owner_pid() is None

@@ -15,18 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.errors import (
-    CrawlDirError,
-    CrawlExists,
-    CrawlLocked,
-    DamagedFile,
-    NotACrawl,
-    UnsupportedFormat,
-)
+from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, DamagedFile, NotACrawl, UnsupportedFormat
 from fieldmouse.storage.directory import FORMAT, CrawlDir
-from fieldmouse.storage.fsync import FileSync
 from fieldmouse.storage.journal import Journal, latest_checkpoint
-from fieldmouse.storage.log import Log, length_of_whole_records, records
+from fieldmouse.storage.log import FileSync, Log, length_of_whole_records, records
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
@@ -66,9 +58,7 @@ def test_a_log_cut_back_to_a_noted_length_shows_that_moment(
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=10), st.data())
-def test_reading_without_a_length_ends_at_the_last_whole_record(
-    written: list[bytes], data: st.DataObject
-) -> None:
+def test_reading_without_a_length_ends_at_the_last_whole_record(written: list[bytes], data: st.DataObject) -> None:
     with TemporaryDirectory() as place:
         path = Path(place) / "log"
         log = Log(path)
@@ -119,9 +109,7 @@ def test_failed_flush_cuts_the_half_written_record(tmp_path: Path) -> None:
     assert [record for _, record in records(log.path)] == [b"first", b"x" * 1000, b"last"]
 
 
-def test_a_disk_that_failed_once_is_not_believed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_failed_once_is_not_believed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an error the system may forget what it could not write; the next sync would succeed."""
     real = os.fdatasync
     troubles = [OSError(errno.EIO, "Input/output error")]

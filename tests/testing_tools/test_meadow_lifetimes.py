@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse
-from fieldmouse.testing.meadow.robots_and_sitemaps import has_false_lastmod, sitemap_paths
+from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse, has_false_lastmod, sitemap_paths
 from fieldmouse.testing.meadow.serve import MeadowChange, changes_after
 from fieldmouse.url import Host, Url, host_of, path_of
 from meadowland import running_meadow
@@ -49,9 +48,7 @@ def header(answer: MeadowResponse, name: str) -> str:
 
 
 def pages_of(meadow: Meadow) -> list[Url]:
-    return [
-        fact.url for fact in meadow.truth() if fact.status == 200 and meadow.version(fact.url, 0) is not None
-    ]
+    return [fact.url for fact in meadow.truth() if fact.status == 200 and meadow.version(fact.url, 0) is not None]
 
 
 def test_a_meadow_with_default_options_is_byte_for_byte_unchanged():
@@ -144,21 +141,11 @@ RESTLESS_PAGES = pages_of(RESTLESS)
 def test_a_date_in_seconds_is_good_enough_most_of_the_time():
     meadow = lively()
     dated = [url for url in pages_of(meadow) if header(asked(meadow, url, BEGAN), "Last-Modified")]
-    known = [
-        asked(meadow, url, BEGAN, date=header(asked(meadow, url, BEGAN), "Last-Modified")).status
-        for url in dated
-    ]
+    known = [asked(meadow, url, BEGAN, date=header(asked(meadow, url, BEGAN), "Last-Modified")).status for url in dated]
     assert known.count(304) / len(known) > 0.99
 
 
-LIVELY = {
-    "appearing": 0.2,
-    "vanishing": 0.3,
-    "moving": 0.3,
-    "staying": 5 * HOUR,
-    "sitemaps": 1.0,
-    "robots": 1.0,
-}
+LIVELY = {"appearing": 0.2, "vanishing": 0.3, "moving": 0.3, "staying": 5 * HOUR, "sitemaps": 1.0, "robots": 1.0}
 
 
 def test_every_line_of_the_log_of_changes_is_true_at_its_time_and_was_not_before():

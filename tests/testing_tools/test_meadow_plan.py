@@ -16,21 +16,13 @@ from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.addresses import HostAddresses
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.page import (
-    compress_fast,
-    compress_well,
-    gzip_member,
-    join_plain,
-    store_uncompressed,
-)
+from fieldmouse.testing.meadow.page import compress_fast, compress_well, gzip_member, join_plain, store_uncompressed
 from fieldmouse.testing.meadow.paths import child_pages, original_of, parse_path, path_of
 from fieldmouse.testing.meadow.plan import host_sizes
 from fieldmouse.testing.meadow.responder import MeadowRequest
 from fieldmouse.url import Host, resolve
 
-HUGE = MeadowOptions(
-    hosts=50, pages=5000, sitemaps=1.0, sitemap_only=0.1, duplicates=0.1, change_every=3600.0
-)
+HUGE = MeadowOptions(hosts=50, pages=5000, sitemaps=1.0, sitemap_only=0.1, duplicates=0.1, change_every=3600.0)
 
 MEADOW = Meadow(HUGE)
 CHANGING = [fact.url for fact in MEADOW.truth()[:400] if MEADOW.rate(fact.url)]
@@ -191,19 +183,13 @@ def test_a_copy_is_its_original_byte_for_byte():
 
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from([compress_well, compress_fast, store_uncompressed]), st.text(max_size=3000)
-        ),
+        st.tuples(st.sampled_from([compress_well, compress_fast, store_uncompressed]), st.text(max_size=3000)),
         max_size=8,
     )
 )
 def test_pieces_laid_end_to_end_are_one_gzip_file(parts):
     pieces = [make(text) for make, text in parts]
-    assert (
-        gzip.decompress(gzip_member(pieces))
-        == join_plain(pieces)
-        == "".join(text for _, text in parts).encode()
-    )
+    assert gzip.decompress(gzip_member(pieces)) == join_plain(pieces) == "".join(text for _, text in parts).encode()
 
 
 def test_pages_change_as_often_as_they_say():

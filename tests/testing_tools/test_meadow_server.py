@@ -80,9 +80,7 @@ def twin(meadow):
 
 def _site(twin, **habits):
     return next(
-        site
-        for site in twin.plan.sites
-        if all(getattr(site.habits, name) == value for name, value in habits.items())
+        site for site in twin.plan.sites if all(getattr(site.habits, name) == value for name, value in habits.items())
     )
 
 
@@ -262,11 +260,7 @@ def in_a_namespace(*setup: str) -> subprocess.CompletedProcess[str]:
 )
 def test_hosts_live_on_addresses_that_a_namespace_has():
     found = in_a_namespace("ip route add local 10.77.0.0/24 dev lo")
-    assert found.stdout.splitlines() == [
-        "HTTP/1.1 200 OK",
-        "nothing",
-        "[('10.77.0.200', '10.77.0.3')]",
-    ], found.stderr
+    assert found.stdout.splitlines() == ["HTTP/1.1 200 OK", "nothing", "[('10.77.0.200', '10.77.0.3')]"], found.stderr
     lacking = in_a_namespace()
     assert "cannot listen on 10.77.0.1: Cannot assign requested address" in lacking.stderr
 
@@ -293,9 +287,7 @@ def test_wget_can_crawl_the_meadow(meadow, twin, tmp_path):
     if not wget:
         pytest.skip("wget is not installed")
     site = twin.plan.sites[10]
-    subprocess.run(
-        [wget, "-q", "-r", "-l", "inf", "-P", str(tmp_path), f"{site.origin}/"], check=False, timeout=60
-    )
+    subprocess.run([wget, "-q", "-r", "-l", "inf", "-P", str(tmp_path), f"{site.origin}/"], check=False, timeout=60)
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "robots.txt"]
     assert len(kept) >= site.linked
 
@@ -323,9 +315,7 @@ def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, t
     for url, (_, answer) in zip(urls, answers, strict=True):
         assert isinstance(answer, Response)
         with Client(hostname_of(host_of(url)), meadow.port) as client:
-            status, headers, body = client.ask(
-                path_of(url), "Accept-Encoding: gzip, br, zstd", "Connection: close"
-            )
+            status, headers, body = client.ask(path_of(url), "Accept-Encoding: gzip, br, zstd", "Connection: close")
         assert answer.status == status
         assert answer.header("content-type") == headers["content-type"]
         assert answer.header("location") == headers.get("location", "")

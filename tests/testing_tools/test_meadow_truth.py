@@ -77,9 +77,7 @@ class Rules:
     def allow(self, path: str) -> bool:
         best = (0, True)
         for allows, rule in self.rules:
-            pattern = re.escape(rule.removesuffix("$")).replace(r"\*", ".*") + (
-                "$" if rule[-1] == "$" else ""
-            )
+            pattern = re.escape(rule.removesuffix("$")).replace(r"\*", ".*") + ("$" if rule[-1] == "$" else "")
             if re.match(pattern, path):
                 best = max(best, (len(rule), allows))
         return best[1]
@@ -101,9 +99,7 @@ class Oracle:
         host = host_of(url)
         name = hostname_of(host)
         address = self.addresses.get(name.partition(".")[2], name)
-        connection = self.connections.setdefault(
-            host, http.client.HTTPConnection(address, port_of(host), timeout=30)
-        )
+        connection = self.connections.setdefault(host, http.client.HTTPConnection(address, port_of(host), timeout=30))
         connection.request(
             "GET", path_of(url), headers={"Host": host.removeprefix("http://"), "Accept-Encoding": "gzip"}
         )
@@ -145,9 +141,7 @@ class Oracle:
                     queue.append(link)
         return self.found
 
-    def links(
-        self, url: Url, status: int, headers: http.client.HTTPMessage, body: bytes
-    ) -> list[tuple[Url, bool]]:
+    def links(self, url: Url, status: int, headers: http.client.HTTPMessage, body: bytes) -> list[tuple[Url, bool]]:
         if status in (301, 302, 307, 308):
             hrefs, barred = [headers["Location"]], []
         elif "sitemap" in url:
@@ -161,9 +155,7 @@ class Oracle:
                 hrefs, barred = [], hrefs + barred
         else:
             return []
-        pairs = [(resolve(href, url), True) for href in hrefs] + [
-            (resolve(href, url), False) for href in barred
-        ]
+        pairs = [(resolve(href, url), True) for href in hrefs] + [(resolve(href, url), False) for href in barred]
         return [(link, follow) for link, follow in pairs if link is not None]
 
 
@@ -171,15 +163,7 @@ class Oracle:
     "options",
     [
         {"hosts": 30, "pages": 500, **SHARES},
-        {
-            "hosts": 25,
-            "pages": 200,
-            "gamma": 1.5,
-            "hosts_per_address": 4,
-            "seed": 11,
-            "processes": 2,
-            **SHARES,
-        },
+        {"hosts": 25, "pages": 200, "gamma": 1.5, "hosts_per_address": 4, "seed": 11, "processes": 2, **SHARES},
         {"hosts": 1, "pages": 1},
         {"hosts": 3, "pages": 300, "gamma": 0.0, "seed": 3},
     ],
@@ -192,6 +176,5 @@ def test_a_compliant_crawl_finds_exactly_the_ground_truth(options):
         found = Oracle(meadow).crawl(meadow.seeds[-1])
     assert found == truth
     assert (
-        sum(ok and status == 200 and "sitemap" not in url for url, (status, ok) in truth.items())
-        == (options["pages"])
+        sum(ok and status == 200 and "sitemap" not in url for url, (status, ok) in truth.items()) == (options["pages"])
     )

@@ -140,9 +140,7 @@ def random_kills(slow: Scene, board: Scoreboard, rng: random.Random, wanted: int
     series = 20
 
     def job(seed: int) -> Job:
-        return lambda: board.note(
-            "kills at random", *killing.kill_randomly(slow, random.Random(seed), series)
-        )
+        return lambda: board.note("kills at random", *killing.kill_randomly(slow, random.Random(seed), series))
 
     return (job(rng.getrandbits(32)) for _ in range(-(-wanted // series)))
 

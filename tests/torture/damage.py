@@ -40,14 +40,7 @@ MATTERS = (
 """Where no byte may change without doctor seeing it when it reads everything."""
 
 
-KEPT_BY_A_REFRESH = (
-    "ledger/*",
-    "journal",
-    "outcomes.log",
-    "*.atom",
-    "index/*copies*",
-    "archive/digests.lmdb",
-)
+KEPT_BY_A_REFRESH = ("ledger/*", "journal", "outcomes.log", "*.atom", "index/*copies*", "archive/digests.lmdb")
 """What only a refresh has, or what it writes otherwise than a crawl."""
 
 
@@ -116,9 +109,7 @@ def damages(home: Path, rng: random.Random, *, second_names: bool = True) -> Ite
     """Every file in three ways; an empty one can only be deleted, and so can a second name of a file."""
     met: set[int] = set()
     # Shortest paths first: the index keeps second names of its files in a directory below.
-    for path in sorted(
-        (path for path in home.rglob("*") if path.is_file()), key=lambda path: len(path.parts)
-    ):
+    for path in sorted((path for path in home.rglob("*") if path.is_file()), key=lambda path: len(path.parts)):
         name, facts = str(path.relative_to(home)), path.stat()
         first = facts.st_ino not in met
         met.add(facts.st_ino)

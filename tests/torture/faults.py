@@ -86,14 +86,7 @@ def _disk(number: int, place: str, *, ops: str, after: int = 20, times: int = 0,
         # Files that are written rarely would otherwise never fail.
         passed = after if "*" in place else 3
         shim = Shim(
-            home,
-            home.parent / "shim",
-            fail=number,
-            ops=ops,
-            path=place,
-            after=passed,
-            times=times,
-            short=short,
+            home, home.parent / "shim", fail=number, ops=ops, path=place, after=passed, times=times, short=short
         )
         words = scene.words(home, "--set", "storage.min_free=0B")
         return _finish(scene, home, verdict, run(words, shim.environment()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 
-from fieldmouse.archive.cdxj import parse_line
+from fieldmouse.archive.warc_writer import parse_line
 
 from .scene import Said, Scene, indexed, run
 

@@ -57,9 +57,7 @@ def stop_at(scene: Scene, home: Path, moment: Moment, *more: str) -> None:
 
 
 def _shim(home: Path, scratch: Path, moment: Moment) -> Shim:
-    return Shim(
-        home, scratch, kill=moment.number, at=moment.kind, torn=not moment.kind, only_self=moment.only_self
-    )
+    return Shim(home, scratch, kill=moment.number, at=moment.kind, torn=not moment.kind, only_self=moment.only_self)
 
 
 def count_moments(scene: Scene) -> int:

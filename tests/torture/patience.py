@@ -51,8 +51,7 @@ class PatientScene(Scene):
         short: dict[str, int] = {}
         for (agent, host), each in visits.items():
             too_soon = sum(
-                later.t - sooner.t < _least(sooner, later, asks[host])
-                for sooner, later in itertools.pairwise(each)
+                later.t - sooner.t < _least(sooner, later, asks[host]) for sooner, later in itertools.pairwise(each)
             )
             if too_soon:
                 short[f"{agent} {host}"] = too_soon

@@ -93,11 +93,7 @@ class Scene:
     def crawl_words(self, home: Path, *more: str) -> list[str]:
         settings = self.settings | {"crawl.contact": contact(home)}
         words = ["crawl", str(home), "--seed", self.meadow.seeds[0], "--allow-private"]
-        return [
-            *words,
-            *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")),
-            *more,
-        ]
+        return [*words, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")), *more]
 
     def resume_words(self, home: Path, *more: str) -> list[str]:
         return ["resume", str(home), "--set", f"crawl.contact={contact(home)}", *more]
@@ -218,13 +214,7 @@ def outcomes(home: Path) -> dict[str, Row]:
     assert said.code == 0, said
     rows = [json.loads(line) for line in target.read_text().splitlines()]
     return {
-        row["url"]: (
-            row["kind"],
-            row["reason"] or "",
-            row["status"] or 0,
-            row["title"] or "",
-            row["digest"] or "",
-        )
+        row["url"]: (row["kind"], row["reason"] or "", row["status"] or 0, row["title"] or "", row["digest"] or "")
         for row in rows
     }
 

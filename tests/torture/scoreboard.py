@@ -70,10 +70,7 @@ class Scoreboard:
         minutes = (time.monotonic() - self._began) / 60
         cases = sum(score.cases for score in self.scores.values())
         alarms = sum(score.alarms for score in self.scores.values())
-        lines += [
-            "",
-            f"{cases:,} crawls judged in {minutes:.0f} minutes; doctor reported {alarms} harmless leftovers.",
-        ]
+        lines += ["", f"{cases:,} crawls judged in {minutes:.0f} minutes; doctor reported {alarms} harmless leftovers."]
         return "\n".join(lines)
 
 

@@ -32,7 +32,5 @@ def test_damaged_data_is_tolerated_refused_or_reported(meadow_scene: Scene) -> N
         str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file()
     }
     with ThreadPoolExecutor(2) as pool:
-        judged = list(
-            pool.map(lambda damage: hurt(meadow_scene, whole, damage, finished=True), rng.sample(every, 4))
-        )
+        judged = list(pool.map(lambda damage: hurt(meadow_scene, whole, damage, finished=True), rng.sample(every, 4)))
     assert [verdict for verdict in judged if verdict.flaws] == []

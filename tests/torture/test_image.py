@@ -12,9 +12,7 @@ from .recording import Act, Operation
 from .scene import Scene
 
 
-def _written(
-    number: int, act: Act, path: str, *, inode: int = 0, at: int = 0, data: bytes = b""
-) -> Operation:
+def _written(number: int, act: Act, path: str, *, inode: int = 0, at: int = 0, data: bytes = b"") -> Operation:
     return Operation(number, act, inode, at, path, "", data)
 
 

@@ -24,9 +24,7 @@ def played(scene: Scene) -> tuple[Disk, Path]:
     return disk, home
 
 
-def test_playing_the_recording_of_a_refresh_again_gives_the_directory_byte_for_byte(
-    lively_scene: Scene,
-) -> None:
+def test_playing_the_recording_of_a_refresh_again_gives_the_directory_byte_for_byte(lively_scene: Scene) -> None:
     disk, home = played(lively_scene)
     assert differences(disk, home) == []
     assert (home / "ledger" / "pages-1.columns").exists(), "the ledger is written anew"

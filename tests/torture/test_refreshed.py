@@ -38,7 +38,5 @@ def test_a_damaged_page_table_is_reported_and_rebuilt(lively_scene: Scene) -> No
     ledger = [damage for damage in damages(whole, rng) if damage.name.startswith("ledger/")]
     assert len(ledger) == 6, "a snapshot and a log, each in three ways"
     with ThreadPoolExecutor(2) as pool:
-        judged = list(
-            pool.map(lambda damage: hurt(lively_scene, whole, damage, finished=True), rng.sample(ledger, 2))
-        )
+        judged = list(pool.map(lambda damage: hurt(lively_scene, whole, damage, finished=True), rng.sample(ledger, 2)))
     assert [verdict for verdict in judged if verdict.flaws] == []

@@ -109,9 +109,7 @@ class ChangingScene:
         if site and place:
             moments += desk.changes.between(site, place.number, begin, end)
             moments += [
-                turn.at
-                for turn in desk.lifetimes.location_changes(site, place.number)
-                if begin < turn.at <= end
+                turn.at for turn in desk.lifetimes.location_changes(site, place.number) if begin < turn.at <= end
             ]
         return {self.was(url, at) for at in moments}
 
@@ -119,9 +117,7 @@ class ChangingScene:
         """The requests of one crawl, in order of time, but for robots.txt."""
         mine = contact(home)
         return [
-            arrival
-            for arrival in self.meadow.arrivals()
-            if mine in arrival.agent and arrival.path != "/robots.txt"
+            arrival for arrival in self.meadow.arrivals() if mine in arrival.agent and arrival.path != "/robots.txt"
         ]
 
 

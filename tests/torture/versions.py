@@ -168,9 +168,7 @@ def _check_truth(scene: ChangingScene, capture: Capture, verdict: Verdict) -> No
 # -- the index
 
 
-def _compare_index(
-    scene: ChangingScene, kept: Upkeep, versions: dict[str, list[StoredPage]], verdict: Verdict
-) -> None:
+def _compare_index(scene: ChangingScene, kept: Upkeep, versions: dict[str, list[StoredPage]], verdict: Verdict) -> None:
     """Each page once, in the version of the last round; nothing that was gone by then."""
     held = Counter(searchable_urls(kept.home))
     twice = [url for url, count in held.items() if count > 1]
@@ -194,9 +192,7 @@ def _compare_index(
                 if found and int(found[1]) != shown.revision:
                     old = {hit.url for hit in room.search(f'"Revision {int(found[1])}"', limit=1000)}
                     if url in old:
-                        verdict.blame(
-                            Flaw.DUPLICATE, f"{url}: revision {int(found[1])} is still in the index"
-                        )
+                        verdict.blame(Flaw.DUPLICATE, f"{url}: revision {int(found[1])} is still in the index")
     if held.keys() - versions.keys():
         verdict.blame(Flaw.DUPLICATE, f"never stored: {sorted(held.keys() - versions.keys())[:3]}")
     verdict.notes.append(f"{steady} pages stood still in the last round, {len(held)} are in the index")
@@ -207,9 +203,7 @@ def known_urls(scene: ChangingScene, kept: Upkeep) -> set[str]:
     begun = scene.meadow.allowed()
     changes = [json.loads(line) for line in scene.changes.read_text().splitlines()]
     came = {
-        change["url"]
-        for change in changes
-        if change.get("kind") == "new" and change["t"] < kept.last_round[0] - 1.0
+        change["url"] for change in changes if change.get("kind") == "new" and change["t"] < kept.last_round[0] - 1.0
     }
     return begun | came
 
@@ -238,9 +232,7 @@ def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> 
 def _refolded(home: CrawlDir, kept: PageTable) -> dict[str, npt.NDArray[Any]]:
     """The columns of a ledger that is made of the whole log anew, as if there had been none."""
     policy = registry.create_policy("learned")
-    anew = PageTable(
-        home, open_tables(home, None, policy, "learned"), policy, "learned", readable=kept.cursor
-    )
+    anew = PageTable(home, open_tables(home, None, policy, "learned"), policy, "learned", readable=kept.cursor)
     anew.catch_up(kept.cursor)
     columns = {name: _by_key(anew, name) for name in ("looked", "changed", "changes", "belief", "state")}
     anew.close()

@@ -12,10 +12,9 @@ from typing import Any
 
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
-from fieldmouse.frontier.front_log import read_open_tickets
 from fieldmouse.frontier.queues.queue_index import queue_lengths
 from fieldmouse.frontier.queues.ready import waiting_items
-from fieldmouse.frontier.state import FrontierState
+from fieldmouse.frontier.state import FrontierState, read_open_tickets
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 
@@ -34,10 +33,7 @@ def run(*words: object, expect: int = 0) -> Any:
 def start(*words: object) -> subprocess.Popen[bytes]:
     """Start a command in a new process group and leave it running."""
     return subprocess.Popen(
-        [*command(*words), "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        [*command(*words), "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
 
 

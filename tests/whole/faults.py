@@ -43,24 +43,16 @@ def too_much() -> list[Trick]:
     start = http(length=False)
     return [
         alone("an endless body", endless(start, b"<p>and on</p>" * 1000), CUT),
-        alone(
-            "a body without haste", endless(start, b"x" * 2000, every=0.05), End("page", "", "limit on time")
-        ),
+        alone("a body without haste", endless(start, b"x" * 2000, every=0.05), End("page", "", "limit on time")),
         alone(
             "10 GB in 10 MB of gzip",
             streamed(http(length=False, Content_Encoding="gzip"), lambda: gzip_bomb(10_240)),
             failed(OutcomeReason.DECOMPRESSION_BOMB),
         ),
         alone(
-            "1 GB of brotli",
-            http(brotli_bomb(1024), Content_Encoding="br"),
-            failed(OutcomeReason.DECOMPRESSION_BOMB),
+            "1 GB of brotli", http(brotli_bomb(1024), Content_Encoding="br"), failed(OutcomeReason.DECOMPRESSION_BOMB)
         ),
-        alone(
-            "1 GB of zstd",
-            http(zstd_bomb(1024), Content_Encoding="zstd"),
-            failed(OutcomeReason.DECOMPRESSION_BOMB),
-        ),
+        alone("1 GB of zstd", http(zstd_bomb(1024), Content_Encoding="zstd"), failed(OutcomeReason.DECOMPRESSION_BOMB)),
         alone(
             "10 MB of headers",
             b"HTTP/1.1 200 OK\r\n" + b"X-Filler: abcdefghij\r\n" * 480_000 + b"\r\n",
@@ -77,10 +69,7 @@ def too_much() -> list[Trick]:
                 "/robots.txt": streamed(
                     http(length=False, Content_Type="text/plain"),
                     lambda: iter(
-                        [
-                            b"User-agent: *\nDisallow: /x\n",
-                            *[b"# moss on the north side of trees\n" * 3000] * 1000,
-                        ]
+                        [b"User-agent: *\nDisallow: /x\n", *[b"# moss on the north side of trees\n" * 3000] * 1000]
                     ),
                 )
             },
@@ -122,9 +111,7 @@ def too_slow() -> list[Trick]:
         ),
         alone("a page that never comes", silence, failed(OutcomeReason.TIMEOUT, "no answer")),
         alone(
-            "half a page",
-            streamed_then_silent(http(b"12345", length=False)),
-            failed(OutcomeReason.TIMEOUT, "silent"),
+            "half a page", streamed_then_silent(http(b"12345", length=False)), failed(OutcomeReason.TIMEOUT, "silent")
         ),
         Trick(
             "a host that never answers",
@@ -177,9 +164,7 @@ def round_and_round() -> list[Trick]:
             failed(OutcomeReason.BAD_REDIRECT, "javascript"),
         ),
         alone("a redirect to a very long URL", http(status="302 Found", Location="/" + "l" * 20_000), MOVED),
-        alone(
-            "a redirect out of scope", http(status="302 Found", Location="http://elsewhere.example/"), MOVED
-        ),
+        alone("a redirect out of scope", http(status="302 Found", Location="http://elsewhere.example/"), MOVED),
     ]
 
 
@@ -204,18 +189,10 @@ def bad_words() -> list[Trick]:
             http(b"hello", length=False, Content_Length="5\r\nContent-Length: 6"),
             failed(OutcomeReason.BAD_HTTP),
         ),
-        alone(
-            "a length that is none",
-            http(b"", length=False, Content_Length="many"),
-            failed(OutcomeReason.BAD_HTTP),
-        ),
+        alone("a length that is none", http(b"", length=False, Content_Length="many"), failed(OutcomeReason.BAD_HTTP)),
         alone("status 999", http(status="999 Denied"), failed(OutcomeReason.SERVER_ERROR, "999")),
         alone("no content", b"HTTP/1.1 204 No Content\r\n\r\n", PAGE),
-        alone(
-            "a 304 nobody asked for",
-            b"HTTP/1.1 304 Not Modified\r\n\r\n",
-            failed(OutcomeReason.BAD_HTTP, "304"),
-        ),
+        alone("a 304 nobody asked for", b"HTTP/1.1 304 Not Modified\r\n\r\n", failed(OutcomeReason.BAD_HTTP, "304")),
         alone("NUL in a header", http(page(), X_Nul="a\0b"), PAGE),
         alone("NUL in the type", http(page(), Content_Type="text/\0html; charset=\0"), PAGE),
         alone(
@@ -234,9 +211,7 @@ def bad_words() -> list[Trick]:
             tls=self_signed(),
             good=False,
         ),
-        alone(
-            "a closed port", b"", failed(OutcomeReason.NO_CONNECTION, "refused"), listens=False, good=False
-        ),
+        alone("a closed port", b"", failed(OutcomeReason.NO_CONNECTION, "refused"), listens=False, good=False),
     ]
 
 
@@ -257,11 +232,7 @@ def bad_pages() -> list[Trick]:
             http(b"".join(gzipped(iter([page("moss") * 50])))[:60], Content_Encoding="gzip"),
             End("page", "", "content encoding is broken"),
         ),
-        alone(
-            "many codings",
-            http(b"x", Content_Encoding="gzip, " * 40 + "gzip"),
-            failed(OutcomeReason.BAD_ENCODING),
-        ),
+        alone("many codings", http(b"x", Content_Encoding="gzip, " * 40 + "gzip"), failed(OutcomeReason.BAD_ENCODING)),
         alone("a charset that is none", http(page("hallå"), Content_Type="text/html; charset=moon-8"), PAGE),
         alone("the wrong charset", http(page("hallå"), Content_Type="text/html; charset=utf-16"), PAGE),
         alone("invalid UTF-8", http(b"<title>\xff\xfe\xc3</title>" + bytes(range(256)) * 40), PAGE),
@@ -305,9 +276,7 @@ def sitemaps() -> list[Trick]:
     def elsewhere(number: int) -> str:
         return f"http://elsewhere.example/{number}"
 
-    many = streamed(
-        http(length=False, Content_Type="text/xml"), lambda: urls_of_a_sitemap(elsewhere, 1_000_000_000)
-    )
+    many = streamed(http(length=False, Content_Type="text/xml"), lambda: urls_of_a_sitemap(elsewhere, 1_000_000_000))
     packed = streamed(
         http(length=False, Content_Type="application/gzip"),
         lambda: gzipped(urls_of_a_sitemap(elsewhere, 1_000_000_000)),

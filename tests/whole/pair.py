@@ -11,8 +11,7 @@ from pathlib import Path
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.crawler.retry_failed import RetryFailed
@@ -31,9 +30,7 @@ from fieldmouse.workers.inline_worker import InlineWorker
 from .virtual_time import CALM, outcomes
 
 DELAY = 1.0
-MEADOW = MeadowOptions(
-    hosts=12, pages=60, seeds=3, seed=8, page_kb=1.0, links=12, gamma=0.4, named=True, latency=0.1
-)
+MEADOW = MeadowOptions(hosts=12, pages=60, seeds=3, seed=8, page_kb=1.0, links=12, gamma=0.4, named=True, latency=0.1)
 ALWAYS = (0.0, math.inf)
 
 

@@ -27,23 +27,13 @@ from .virtual_time import bottled_crawl, bottled_kill, outcomes
 HOUR = 3600.0
 # Every host answers the first request for a page with 429 and ten minutes to wait; some pages fail once.
 OPTIONS = MeadowOptions(
-    hosts=3,
-    pages=40,
-    seed=3,
-    page_kb=1.0,
-    links=15,
-    busy=1.0,
-    busy_seconds=600,
-    server_error=0.2,
-    stalling=0.5,
+    hosts=3, pages=40, seed=3, page_kb=1.0, links=15, busy=1.0, busy_seconds=600, server_error=0.2, stalling=0.5
 )
 
 
 @pytest.mark.parametrize("jump", [-5 * HOUR, -300.0, 5 * HOUR])
 @pytest.mark.parametrize("kills", [(100.0,), (100.0, 30.0)])
-def test_waits_keep_their_length_after_a_clock_jump(
-    tmp_path: Path, jump: float, kills: tuple[float, ...]
-) -> None:
+def test_waits_keep_their_length_after_a_clock_jump(tmp_path: Path, jump: float, kills: tuple[float, ...]) -> None:
     meadow = Meadow(OPTIONS)
     now, real = virtual_time.EPOCH, 0.0  # the time on the clock, and the time that has really passed
     visits: list[tuple[float, str, str]] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import render
 from fieldmouse.crawler.builder import build
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
@@ -88,14 +88,7 @@ def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Pa
     """One of them is killed, and its clock set while it is away."""
     meadow = Meadow(
         MeadowOptions(
-            hosts=10,
-            pages=100,
-            seed=14,
-            page_kb=1.0,
-            links=10,
-            robots=1.0,
-            crawl_delay_share=0.4,
-            crawl_delay=SLOW,
+            hosts=10, pages=100, seed=14, page_kb=1.0, links=10, robots=1.0, crawl_delay_share=0.4, crawl_delay=SLOW
         )
     )
     alone = pages_alone(tmp_path / "alone", meadow)

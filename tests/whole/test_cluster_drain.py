@@ -61,9 +61,7 @@ class SilentBoard(OddBoard):
         raise CoordinatorUnreachable("it does not answer", "wait")
 
 
-def drained(
-    path: Path, kind: type[OddBoard], after: float, lane: type[InlineWorker] = InlineWorker
-) -> Summary:
+def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineWorker] = InlineWorker) -> Summary:
     """The end of an agent that is told to stop at that time."""
     meadow = Meadow(MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=10))
     kind.odd = False

@@ -22,9 +22,7 @@ from .test_cluster_virtual_time import Band, charter, is_polite, pages_alone, pa
 @pytest.mark.parametrize("ahead", [0.0, 12.0, 4000.0])
 def test_outcomes_of_a_forgotten_agent_count_unless_others_were_first(ahead: float, tmp_path: Path) -> None:
     """A new agent is `ahead` by this many seconds when the forgotten one returns."""
-    meadow = Meadow(
-        MeadowOptions(hosts=12, pages=200, seed=13, page_kb=1.0, links=10, robots=0.5, broken=0.02)
-    )
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=13, page_kb=1.0, links=10, robots=0.5, broken=0.02))
     alone = pages_alone(tmp_path / "alone", meadow)
 
     async def life(clock: Clock) -> Band:

@@ -11,8 +11,7 @@ from typing import ClassVar
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.cluster.coordinator import CrawlSpec, LinkOffer, OfferResult, SiteBounds
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.reader.several_crawls import MultiCrawlReader
@@ -50,9 +49,7 @@ class Placing(MemoryCoordinator):
 
     places: ClassVar[dict[str, str]] = {}
 
-    async def offer_links(
-        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
-    ) -> OfferResult:
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         placed = [replace(one, agent=self.places.get(one.host, "")) for one in offers]
         return await super().offer_links(placed, bounds, seeds=seeds)
 
@@ -67,9 +64,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
         crews: list[CrawlParts] = []
         lives: list[asyncio.Future[object]] = []
         for name in "ab":
-            home = CrawlDir.create(
-                tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711
-            )
+            home = CrawlDir.create(tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711)
             crew = build(
                 home,
                 SETTINGS,

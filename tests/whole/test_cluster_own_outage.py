@@ -29,9 +29,7 @@ from .pair import Pair
 
 STEP, LEASE, HEARTBEAT = 0.25, 30.0, 5.0
 LITERAL = MeadowOptions(hosts=12, pages=60, seeds=3, seed=8, page_kb=1.0, links=12, gamma=0.4, latency=0.1)
-RESTFUL = msgspec.structs.replace(
-    LITERAL, hosts=24, pages=300, robots=1.0, crawl_delay_share=0.5, crawl_delay=19.0
-)
+RESTFUL = msgspec.structs.replace(LITERAL, hosts=24, pages=300, robots=1.0, crawl_delay_share=0.5, crawl_delay=19.0)
 NAMED = msgspec.structs.replace(LITERAL, named=True)
 
 
@@ -82,9 +80,7 @@ the host."""
 
 
 @pytest.mark.parametrize(
-    ("ill", "meadow", "since", "by", "reason"),
-    FAILS,
-    ids=[f"{ill.name}-{since:g}" for ill, _, since, *_ in FAILS],
+    ("ill", "meadow", "since", "by", "reason"), FAILS, ids=[f"{ill.name}-{since:g}" for ill, _, since, *_ in FAILS]
 )
 def test_a_host_we_cannot_reach_goes_to_another_agent_at_once(
     tmp_path: Path, ill: FaultKind, meadow: MeadowOptions, since: float, by: float, reason: OutcomeReason
@@ -131,9 +127,7 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
             await clock.sleep(STEP)
             note = await played.beat()
             assert note is not None
-            seen.append(
-                (clock.now() - virtual_time.EPOCH, status_of(note).resting, played.held_by_the_other())
-            )
+            seen.append((clock.now() - virtual_time.EPOCH, status_of(note).resting, played.held_by_the_other()))
         await pair.kill("ill")
         return seen
 

@@ -81,9 +81,7 @@ class Upkeep:
         books = self.books
         assert (books.seen, books.waiting) == (books.settled, 0)
         assert sum(books.kinds.values()) == books.settled, "polls are not in the books of what was discovered"
-        homes = [
-            {row.url for row in rows if row.kind == "page" and not row.polled} for rows in self.rows.values()
-        ]
+        homes = [{row.url for row in rows if row.kind == "page" and not row.polled} for rows in self.rows.values()]
         assert set.union(*homes) == alone
         for rows, home in zip(self.rows.values(), homes, strict=True):
             polled = {row.url for row in rows if row.polled}
@@ -107,9 +105,7 @@ class Upkeep:
             assert site is not None
             # The revision is that of the request's arrival; the row has the time of the response.
             arrival = max(a.t for a in self.arrivals(page.url) if a.t <= asked[page.url])
-            answer = self.meadow.responder.respond(
-                site, MeadowRequest(path_of(page.url), "", "", ""), arrival
-            )
+            answer = self.meadow.responder.respond(site, MeadowRequest(path_of(page.url), "", "", ""), arrival)
             assert page.body == decode_body(answer.body, "").body, page.url
 
     def arrivals(self, url: str) -> Sequence[Arrival]:
@@ -174,9 +170,7 @@ def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling
         return told
 
     first, again, longer = virtual_time.run_in_virtual_time(life)
-    assert all(
-        summary.stopped_by is StoppedBy.TIME_LIMIT for told in (first, again) for summary in told.values()
-    )
+    assert all(summary.stopped_by is StoppedBy.TIME_LIMIT for told in (first, again) for summary in told.values())
     assert [first[name].pages for name in NAMES] == [again[name].pages for name in NAMES]
     whole = longer["a"].whole
     assert whole is not None
@@ -230,15 +224,7 @@ def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Pat
     """An agent without `refresh.on` has work for all hosts, and should be the one to visit some of them."""
     meadow = Meadow(
         MeadowOptions(
-            hosts=6,
-            pages=1200,
-            gamma=0.0,
-            seed=6,
-            page_kb=1.0,
-            links=20,
-            robots=0.0,
-            sitemaps=0.0,
-            compression=False,
+            hosts=6, pages=1200, gamma=0.0, seed=6, page_kb=1.0, links=20, robots=0.0, sitemaps=0.0, compression=False
         )
     )
 
@@ -256,9 +242,7 @@ def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Pat
         band.start("a")
         await clock.sleep(60.0)
         board = MemoryCoordinator(band.servers[0])
-        assert min(len(record.waiting) for record in board.crawl_state().hosts.values()) > 20, (
-            "all have work left"
-        )
+        assert min(len(record.waiting) for record in board.crawl_state().hosts.values()) > 20, "all have work left"
         for name in "ab":
             await band.kill(name)
 

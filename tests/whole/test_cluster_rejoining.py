@@ -124,9 +124,7 @@ class SpottyBoard(MemoryCoordinator):
     asked = 0
     stutters = False
 
-    async def lose(
-        self, grants: list[HostGrant], again: Callable[[], Awaitable[list[HostGrant]]]
-    ) -> list[HostGrant]:
+    async def lose(self, grants: list[HostGrant], again: Callable[[], Awaitable[list[HostGrant]]]) -> list[HostGrant]:
         if grants:
             self.asked += 1
             if self.asked % 3 == 0:

@@ -41,9 +41,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("ill", "policy"), CASES, ids=lambda each: getattr(each, "name", each))
-def test_another_agent_fetches_hosts_that_one_cannot_reach(
-    tmp_path: Path, ill: FaultKind, policy: str
-) -> None:
+def test_another_agent_fetches_hosts_that_one_cannot_reach(tmp_path: Path, ill: FaultKind, policy: str) -> None:
     """And soon: a good agent alone takes 16 s. A hashed host may wait for the bad agent for a lease."""
 
     async def life(clock: Clock) -> tuple[Pair, dict[str, Summary], float]:
@@ -75,9 +73,7 @@ BLAMED = {
 def test_an_unreachable_host_is_abandoned_after_one_more_agent_tried(tmp_path: Path, servers: int) -> None:
     """Hosts that are dead for all agents, and one whose name does not exist."""
     meadow = Meadow(MEADOW)
-    hosts = sorted(
-        {host_of(Url(url)) for url in allowed(meadow)} - {host_of(Url(url)) for url in meadow.seeds}
-    )
+    hosts = sorted({host_of(Url(url)) for url in allowed(meadow)} - {host_of(Url(url)) for url in meadow.seeds})
     dead, nameless = hosts[:2], hosts[2]
 
     async def life(clock: Clock) -> Pair:
@@ -179,9 +175,7 @@ def board_books(pair: Pair) -> tuple[int, int, Counter[str]]:
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("again", ["good", "bad"])
-def test_failures_of_all_agents_are_retried_once_and_fetched(
-    tmp_path: Path, servers: int, again: str
-) -> None:
+def test_failures_of_all_agents_are_retried_once_and_fetched(tmp_path: Path, servers: int, again: str) -> None:
     """One agent alone gave all up. After its retry any agent fetches; a second retry does nothing."""
     told: list[RetriedHosts] = []
 
@@ -189,9 +183,7 @@ def test_failures_of_all_agents_are_retried_once_and_fetched(
         pair = Pair(tmp_path, clock, servers=servers)
         await pair.start("bad", [FaultKind.DNS_DENIES])
         ends = [await pair.ended()]
-        await pair.start(
-            "bad", [FaultKind.REFUSED] if again == "good" else (), mercy=RetryFailed(told.append)
-        )
+        await pair.start("bad", [FaultKind.REFUSED] if again == "good" else (), mercy=RetryFailed(told.append))
         if again == "good":
             await clock.sleep(2.0)  # the coordinator knows: an agent that joins a finished crawl ends at once
             await pair.start("good")

@@ -20,18 +20,9 @@ from typing import Any
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.coordinator import (
-    AckBatch,
-    AgentId,
-    Coordinator,
-    CrawlSpec,
-    HeartbeatReply,
-    HostPayload,
-)
+from fieldmouse.cluster.coordinator import AckBatch, AgentId, Coordinator, CrawlSpec, HeartbeatReply, HostPayload
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.shared_settings import render_published
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render, render_published
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.doctor.check.examine import check_crawl

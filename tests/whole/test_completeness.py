@@ -16,15 +16,7 @@ from .crawling import check_warcs, exported, run
 def test_every_policy_fetches_exactly_the_small_meadow(policy: str, tmp_path: Path) -> None:
     with running_meadow(hosts=40, pages=400, seed=11) as meadow:
         summary = run(
-            "crawl",
-            tmp_path / "c",
-            "--seed",
-            meadow.seeds[0],
-            "--delay",
-            "0s",
-            "--allow-private",
-            "--policy",
-            policy,
+            "crawl", tmp_path / "c", "--seed", meadow.seeds[0], "--delay", "0s", "--allow-private", "--policy", policy
         )
         meadow.stop()
         stored = [row["url"] for row in exported(tmp_path / "c")]
@@ -57,9 +49,7 @@ def test_a_page_limit_is_exact_and_resume_continues(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with running_meadow(hosts=30, pages=300, seed=3) as meadow:
         seed = meadow.seeds[0]
-        first = run(
-            "crawl", home, "--seed", seed, "--pages", 100, "--delay", "0s", "--allow-private", expect=3
-        )
+        first = run("crawl", home, "--seed", seed, "--pages", 100, "--delay", "0s", "--allow-private", expect=3)
         assert first["pages"] == 100
         assert first["waiting"] > 0
         assert len(exported(home)) == 100

@@ -24,16 +24,7 @@ from fieldmouse_lab.slow_indexer import SlowIndexerLane, slow_lane_class
 from .virtual_time import bottled_crawl, bottled_kill, outcomes
 
 MEADOW = MeadowOptions(
-    hosts=12,
-    pages=150,
-    seed=8,
-    page_kb=1.0,
-    links=20,
-    latency=0.1,
-    robots=1.0,
-    busy=0.0,
-    server_error=0.0,
-    broken=0.0,
+    hosts=12, pages=150, seed=8, page_kb=1.0, links=20, latency=0.1, robots=1.0, busy=0.0, server_error=0.0, broken=0.0
 )
 TIGHT = {
     "network__allow_private": True,
@@ -129,9 +120,7 @@ def test_a_page_that_cannot_wait_is_served_by_an_idle_shard(tmp_path: Path) -> N
     assert stored(tmp_path / "c") == wanted(meadow)
 
 
-def test_a_page_is_dropped_only_a_limited_number_of_times(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_page_is_dropped_only_a_limited_number_of_times(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     meadow = Meadow(MEADOW)
     # No page can wait: room for one page, in service, and each takes longer than many fetches do.
     summary, web = bottled_crawl(
@@ -182,9 +171,7 @@ AUTO = {
 
 
 def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    meadow = Meadow(
-        MeadowOptions(hosts=30, pages=4000, seed=2, page_kb=1.0, links=10, latency=0.2, robots=0.0)
-    )
+    meadow = Meadow(MeadowOptions(hosts=30, pages=4000, seed=2, page_kb=1.0, links=10, latency=0.2, robots=0.0))
     path = tmp_path / "c"
 
     def live(seconds: int, epoch: float) -> None:

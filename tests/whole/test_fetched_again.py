@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.doctor.check.examine import check_crawl
@@ -21,12 +20,10 @@ from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.search.search import count_searchable_pages, search_crawl, searchable_urls
 from fieldmouse.search.versions import VERSION_TABLE
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import CrawlCounters
+from fieldmouse.storage.checkpoint import CrawlCounters, read_checkpoint, sealed_outcomes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.storage.outcome_log import newest_pages
-from fieldmouse.storage.shard_state import shard_states
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import Request
@@ -64,9 +61,7 @@ class Site:
             headers.append(("location", "/0"))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
         head = f"HTTP/1.1 {status} X\r\n{lines}\r\n"
-        return Response(
-            status, head.encode(), body, b"GET / HTTP/1.1\r\n\r\n", address, at, at, at, tuple(headers)
-        )
+        return Response(status, head.encode(), body, b"GET / HTTP/1.1\r\n\r\n", address, at, at, at, tuple(headers))
 
     async def close(self) -> None:
         pass
@@ -96,11 +91,7 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
         "network.allow_private": True,
     }
     settings = Settings().override(wanted)
-    home = (
-        CrawlDir.create(path, shards=1, settings=render(settings).encode())
-        if again is None
-        else CrawlDir.open(path)
-    )
+    home = CrawlDir.create(path, shards=1, settings=render(settings).encode()) if again is None else CrawlDir.open(path)
 
     async def life(clock: Clock) -> None:
         crew = build(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
@@ -129,11 +120,7 @@ def indexed(path: Path) -> list[str]:
 
 
 def of_the_index(path: Path) -> Iterator[str]:
-    return (
-        found.says
-        for found in check_crawl(CrawlDir.open(path))
-        if found.what == "index" and not found.healthy
-    )
+    return (found.says for found in check_crawl(CrawlDir.open(path)) if found.what == "index" and not found.healthy)
 
 
 def agree(path: Path, now: dict[str, str]) -> None:

@@ -167,9 +167,7 @@ def test_private_hosts_get_no_request(tmp_path: Path) -> None:
         summary = run("crawl", tmp_path / "c", *words, "--delay", "0s", expect=1)
         assert not web.requests
     rows = exported(tmp_path / "c", "--all")
-    assert {(row["kind"], row["reason"]) for row in rows} == {
-        ("refused", OutcomeReason.PRIVATE_ADDRESS.value)
-    }
+    assert {(row["kind"], row["reason"]) for row in rows} == {("refused", OutcomeReason.PRIVATE_ADDRESS.value)}
     assert summary["refused"] == len(rows) == 4  # three of the names spell 127.0.0.1
     assert all("loopback" in row["detail"] for row in rows)
 

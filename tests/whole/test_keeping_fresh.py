@@ -155,12 +155,7 @@ def test_every_step_of_the_guide_works_on_a_site_like_the_one_in_it(
         assert f"{origin}/terms" in said["search atlas terms of use"]
         told = said["changes atlas --since 7d"]
         kinds = set(re.findall(r"^\S+ +(\w+) .*?(/[\w/]*)  ", told.replace(origin, ""), re.MULTILINE))
-        assert kinds >= {
-            ("changed", "/terms"),
-            ("new", "/blog/harvest"),
-            ("gone", "/jobs/42"),
-            ("changed", "/shop"),
-        }
+        assert kinds >= {("changed", "/terms"), ("new", "/blog/harvest"), ("gone", "/jobs/42"), ("changed", "/shop")}
         assert f"{origin}/about -> {origin}/company" in told
         assert "[-30-] {+14+}" in said["changes atlas --diff"]
         assert len(said["changes atlas --versions"].splitlines()) == 2

@@ -52,9 +52,7 @@ def _crawl_with_kills(meadow: RunningMeadow, home: Path, rng: random.Random, wan
         if died:
             end(process)
             began = (home / "crawl.json").exists()
-            process = (
-                start("resume", home) if began else start("crawl", home, "--seed", meadow.seeds[0], *options)
-            )
+            process = start("resume", home) if began else start("crawl", home, "--seed", meadow.seeds[0], *options)
     assert process.wait(200) == 0
     end(process)
     return kills

@@ -82,9 +82,7 @@ def recorded(names: Names, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.undo()
 
 
-def test_every_file_name_is_synced_before_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_name_is_synced_before_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made" / "on the way" / "crawl"
     names = Names(tmp_path)
     with recorded(names, monkeypatch):

@@ -129,9 +129,7 @@ def test_a_repeatedly_killed_refresh_notifies_each_change_once(tmp_path: Path) -
     rng, home = random.Random(2026), tmp_path / "c"
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "appearing": 0.3, "vanishing": 0.2}
     with (
-        running_meadow(
-            hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing
-        ) as meadow,
+        running_meadow(hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing) as meadow,
         webhook() as inbox,
     ):
         run("crawl", home, "--seed", meadow.seeds[0], *LOCAL, "--set", "storage.checkpoint=300ms")

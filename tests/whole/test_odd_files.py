@@ -46,12 +46,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     crawl(path, crawl__pages=20)
     crawl(path, ONCE)
     bottled_kill(
-        path,
-        lambda clock: MeadowFetcher(MEADOW, clock),
-        MEADOW.seeds,
-        after=8.0,
-        storage__checkpoint="3s",
-        **MANNERS,
+        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=8.0, storage__checkpoint="3s", **MANNERS
     )
     for name in ("outcomes.log", *(str(file.relative_to(path)) for file in path.glob("archive/*.warc.gz"))):
         with (path / name).open("ab") as file:
@@ -83,10 +78,7 @@ def a_pipe(file: Path) -> None:
 
 def of_each_kind(path: Path) -> list[str]:
     """One file of each directory and suffix."""
-    kinds = {
-        (Path(name).parent, Path(name).stem.rstrip("0123456789"), Path(name).suffix): name
-        for name in names(path)
-    }
+    kinds = {(Path(name).parent, Path(name).stem.rstrip("0123456789"), Path(name).suffix): name for name in names(path)}
     segments = {Path(name).suffix: name for name in kinds.values() if "/00000/" in name}
     return sorted({name for name in kinds.values() if "/00000/" not in name} | set(segments.values()))
 
@@ -119,11 +111,7 @@ def test_a_file_replaced_by_a_directory_or_link_is_refused_before_any_change(
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link])
 @pytest.mark.parametrize("name", ["journal", "outcomes.log", "held.log", "archive/digests.lmdb", "lock"])
 def test_doctor_and_resume_name_the_odd_file(
-    killed: Path,
-    tmp_path: Path,
-    name: str,
-    become: Callable[[Path], None],
-    capsys: pytest.CaptureFixture[str],
+    killed: Path, tmp_path: Path, name: str, become: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(shutil.copytree(killed, tmp_path / "c"))
     (path / name).unlink(missing_ok=True)

@@ -23,8 +23,7 @@ from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.errors import CrawlDirError, DamagedFile
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.frontier.url_location import UrlPlace, locate_url
-from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.journal import framed
 from fieldmouse.testing import virtual_time
@@ -52,9 +51,7 @@ MANNERS = {
 
 
 def crawl(path: Path, **changes: object) -> Summary:
-    summary, _ = bottled_crawl(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, **MANNERS, **changes
-    )
+    summary, _ = bottled_crawl(path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, **MANNERS, **changes)
     return summary
 
 
@@ -124,11 +121,7 @@ def test_a_crawl_with_one_bad_record_resumes_and_repairs_its_journal(
 ) -> None:
     journal = home / "journal"
     raw = bytearray(journal.read_bytes())
-    ends = (
-        [len(raw)]
-        if where in ("zeros", "garbage")
-        else [match.start() for match in re.finditer(b"\xa2at", raw)]
-    )
+    ends = [len(raw)] if where in ("zeros", "garbage") else [match.start() for match in re.finditer(b"\xa2at", raw)]
     at = {"first": ends[0], "middle": ends[len(ends) // 2], "newest": ends[-1]}.get(where)
     if at is not None:
         raw[at + 20] ^= 1
@@ -148,9 +141,7 @@ def test_a_crawl_with_one_bad_record_resumes_and_repairs_its_journal(
 
 
 @pytest.mark.parametrize("left", [b"", b"\x00" * 300, b"nothing like a checkpoint" * 9, None])
-def test_a_journal_that_lost_its_checkpoint_is_refused_without_changes(
-    home: Path, left: bytes | None
-) -> None:
+def test_a_journal_that_lost_its_checkpoint_is_refused_without_changes(home: Path, left: bytes | None) -> None:
     if left is None:
         (home / "journal").unlink()
     else:
@@ -162,9 +153,7 @@ def test_a_journal_that_lost_its_checkpoint_is_refused_without_changes(
     assert tree(home) == before
 
 
-@pytest.mark.parametrize(
-    "kept", ["outcomes.log", "archive/*.warc.gz", "archive/shard-0.cdxj", "frontier/front-*.log"]
-)
+@pytest.mark.parametrize("kept", ["outcomes.log", "archive/*.warc.gz", "archive/shard-0.cdxj", "frontier/front-*.log"])
 def test_any_file_with_earlier_work_is_enough_to_refuse(home: Path, kept: str) -> None:
     spared = set(home.glob(kept))
     assert spared
@@ -333,9 +322,7 @@ def check_old(path: Path) -> None:
     assert state.sieve.runs
     assert count_waiting(home, state) == state.waiting == 50
     for row in outcomes(path):
-        assert (
-            locate_url(home / "frontier", state, home.identity.key_seed, Url(row.url)).place is UrlPlace.DONE
-        )
+        assert locate_url(home / "frontier", state, home.identity.key_seed, Url(row.url)).place is UrlPlace.DONE
     stranger = Url("http://127.0.1.1/nobody/ever/linked/here")
     assert locate_url(home / "frontier", state, home.identity.key_seed, stranger).place is UrlPlace.UNKNOWN
 
@@ -356,9 +343,7 @@ def test_resume_upgrades_a_crawl_of_format_1_without_loss(old: Path, truth: set[
     assert {path.name for path in (old / "frontier").glob("run-*")} == set(sealed_frontier(last).sieve.runs)
 
 
-def test_a_kill_during_the_upgrade_leaves_a_crawl_of_format_1(
-    old: Path, truth: set[str], tmp_path: Path
-) -> None:
+def test_a_kill_during_the_upgrade_leaves_a_crawl_of_format_1(old: Path, truth: set[str], tmp_path: Path) -> None:
     """The disk syncs many files before the journal names any: the power is cut at each."""
     for syncs in itertools.count():
         path = Path(shutil.copytree(old, tmp_path / str(syncs)))
@@ -410,9 +395,7 @@ def test_a_crawl_of_format_2_is_readable_without_upgrade(middle_aged: Path) -> N
     assert tree(middle_aged) == before
 
 
-def test_a_crawl_of_format_2_is_upgraded_despite_kills(
-    middle_aged: Path, truth: set[str], tmp_path: Path
-) -> None:
+def test_a_crawl_of_format_2_is_upgraded_despite_kills(middle_aged: Path, truth: set[str], tmp_path: Path) -> None:
     """Until the first table is in the journal the old checkpoint counts."""
     formats = set[int]()
     for syncs in itertools.count(0, 2):

@@ -23,9 +23,7 @@ from fieldmouse.url import Host, host_of, hostname_of
 from .virtual_time import bottled_crawl, outcomes
 
 DELAY = 2.0
-MANY = MeadowOptions(
-    hosts=30, pages=120, seeds=30, seed=8, page_kb=1.0, links=12, gamma=0.4, named=True, latency=0.2
-)
+MANY = MeadowOptions(hosts=30, pages=120, seeds=30, seed=8, page_kb=1.0, links=12, gamma=0.4, named=True, latency=0.2)
 FEW = MeadowOptions(hosts=3, pages=36, seed=8, page_kb=1.0, links=12, named=True, latency=0.2)
 ONE = MeadowOptions(hosts=1, pages=20, seed=8, page_kb=1.0, links=12, named=True, latency=0.2)
 
@@ -122,9 +120,7 @@ def test_an_outage_is_recognised_in_a_crawl_of_few_hosts_too(
     assert len(web.unsent) < 60, "the wire is not hammered while it is gone"
 
 
-def test_the_user_is_warned_once_and_fetching_pauses(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_user_is_warned_once_and_fetching_pauses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     meadow = Meadow(MANY)
     spell = minute(FaultKind.NO_NETWORK, 12.0, 600.0)
     with caplog.at_level(logging.WARNING):

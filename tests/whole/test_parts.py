@@ -11,14 +11,12 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import OpenDurable, build
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, records
 from fieldmouse.testing import virtual_time

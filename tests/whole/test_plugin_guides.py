@@ -22,9 +22,7 @@ MODULES = {"extract": "shop", "reader": "tables", "admit": "wanted", "sign": "lo
 
 def code_of(guide: str) -> str:
     """The first block of code in a guide."""
-    block = re.search(
-        r"^```python\n(.*?)^```", (GUIDES / f"{guide}.md").read_text(), re.MULTILINE | re.DOTALL
-    )
+    block = re.search(r"^```python\n(.*?)^```", (GUIDES / f"{guide}.md").read_text(), re.MULTILINE | re.DOTALL)
     assert block is not None
     return block[1]
 
@@ -96,9 +94,7 @@ def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
     read = PageText(links=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"])
     link = FoundLink(url, via="", depth=0, found_as="page")
     page = ParsedPage(answer, read, link, at=0.0, base=url, tree=lambda: LexborHTMLParser(html))
-    assert list(space["quotes"](page)) == [
-        {"text": "Mice are nice", "author": "A. Vole", "tags": ["mice", "voles"]}
-    ]
+    assert list(space["quotes"](page)) == [{"text": "Mice are nice", "author": "A. Vole", "tags": ["mice", "voles"]}]
     assert page.get_all("a", "href") == ["/t/mice", "/t/voles", "../up"]
     assert page.links == ["http://q.example/t/mice", "http://q.example/t/voles", "http://q.example/up"]
     assert page.absolute("../up") == "http://q.example/up"

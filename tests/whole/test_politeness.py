@@ -81,24 +81,14 @@ def test_delays_hold_across_kills_and_resumes(tmp_path: Path) -> None:
 
 def test_crawl_delay_and_retry_after_are_obeyed(tmp_path: Path) -> None:
     options = MeadowOptions(
-        hosts=12,
-        pages=40,
-        seed=6,
-        robots=1.0,
-        crawl_delay_share=0.5,
-        crawl_delay=1.0,
-        busy=0.5,
-        busy_seconds=2,
+        hosts=12, pages=40, seed=6, robots=1.0, crawl_delay_share=0.5, crawl_delay=1.0, busy=0.5, busy_seconds=2
     )
     with running_meadow(**msgspec.to_builtins(options, str_keys=True) | {"port": 0}) as meadow:
         run("crawl", tmp_path / "c", "--seed", meadow.seeds[0], "--delay", "50ms", "--allow-private")
         meadow.stop()
         _check(meadow, 0.05)
         arrivals = meadow.arrivals()
-        habits = {
-            site.origin.removeprefix("http://"): site.habits
-            for site in MeadowPlan(options, meadow.port).sites
-        }
+        habits = {site.origin.removeprefix("http://"): site.habits for site in MeadowPlan(options, meadow.port).sites}
     gaps = _gaps(arrivals, "host")
     slow = [host for host, habit in habits.items() if habit.crawl_delay and gaps[host]]
     assert slow

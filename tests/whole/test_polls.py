@@ -19,8 +19,7 @@ from fieldmouse.crawler.builder import build
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -89,16 +88,12 @@ def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Request
 
 
 def known(row: OutcomeRow) -> Request:
-    return Request(
-        row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at, was=row.kind, digest=row.digest
-    )
+    return Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at, was=row.kind, digest=row.digest)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, Path, Summary]:
-    meadow = Meadow(
-        MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=12, not_found=0.1, changing=0.0)
-    )
+    meadow = Meadow(MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=12, not_found=0.1, changing=0.0))
     path = tmp_path_factory.mktemp("polls") / "c"
     summary, _ = bottled_crawl(
         path,
@@ -122,9 +117,7 @@ def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Mea
     assert (after.polls, after.changed, after.gone) == (LIMIT, quarter, quarter)
     assert after.unchanged == quarter
     assert (after.pages, after.failed) == (before.pages - quarter, before.failed + quarter)
-    assert (after.seen, after.waiting, after.lost) == (before.seen, before.waiting, 0), (
-        "nothing was discovered"
-    )
+    assert (after.seen, after.waiting, after.lost) == (before.seen, before.waiting, 0), "nothing was discovered"
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None

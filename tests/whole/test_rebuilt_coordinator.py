@@ -18,8 +18,7 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client import outbox
-from fieldmouse.cluster.coordinator import CrawlSpec
-from fieldmouse.cluster.rebuild import CrawlRebuilder
+from fieldmouse.cluster.coordinator import CrawlRebuilder, CrawlSpec
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.doctor.repair.coordinator import ArchivedCrawl, RebuiltCrawl, open_agent, rebuild_crawl
 from fieldmouse.errors import CoordinatorDataLost
@@ -209,9 +208,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
 
         boards = {f"server {number}": MemoryCoordinator(server) for number, server in enumerate(band.servers)}
         builders = {f"server {number}": MemoryRebuilder(server) for number, server in enumerate(band.servers)}
-        told = await rebuild(
-            band, ShardedRebuilder(builders, boards) if servers > 1 else builders["server 0"]
-        )
+        told = await rebuild(band, ShardedRebuilder(builders, boards) if servers > 1 else builders["server 0"])
         assert told.unreadable == 0
         for name in NAMES:
             band.start(name)
@@ -249,9 +246,7 @@ def test_agents_do_not_join_another_crawl_of_the_same_name(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", [41, 42])
-def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(
-    seed: int, tmp_path: Path
-) -> None:
+def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(seed: int, tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=seed, **VARIED))
     pages_alone(tmp_path / "alone", meadow)
     home = CrawlDir.open(tmp_path / "alone")

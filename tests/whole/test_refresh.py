@@ -28,9 +28,7 @@ def site(number: int = 12) -> Versions:
     return Versions({"/": Shown("home", links=tuple(every)), **every})
 
 
-def crawl(
-    path: Path, now: Versions, day: float = 0.0, order: RefreshOrder | None = None, **changes: object
-) -> Summary:
+def crawl(path: Path, now: Versions, day: float = 0.0, order: RefreshOrder | None = None, **changes: object) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",
         "politeness__delay": "1s",
@@ -234,9 +232,7 @@ def test_temporary_redirects_change_nothing(tmp_path: Path) -> None:
     after = crawl(path, now, 1, ONCE)
     assert (after.pages, after.moved) == (13, 0)
     assert found(path) == sorted([*before, "/elsewhere"])
-    assert {at: exported(path)[at] for at in ("/1", "/2", "/3")} == {
-        at: before[at] for at in ("/1", "/2", "/3")
-    }
+    assert {at: exported(path)[at] for at in ("/1", "/2", "/3")} == {at: before[at] for at in ("/1", "/2", "/3")}
     check_health(path)
 
 
@@ -287,9 +283,7 @@ def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path)
 
 def test_a_crawl_with_refresh_on_polls_while_it_discovers_and_ends_by_a_limit(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site(40)
-    summary = crawl(
-        path, now, refresh__on=True, refresh__budget="none", crawl__time="5m", storage__checkpoint="30s"
-    )
+    summary = crawl(path, now, refresh__on=True, refresh__budget="none", crawl__time="5m", storage__checkpoint="30s")
     assert (summary.exit, summary.stopped_by, summary.waiting, summary.pages) == (3, "time", 0, 40)
     assert summary.refreshed is not None
     assert summary.refreshed.polls > 100

@@ -77,9 +77,7 @@ def visit(
     return summary
 
 
-def refreshed(
-    path: Path, web: dict[str, Versions], at: float, **changes: object
-) -> tuple[Summary, RefreshSummary]:
+def refreshed(path: Path, web: dict[str, Versions], at: float, **changes: object) -> tuple[Summary, RefreshSummary]:
     """One round; all polls are in its summary."""
     summary = visit(path, web, at, ONCE, **changes)
     told = summary.refreshed

@@ -19,8 +19,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.crawler.retry_failed import RetriedHosts
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.journal import Journal
 from fieldmouse.storage.log import Log
@@ -38,22 +37,9 @@ from .crawling import command, count_waiting, end, exported, run, start
 from .virtual_time import bottled_crawl, outcomes
 
 OPTIONS = MeadowOptions(
-    hosts=12,
-    pages=80,
-    seeds=12,
-    seed=5,
-    page_kb=1.0,
-    links=12,
-    gamma=0.3,
-    named=True,
-    not_found=0.1,
-    private=0.1,
+    hosts=12, pages=80, seeds=12, seed=5, page_kb=1.0, links=12, gamma=0.3, named=True, not_found=0.1, private=0.1
 )
-WRONG = {
-    OutcomeReason.NO_ADDRESS.value,
-    OutcomeReason.NO_CONNECTION.value,
-    OutcomeReason.HOST_ABANDONED.value,
-}
+WRONG = {OutcomeReason.NO_ADDRESS.value, OutcomeReason.NO_CONNECTION.value, OutcomeReason.HOST_ABANDONED.value}
 
 
 def crawl(
@@ -197,11 +183,7 @@ class Killed(BaseException):
     ("moment", "nth"), [("flush", 1), ("flush", 4), ("flush", 9), ("sync", 1), ("commit", 1), ("commit", 2)]
 )
 def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
-    tmp_path: Path,
-    wronged: tuple[Path, Meadow, list[Host]],
-    moment: str,
-    nth: int,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]], moment: str, nth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, meadow, dead = wronged
     path = tmp_path / "c"
@@ -246,9 +228,7 @@ def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -
         assert (failed["pages"], failed["failed"], failed["waiting"]) == (0, len(meadow.seeds), 0)
         right = [word for entry in meadow.resolve for word in ("--resolve", entry)]
         for _ in range(3):
-            process = start(
-                "resume", home, "--retry-failed", *quick, *right, "--set", "storage.checkpoint=100ms"
-            )
+            process = start("resume", home, "--retry-failed", *quick, *right, "--set", "storage.checkpoint=100ms")
             while process.poll() is None and not (home / "lock").read_text():
                 time.sleep(0.01)
             with suppress(subprocess.TimeoutExpired):
@@ -260,9 +240,7 @@ def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -
     assert last["lost"] == last["waiting"] == 0
     assert last["pages"] == len(stored)
     assert run("doctor", home)["healthy"]
-    said = subprocess.run(
-        command("resume", home, "--retry-failed"), capture_output=True, text=True, timeout=60
-    )
+    said = subprocess.run(command("resume", home, "--retry-failed"), capture_output=True, text=True, timeout=60)
     assert "no failed host to retry" in said.stderr
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from doctor.damaging import DAMAGES, is_healthy, troubles
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.errors import DamagedFile
@@ -90,9 +89,7 @@ HOP: Web = {SEED: "https://e.test/", "https://e.test/": WWW}
 SITE: Web = HOP | {
     WWW: ("/a", "https://e.test/b", "http://other.e.test/", "http://new.test/"),
     WWW + "a": ("http://www.e.test:8080/c",),
-    **dict.fromkeys(
-        "http://www.e.test:8080/c https://e.test/b http://other.e.test/ http://new.test/".split(), ()
-    ),
+    **dict.fromkeys("http://www.e.test:8080/c https://e.test/b http://other.e.test/ http://new.test/".split(), ()),
 }
 MOVED: Web = {
     SEED: "https://new.test/",
@@ -142,9 +139,7 @@ def test_the_end_of_a_redirect_chain_joins_the_scope_and_is_logged(
     assert f"seed {SEED} redirects to {WWW}: its host is in scope" in caplog.messages
 
 
-def test_in_page_scope_only_the_redirect_target_is_stored(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_in_page_scope_only_the_redirect_target_is_stored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "fieldmouse.crawler.scope")
     assert crawled(tmp_path / "c", SITE, scope__mode="page") == {WWW}
     assert f"seed {SEED} redirects to {WWW}: that page is in scope" in caplog.messages
@@ -182,9 +177,7 @@ def test_redirects_of_other_pages_do_not_widen_the_scope(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("asked", [{}, {"scope__follow_seed_redirects": True}], ids=["same site", "any"])
-def test_links_read_before_the_redirect_was_known_are_followed(
-    tmp_path: Path, asked: dict[str, object]
-) -> None:
+def test_links_read_before_the_redirect_was_known_are_followed(tmp_path: Path, asked: dict[str, object]) -> None:
     pages = CROSS | {"https://www.b.test/map.txt": ()}
     summary, fetcher = bottled_crawl(
         tmp_path / "c",

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from fieldmouse.api.planning import check_settings
-from fieldmouse.config import toml_format
-from fieldmouse.config.settings_file import Settings, parse
-from fieldmouse.config.toml_format import keys_of, render
+from fieldmouse.config import settings_file
+from fieldmouse.config.settings_file import Settings, keys_of, parse, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.storage.directory import CrawlDir
@@ -35,26 +34,13 @@ TRIED += [[], [""], ["a"], ["*"], [HUGE], [0], [3, 1], [1], ["("], ["(?i)a", "(?
 TRIED += [["a{99999999999}"], ["(" * 5000], ["a=1.1.1.1"], ["a=999.1.1.1"], ["*=[::1]:1"], ["=1.1.1.1"]]
 TRIED += [["a=1.1.1.1:"], ["1.1.1.1:53"], ["999.1.1.1"], ["[::1]:53"], ["example.org"], ["http://"]]
 TRIED += [["http://a.test/"], ["http://[::1]:99999/"]]
-TRIED += [
-    {},
-    {"X_From": "a"},
-    {"X-From": "a"},
-    {"": "a"},
-    {"X": "\N{SNOWMAN}"},
-    {"X": "a\r\nHost: b"},
-    {"X": 1},
-]
+TRIED += [{}, {"X_From": "a"}, {"X-From": "a"}, {"": "a"}, {"X": "\N{SNOWMAN}"}, {"X": "a\r\nHost: b"}, {"X": 1}]
 """Values a user might write, by kind: the least, the largest, the odd."""
 
 ABOUT_THE_WIRE = ("crawl.", "robots.", "limits.", "network.")
 SMALL = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=2))
 GIVEN: dict[str, object] = {"crawl.seeds": SMALL.seeds, "network.allow_private": True, "index.shards": 1}
-GIVEN |= {
-    "storage.min_free": "0B",
-    "storage.checkpoint": "10m",
-    "control.robots": [8, 2],
-    "control.limits": [5],
-}
+GIVEN |= {"storage.min_free": "0B", "storage.checkpoint": "10m", "control.robots": [8, 2], "control.limits": [5]}
 
 
 def accepted(name: str) -> Iterator[tuple[object, Settings]]:
@@ -78,11 +64,7 @@ def accepted(name: str) -> Iterator[tuple[object, Settings]]:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        f"{section}.{key}"
-        for section, table in toml_format.sections_of(Settings).items()
-        for key in keys_of(table)
-    ],
+    [f"{section}.{key}" for section, table in settings_file.sections_of(Settings).items() for key in keys_of(table)],
 )
 def test_every_accepted_setting_can_be_crawled_with(name: str, tmp_path: Path) -> None:
     for number, (value, asked) in enumerate(accepted(name)):

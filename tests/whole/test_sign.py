@@ -163,13 +163,5 @@ def test_keep_signatures_archives_the_headers_of_all_requests(tmp_path: Path) ->
     headers = 'network.headers={"X-Token" = "s3cret"}'
     with sites() as (own, _):
         options = ("--delay", "0s", "--allow-private", "--set", headers)
-        run(
-            "crawl",
-            tmp_path / "c",
-            "--seed",
-            own.origin + "/",
-            *options,
-            "--set",
-            "plugins.keep_signatures=true",
-        )
+        run("crawl", tmp_path / "c", "--seed", own.origin + "/", *options, "--set", "plugins.keep_signatures=true")
     assert b"X-Token: s3cret\r\n" in archived(tmp_path / "c")

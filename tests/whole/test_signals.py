@@ -36,9 +36,7 @@ class Crawl:
     def __init__(self, *words: object, terminal: bool = False):
         ours, theirs = pty.openpty() if terminal else os.pipe()
         self._words, self.heard = ours, ""
-        self.process = subprocess.Popen(
-            command(*words), stdout=subprocess.PIPE, stderr=theirs, start_new_session=True
-        )
+        self.process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=theirs, start_new_session=True)
         os.close(theirs)
 
     def hear(self, *wanted: str) -> None:

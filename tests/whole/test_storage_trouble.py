@@ -56,9 +56,7 @@ def crawl(
     words: tuple[object, ...] = ("crawl", home, "--seed", meadow.seeds[0], *MANNERS)
     if (home / "crawl.json").exists():
         words = (again[0], home, *again[1:])
-    done = subprocess.run(
-        [*command(*words), "--json"], capture_output=True, text=True, timeout=200, preexec_fn=confine
-    )
+    done = subprocess.run([*command(*words), "--json"], capture_output=True, text=True, timeout=200, preexec_fn=confine)
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
@@ -77,9 +75,7 @@ def has_everything(meadow: RunningMeadow, home: Path) -> None:
     assert sorted(row["url"] for row in rows) == sorted(meadow.pages())
     assert last["lost"] == last["waiting"] == 0
     assert not any("killed its worker" in reason for reason in last["reasons"])
-    assert last["failed"] == sum(
-        1 for status, allowed in meadow.truth().values() if allowed and status >= 400
-    )
+    assert last["failed"] == sum(1 for status, allowed in meadow.truth().values() if allowed and status >= 400)
     assert Counter(searchable_urls(home)) == Counter(row["url"] for row in rows)
     check_warcs(home)
     assert run("doctor", home)["healthy"]
@@ -161,9 +157,7 @@ def test_a_truncated_memory_map_ends_the_crawl(meadow: RunningMeadow, tmp_path: 
     has_everything(meadow, home)
 
 
-def test_damaged_digests_are_refused_and_can_be_deleted_without_loss(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_damaged_digests_are_refused_and_can_be_deleted_without_loss(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     run("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 60, expect=3)
     digests = home / "archive" / "digests.lmdb"

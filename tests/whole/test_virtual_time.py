@@ -83,9 +83,7 @@ def afternoon(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, MeadowF
     return meadow, web, path
 
 
-def test_every_host_gets_its_delays_through_hours_of_failures(
-    afternoon: tuple[Meadow, MeadowFetcher, Path],
-) -> None:
+def test_every_host_gets_its_delays_through_hours_of_failures(afternoon: tuple[Meadow, MeadowFetcher, Path]) -> None:
     meadow, web, _ = afternoon
     habits = [site.habits for site in meadow.plan.sites]
     assert any(habit.crawl_delay for habit in habits)
@@ -93,9 +91,7 @@ def test_every_host_gets_its_delays_through_hours_of_failures(
     check_politeness(meadow, web.arrivals)
 
 
-def test_every_allowed_url_is_requested_and_every_page_stored(
-    afternoon: tuple[Meadow, MeadowFetcher, Path],
-) -> None:
+def test_every_allowed_url_is_requested_and_every_page_stored(afternoon: tuple[Meadow, MeadowFetcher, Path]) -> None:
     meadow, web, path = afternoon
     truth = {fact.url: fact for fact in meadow.truth()}
     asked = {f"http://{a.host}{a.path}" for a in web.arrivals if a.path != "/robots.txt"}
@@ -127,9 +123,7 @@ def test_each_failure_is_retried_as_its_rule_says_and_nothing_else(
         visits[f"http://{arrival.host}{arrival.path}"].append(arrival.t)
     busy = {site.origin for site in meadow.plan.sites if site.habits.busy}
     spared = {  # what a busy host was first asked for
-        min((t[0], url) for url, t in visits.items() if url.startswith(origin + "/") and "robots" not in url)[
-            1
-        ]
+        min((t[0], url) for url, t in visits.items() if url.startswith(origin + "/") and "robots" not in url)[1]
         for origin in busy
     }
     again: Counter[int] = Counter()
@@ -297,11 +291,7 @@ def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> N
     )
     assert {address for _, address in web.asked} == {"93.184.216.34"}
     rows = outcomes(tmp_path / "c")
-    assert Counter(row.kind for row in rows) == {
-        "page": 1,
-        "moved": len(FORBIDDEN),
-        "refused": len(FORBIDDEN),
-    }
+    assert Counter(row.kind for row in rows) == {"page": 1, "moved": len(FORBIDDEN), "refused": len(FORBIDDEN)}
     refused = [row for row in rows if row.kind == "refused"]
     assert {row.reason for row in refused} == {OutcomeReason.PRIVATE_ADDRESS.value}
     assert Counter(row.detail for row in refused) == Counter(FORBIDDEN.values())

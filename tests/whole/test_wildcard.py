@@ -139,6 +139,4 @@ def test_explain_names_the_limit_that_dropped_a_link(result: Result) -> None:
     assert any("limits.links_per_page" in says for says in never["says"])
     nursery = run("explain", result.home, "http://start.bad.example/nursery/0")
     assert any("links left after 20000" in row["detail"] for row in nursery["outcomes"])
-    assert not any(
-        "dropped" in says for says in run("explain", result.home, "http://9.good.example/")["says"]
-    )
+    assert not any("dropped" in says for says in run("explain", result.home, "http://9.good.example/")["says"])

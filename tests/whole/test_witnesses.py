@@ -64,9 +64,7 @@ def text(body: str = "") -> Said:
     return 200, {"content-type": "text/plain"}, body
 
 
-def crawl(
-    path: Path, says: Callable[[float, Host, str], Said], seeds: list[Host], **changes: object
-) -> Village:
+def crawl(path: Path, says: Callable[[float, Host, str], Said], seeds: list[Host], **changes: object) -> Village:
     _, village = bottled_crawl(
         path,
         lambda clock: Village(clock, says),

@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.sections import RefreshOrder
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.crawler.retry_failed import RetriedHosts, RetryFailed
 from fieldmouse.http.client import Fetcher
@@ -85,21 +84,12 @@ def _live(
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
     gc.collect()  # drops the index writer of a crawl that was killed here, whose threads still write files
     resumed = (path / "crawl.json").exists()
-    if resumed:
-        home = CrawlDir.open(path)
-    else:
-        home = CrawlDir.create(path, shards=1, settings=render(settings).encode())
+    home = CrawlDir.open(path) if resumed else CrawlDir.create(path, shards=1, settings=render(settings).encode())
 
     async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
         crew = build(
-            home,
-            settings,
-            clock=clock,
-            fetcher=fetcher,
-            lane=lane,
-            dns=dns(clock) if dns else None,
-            order=order,
+            home, settings, clock=clock, fetcher=fetcher, lane=lane, dns=dns(clock) if dns else None, order=order
         )
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.outcome import Page, Response
 from fieldmouse.types.request import Request, RequestKind

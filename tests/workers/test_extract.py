@@ -7,23 +7,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.archive.record_reader import read_page_rows, read_rows
+from fieldmouse.archive.warc_reader import read_page_rows, read_rows
 from fieldmouse.errors import DamagedFile, UsageError
-from fieldmouse.plugins.registry import PluginNames
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.plugins.runner import PluginNames
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.request import RequestKind
 from fieldmouse.workers.shard import Shard
 from workers.responses import CONFIG, page
 
-HTML = (
-    b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.example/>else</a> <b class=x>y</b>"
-)
+HTML = b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.example/>else</a> <b class=x>y</b>"
 
 
-def taken(
-    directory: Path, plugin: str, *bodies: bytes, patience: float = 5.0, **more: str
-) -> list[OutcomeRow]:
+def taken(directory: Path, plugin: str, *bodies: bytes, patience: float = 5.0, **more: str) -> list[OutcomeRow]:
     """The outcomes of pages with these bodies, after a checkpoint."""
     names = PluginNames(extract=f"hostile_mice:{plugin}" if plugin else "", patience=patience)
     shard = Shard(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
@@ -46,11 +42,7 @@ def as_without(row: OutcomeRow) -> OutcomeRow:
 def test_rows_read_back_equal_the_extracted_ones(tmp_path: Path) -> None:
     told = taken(tmp_path, "titles", HTML, b"<title>Shrews</title>", HTML)
     assert [row.items for row in told] == [3, 1, 3]
-    voles = [
-        {"title": "Voles", "links": 2},
-        {"link": "http://example.org/more"},
-        {"link": "http://else.example/"},
-    ]
+    voles = [{"title": "Voles", "links": 2}, {"link": "http://example.org/more"}, {"link": "http://else.example/"}]
     assert [item for _, item in read_rows(tmp_path / "archive", told)] == [
         *voles,
         {"title": "Shrews", "links": 0},

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.archive.record_reader import read_page_rows
+from fieldmouse.archive.warc_reader import read_page_rows
 from fieldmouse.import_string import import_path
-from fieldmouse.plugins.registry import PluginNames
+from fieldmouse.plugins.runner import PluginNames
 from fieldmouse.types.outcome import Page
 from fieldmouse.workers.connection import MAX_PLUGIN_DEATHS, WorkerDeaths
 from workers.responses import CONFIG, page, story
@@ -64,9 +64,7 @@ def test_page_is_stored_without_rows_and_with_reason(tmp_path: Path, plugin: str
             assert [item["title"] for item in read_page_rows(tmp_path / "archive", row)] == [row.title]
 
 
-def test_plug_in_that_kills_workers_repeatedly_is_disabled(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_plug_in_that_kills_workers_repeatedly_is_disabled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         desk = crawled(tmp_path, "dies", deadly=set(range(1, PAGES + 1)))
     assert sorted(desk.settled) == list(range(1, PAGES + 1)), "and the crawl goes on"

@@ -14,11 +14,11 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from archive.test_warc_writer import passes
-from fieldmouse.archive.cdxj import parse_line
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.archive.warc_writer import parse_line
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.search.search import search_crawl
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import IndexResult, OutcomeRow, Page
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import RequestKind
@@ -99,9 +99,7 @@ def archived(folder: Path) -> list[str]:
     for warc in sorted((folder / "archive").glob("*.warc.gz")):
         assert passes(warc)
         with warc.open("rb") as file:
-            urls += [
-                r.rec_headers["WARC-Target-URI"] for r in ArchiveIterator(file) if r.rec_type == "response"
-            ]
+            urls += [r.rec_headers["WARC-Target-URI"] for r in ArchiveIterator(file) if r.rec_type == "response"]
     return urls
 
 
@@ -117,9 +115,7 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
         await indexer.begin()
         for number in range(1, 101):
             await desk.send(number, answer(number))
-        await desk.send(
-            0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=RequestKind.ROBOTS_TXT)
-        )
+        await desk.send(0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
         await desk.checkpoint()
         assert indexer.outstanding == 0
         assert indexer.peak_rss > 1 << 20

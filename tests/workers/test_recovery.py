@@ -14,12 +14,12 @@ import pytest
 import tantivy
 
 from archive.test_warc_writer import passes
-from fieldmouse.archive import cdxj
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.archive import warc_writer
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, FieldmouseError
 from fieldmouse.search.index import document_schema
 from fieldmouse.search.search import searchable_urls
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.workers.shard import CheckedShard, Shard
 from workers.responses import CONFIG, page, story
 
@@ -27,9 +27,7 @@ SMALL = msgspec.structs.replace(CONFIG, generation=4_000, warc_size=3_000)
 """New generations and WARC files every few pages."""
 
 
-def fill(
-    folder: Path, batches: int, config: WorkerConfig = CONFIG, *, torn: bool = False
-) -> list[ShardState]:
+def fill(folder: Path, batches: int, config: WorkerConfig = CONFIG, *, torn: bool = False) -> list[ShardState]:
     """Fill a shard with batches of five pages, all committed; return the states, the empty one first."""
     shard = Shard(folder, 0, config, ShardState())
     states = [ShardState()]
@@ -152,9 +150,7 @@ LEFTOVERS += [lost_list, torn_half, lost_files]
 
 
 @pytest.mark.parametrize("leave", LEFTOVERS)
-def test_any_remains_of_a_killed_writer_allow_an_exact_restore(
-    tmp_path: Path, leave: Callable[[Path], None]
-) -> None:
+def test_any_remains_of_a_killed_writer_allow_an_exact_restore(tmp_path: Path, leave: Callable[[Path], None]) -> None:
     states = fill(tmp_path, 4, torn=True)
     path = generation(tmp_path)
     # A copy of the list: written in place, the kept one would change with it, which no writer does.
@@ -283,25 +279,21 @@ def test_kept_files_do_not_grow_with_the_crawl(tmp_path: Path) -> None:
     kept = generation(tmp_path) / "kept"
     lists = list(kept.glob("*.json"))
     assert [path.name for path in lists] == ["12.json"]
-    named = {
-        segment["segment_id"].replace("-", "") for segment in json.loads(lists[0].read_text())["segments"]
-    }
+    named = {segment["segment_id"].replace("-", "") for segment in json.loads(lists[0].read_text())["segments"]}
     assert {path.name.partition(".")[0] for path in kept.iterdir()} == named | {"12"}
 
 
 def test_killed_merge_leaves_no_files_permanently(tmp_path: Path) -> None:
     log = tmp_path / "shard-0.cdxj"
     lines = sorted(
-        cdxj.format_line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")
+        warc_writer.format_line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")
         for n in range(100)
     )
     random.Random(3).shuffle(lines)
     log.write_bytes(b"".join(lines))
     target = tmp_path / "index.cdxj"
-    for left in itertools.chain(
-        (tmp_path / f"index.cdxj.run-{n}" for n in range(99)), [tmp_path / "index.cdxj.fresh"]
-    ):
+    for left in itertools.chain((tmp_path / f"index.cdxj.run-{n}" for n in range(99)), [tmp_path / "index.cdxj.fresh"]):
         left.write_bytes(b"zzz not a line of this crawl\n")
-    cdxj.merge_logs([log], target, chunk=1000)
+    warc_writer.merge_logs([log], target, chunk=1000)
     assert target.read_bytes() == b"".join(sorted(lines))
     assert names_in(tmp_path) == {"shard-0.cdxj", "index.cdxj"}

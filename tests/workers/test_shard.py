@@ -12,10 +12,10 @@ import msgspec
 import pytest
 import zstandard
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.reader import explain
 from fieldmouse.search.search import search_crawl
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, OutcomeRow, Unchanged
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Origin, Request, RequestKind
@@ -68,32 +68,23 @@ def test_broken_encoding_keeps_the_part_before_the_error(shard: Shard) -> None:
     half = row(shard.process_outcome(1, page(body=whole[: len(whole) // 2], content_encoding="gzip")))
     assert half.kind == "page"
     assert OutcomeReason.BAD_ENCODING.value in half.detail
-    junk = row(
-        shard.process_outcome(2, page("http://example.org/j", b"\x1f\x8b junk", content_encoding="gzip"))
-    )
+    junk = row(shard.process_outcome(2, page("http://example.org/j", b"\x1f\x8b junk", content_encoding="gzip")))
     assert (junk.kind, junk.reason) == ("failed", OutcomeReason.BAD_ENCODING.value)
 
 
 @pytest.mark.parametrize(
-    ("coding", "pack"),
-    [("", bytes), ("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.compress)],
+    ("coding", "pack"), [("", bytes), ("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.compress)]
 )
-def test_cut_body_is_reported_encoded_or_plain(
-    shard: Shard, coding: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_cut_body_is_reported_encoded_or_plain(shard: Shard, coding: str, pack: Callable[[bytes], bytes]) -> None:
     whole = pack(b"<a href=/x>x</a>" + random.Random(1).randbytes(300_000))
-    cut = row(
-        shard.process_outcome(1, page(body=whole[:200_000], content_encoding=coding, truncated="length"))
-    )
+    cut = row(shard.process_outcome(1, page(body=whole[:200_000], content_encoding=coding, truncated="length")))
     assert (cut.kind, cut.detail) == ("page", "cut by the limit on length")
     told = list(explain._fate(cut))
     assert any("cut by the limit on length" in sentence for sentence in told)
 
 
 def test_robots_rules_are_obeyed(shard: Shard, tmp_path: Path) -> None:
-    hidden = shard.process_outcome(
-        1, page("http://example.org/1", b"secret <a href=/a>", x_robots_tag="noindex")
-    )
+    hidden = shard.process_outcome(1, page("http://example.org/1", b"secret <a href=/a>", x_robots_tag="noindex"))
     still = shard.process_outcome(
         2, page("http://example.org/2", b"<meta name=robots content=nofollow>open <a href=/b>")
     )
@@ -125,9 +116,7 @@ def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
     second = shard.process_outcome(
         2, page("http://example.org/s2.xml", urls, kind=RequestKind.SITEMAP, mime="text/xml")
     )
-    assert [(link.url, link.kind) for link in first.links] == [
-        ("http://example.org/s2.xml", RequestKind.SITEMAP)
-    ]
+    assert [(link.url, link.kind) for link in first.links] == [("http://example.org/s2.xml", RequestKind.SITEMAP)]
     assert [(link.url, link.kind) for link in second.links] == [
         ("http://example.org/a", RequestKind.PAGE),
         ("http://example.org/b", RequestKind.PAGE),
@@ -163,9 +152,7 @@ def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: Shard)
     assert [link.url for link in parsed.links] == ["http://example.org/a"]
     page_link = Request(Url("http://example.org/p"))
     html = response(b"<a href=/x>", truncated="disconnect")
-    assert not shard.process_outcome(
-        2, Failed(page_link, OutcomeReason.CONNECTION_CLOSED, NOW, response=html)
-    ).links
+    assert not shard.process_outcome(2, Failed(page_link, OutcomeReason.CONNECTION_CLOSED, NOW, response=html)).links
 
 
 @pytest.mark.parametrize(
@@ -179,9 +166,7 @@ def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: Shard)
     ],
 )
 @pytest.mark.parametrize("mime", ["text/html", "text/plain", "image/png"])
-def test_a_refresh_header_is_followed_like_a_link(
-    shard: Shard, header: str, wanted: list[str], mime: str
-) -> None:
+def test_a_refresh_header_is_followed_like_a_link(shard: Shard, header: str, wanted: list[str], mime: str) -> None:
     asked = page("http://example.org/dir/", b"<base href=/elsewhere/>", mime=mime, refresh=header)
     assert [link.url for link in shard.process_outcome(1, asked).links] == wanted
 
@@ -193,9 +178,7 @@ def test_refresh_header_of_a_nofollow_page_is_not_followed(shard: Shard) -> None
 
 def test_failures_and_robots_txt_are_archived_but_not_indexed(shard: Shard) -> None:
     link = Request(Url("http://example.org/gone"))
-    gone = shard.process_outcome(
-        1, Failed(link, OutcomeReason.CLIENT_ERROR, NOW, response=response(b"no", status=404))
-    )
+    gone = shard.process_outcome(1, Failed(link, OutcomeReason.CLIENT_ERROR, NOW, response=response(b"no", status=404)))
     rules = shard.process_outcome(
         0, page("http://example.org/robots.txt", b"User-agent: *", kind=RequestKind.ROBOTS_TXT)
     )

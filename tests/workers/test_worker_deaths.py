@@ -228,9 +228,7 @@ def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -
         indexer.add_to_scope([], False)
         await desk.send(4, page(str(seed), b"<a href=http://sub.e.test/>x</a>"))
         await desk.checkpoint()
-        told.append(
-            ([link.url for link in desk.answers[4].links], [link.url for link in desk.answers[4].held])
-        )
+        told.append(([link.url for link in desk.answers[4].links], [link.url for link in desk.answers[4].held]))
         await indexer.close()
         return told
 

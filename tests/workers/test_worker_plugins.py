@@ -7,11 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.parse.readers import READERS, load_readers
-from fieldmouse.plugins.registry import PluginNames
-from fieldmouse.plugins.runner import Watchdog
+from fieldmouse.parse.content import READERS, load_readers
+from fieldmouse.plugins.runner import PluginNames, Watchdog
 from fieldmouse.search.search import search_crawl
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import IndexResult, Moved, OutcomeRow, Page
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
@@ -148,9 +147,7 @@ def test_admit_is_not_called_for_the_rest_of_a_page_after_repeated_timeouts(tmp_
 
 
 def test_admit_is_called_for_redirects_and_sitemaps(tmp_path: Path) -> None:
-    moved = Moved(
-        Request(Url("http://example.org/old")), response(b"", status=301), Url("http://example.org/new")
-    )
+    moved = Moved(Request(Url("http://example.org/old")), response(b"", status=301), Url("http://example.org/new"))
     asked = {"admit": "hostile_mice:wants_what_it_knows"}
     parsed, told = taken(tmp_path / "a", moved, **asked)
     assert (parsed.kind, parsed.links, told.target) == ("moved", (), "http://example.org/new")

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from fieldmouse.api.crawling import Crawl, crawl
-from fieldmouse.api.planning import Plan, plan, plan_new, plan_to_resume
+from fieldmouse.api.planning import Plan, plan, plan_new, plan_to_resume, run
 from fieldmouse.api.refreshing import plan_to_refresh, refresh
-from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
     from fieldmouse.reader.crawl_reader import CrawlReader
@@ -40,9 +39,7 @@ def open(directory: str | os.PathLike[str]) -> CrawlReader: ...  # type: ignore[
 def open(directory: Iterable[str | os.PathLike[str]]) -> MultiCrawlReader: ...
 
 
-def open(
-    directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> CrawlReader | MultiCrawlReader:
+def open(directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> CrawlReader | MultiCrawlReader:
     """Open the crawl in `directory` for reading, also while it runs. Takes no lock and writes nothing.
 
     A list of directories is read as one crawl: of a page stored in several of them, the newest copy

@@ -8,13 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.cluster.client.connect import (
-    list_crawls_on,
-    open_coordinator,
-    open_rebuilder,
-    read_crawl_spec,
-)
 from fieldmouse.cluster.client.membership import status_of
+from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, open_rebuilder, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlTotals, ListedAgent
 from fieldmouse.errors import CoordinatorError, UsageError
 from fieldmouse.formatting import join_names
@@ -163,9 +158,7 @@ def _with_board(boards: Sequence[str], crawl: str, act: Callable[[Coordinator], 
             if await read_crawl_spec(board, crawl) is None:
                 names = join_names(await list_crawls_on(boards))
                 hint = f"it has {names}: name one with --crawl"
-                raise CoordinatorError(
-                    f"the coordinator knows no crawl `{crawl}`", hint if names else _NO_CRAWLS
-                )
+                raise CoordinatorError(f"the coordinator knows no crawl `{crawl}`", hint if names else _NO_CRAWLS)
             return await act(board)
         finally:
             await board.close()

@@ -20,26 +20,31 @@ import msgspec
 from fieldmouse import __version__
 from fieldmouse.api import planning
 from fieldmouse.api.planning import Plan, check_settings
-from fieldmouse.cluster.client.connect import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.client.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
 from fieldmouse.cluster.client.identity import is_agent_directory, read_original_identity
+from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
 from fieldmouse.cluster.decoding import MOST_SPEC
 from fieldmouse.cluster.errors import RESTORE_HINT
-from fieldmouse.config import settings_file, spellings
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.shared_settings import Authority, authority_over, parse_published, render_published
-from fieldmouse.config.toml_format import shown_value
+from fieldmouse.config import old_spellings, settings_file
+from fieldmouse.config.settings_file import (
+    Authority,
+    Settings,
+    authority_over,
+    parse_published,
+    render_published,
+    shown_value,
+)
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorUnreachable, UsageError, shell_quoted
 from fieldmouse.formatting import join_names
 from fieldmouse.storage.directory import CrawlDir
 
+#: Environment variable instead of `--coordinator`: `ps` does not show a password in it.
 COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
-"""Environment variable instead of `--coordinator`: `ps` does not show a password in it."""
 _Report = Callable[[str], None]
 _LOOK_EVERY = 0.5
+#: Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart.
 _NEW_PATIENCE = 5.0
-"""Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart."""
 
 
 def plan_agent(
@@ -69,16 +74,14 @@ def plan_agent(
     if config is None and not known and ready.is_file():
         config = ready
     base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
-    changes = spellings.renamed(changes)
+    changes = old_spellings.renamed(changes)
     own = planning.apply_keywords(base, words, changes)
     seeds_given = planning.parse_seeds([*own.crawl.seeds, *seeds_given])
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
     charter = asyncio.run(_charter(boards, crawl, founding, returning, on_waiting))
     common = parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
-    given = {planning.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {
-        *changes
-    }
+    given = {planning.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {*changes}
     _check_seeds(seeds_given, charter)
     for section, key in _keys():
         _check_agreed(common, own, section, key, given, crawl, on_waiting)
@@ -86,9 +89,7 @@ def plan_agent(
     check_settings(settings, directory)
     wanted = tuple(planning.parse_seeds(charter.seeds))
     seed = charter.key_seed
-    plan = Plan(
-        directory, settings, wanted, new=not known, coordinators=tuple(boards), crawl=crawl, key_seed=seed
-    )
+    plan = Plan(directory, settings, wanted, new=not known, coordinators=tuple(boards), crawl=crawl, key_seed=seed)
     if known:
         home = CrawlDir.open(directory)
         if home.identity.key_seed != seed:
@@ -125,8 +126,7 @@ async def _charter(
                     f"name it with `--crawl {joined.crawl}`, or name another directory",
                 )
             raise CoordinatorDataLost(
-                f"the coordinator knows no crawl `{crawl}`, though this directory has been an agent of it",
-                RESTORE_HINT,
+                f"the coordinator knows no crawl `{crawl}`, though this directory has been an agent of it", RESTORE_HINT
             )
         if charter is None and own.crawl.seeds:
             made_by = f"fieldmouse/{__version__}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from fieldmouse.api import planning
 from fieldmouse.api.page_stream import BackgroundRun, PageStream
 from fieldmouse.api.planning import Plan, plan
-from fieldmouse.config.spellings import old_arguments
+from fieldmouse.config.old_spellings import old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fieldmouse.reader.page import StoredPage
 
 
+#: User code: `package.module:name`, or the function or class itself.
 UserCode = str | Callable[..., object]
-"""User code: `package.module:name`, or the function or class itself."""
 
 
 class CrawlOptions(TypedDict, total=False):

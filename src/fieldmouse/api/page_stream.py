@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.api.planning import Plan
-from fieldmouse.api.run import run
+from fieldmouse.api.planning import Plan, run
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.directory import CrawlDir
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from fieldmouse.crawler.run import CrawlRun
 
 
+#: Bytes of outcomes, about two hundred rows, that a loop may be behind the second-newest checkpoint.
 MAX_LAG = 64 << 10
-"""Bytes of outcomes, about two hundred rows, that a loop may be behind the second-newest checkpoint."""
 
 DELIVERY_PART = "delivery"
 
@@ -156,9 +155,7 @@ class DeliveryCursor:
 
     def __init__(self, home: CrawlDir, last: Checkpoint | None, hatch: PageStream):
         known = last is not None and DELIVERY_PART in last.parts
-        self._state = (
-            last.state(DELIVERY_PART, DeliveryState) if last is not None and known else DeliveryState()
-        )
+        self._state = last.state(DELIVERY_PART, DeliveryState) if last is not None and known else DeliveryState()
         self._hatch, self._outcomes = hatch, home / "outcomes.log"
         self._end = 0
 

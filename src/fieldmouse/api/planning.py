@@ -1,4 +1,4 @@
-"""Plan of a crawl, new or resumed, with all checks that are possible before anything is created.
+"""Plan of a crawl, new or resumed, with all checks that are possible before anything is created, and its execution.
 
 Keywords of the library and options of the command are two spellings of one setting, so both are converted
 here, by the reader of `fieldmouse.toml`, and raise the same errors. None means not given; 0 and False are
@@ -9,36 +9,50 @@ comments.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fieldmouse import url
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
-from fieldmouse.config import settings_file, spellings
+from fieldmouse.config import old_spellings, settings_file
 from fieldmouse.config.sections import LIVE_POLICIES, RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.values import SEEDS
-from fieldmouse.errors import CrawlExists, DamagedFile, UsageError, shell_quoted, storage_errors
-from fieldmouse.import_string import import_name_of
-from fieldmouse.plugins.registry import PluginNames
-from fieldmouse.policy.distribution.registry import find_policy_class
-from fieldmouse.storage.checkpoint import read_checkpoint
-from fieldmouse.storage.counters import sealed_counters
-from fieldmouse.storage.directory import (
-    AGENT_FILE,
-    OWNER_ONLY,
-    CrawlDir,
-    settings_readable_by_others,
-    write_settings,
+from fieldmouse.errors import (
+    CrawlExists,
+    DamagedFile,
+    StoppedImmediately,
+    StorageError,
+    UsageError,
+    shell_quoted,
+    storage_errors,
 )
+from fieldmouse.import_string import import_name_of
+from fieldmouse.plugins.runner import PluginNames
+from fieldmouse.policy.distribution.registry import find_policy_class
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
+from fieldmouse.storage.directory import AGENT_FILE, OWNER_ONLY, CrawlDir, settings_readable_by_others, write_settings
 from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
 
+if TYPE_CHECKING:
+    from fieldmouse.crawler.builder import OpenDurable
+    from fieldmouse.crawler.cluster import JoinRequest
+    from fieldmouse.crawler.crawler import PageConsumer
+    from fieldmouse.crawler.retry_failed import RetryFailed
+    from fieldmouse.crawler.run import CrawlRun
+
+
+#: The setting of each keyword.
 KEYWORD_SETTINGS = {
     "pages": "crawl.pages",
     "time": "crawl.time",
@@ -57,10 +71,9 @@ KEYWORD_SETTINGS = {
     "readers": "plugins.readers",
     "sign": "plugins.sign",
 }
-"""The setting of each keyword."""
 
+#: Keywords that take user code: its name, or the object itself if it can be imported by name.
 CODE_KEYWORDS = ("policy", "extract", "admit", "sign")
-"""Keywords that take user code: its name, or the object itself if it can be imported by name."""
 
 _IN_SECONDS = ("delay", "time")
 _LISTS = ("resolve",)
@@ -74,10 +87,9 @@ def apply_keywords(base: Settings, words: Mapping[str, object], changes: Mapping
             dotted[KEYWORD_SETTINGS[word]] = _in_toml(word, value)
     if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
         raise UsageError(
-            f"`settings` is {changes!r}, and no table of settings",
-            'write it as settings={"limits.body": "4MiB"}',
+            f"`settings` is {changes!r}, and no table of settings", 'write it as settings={"limits.body": "4MiB"}'
         )
-    return base.override(dotted | spellings.renamed(changes))
+    return base.override(dotted | old_spellings.renamed(changes))
 
 
 def _in_toml(word: str, value: object) -> object:
@@ -241,8 +253,7 @@ def plan_new(
     if not wanted:
         raise UsageError(
             "no seed is given",
-            f"name a URL: `fieldmouse crawl {shell_quoted(directory)} --seed https://...`,"
-            " or `seeds=[...]` in Python",
+            f"name a URL: `fieldmouse crawl {shell_quoted(directory)} --seed https://...`, or `seeds=[...]` in Python",
         )
     settings = settings.override({"crawl.seeds": wanted})
     check_settings(settings, directory)
@@ -299,11 +310,11 @@ def check_settings(settings: Settings, directory: Path) -> None:
         registry.create_policy(settings.refresh.policy)
     PluginNames.from_settings(settings.plugins).check_loadable()
     if settings.network.ca_file:
-        from fieldmouse.http.tls import create_tls_context
+        from fieldmouse.http.connection import create_tls_context
 
         create_tls_context(ca_file=Path(settings.network.ca_file))
     if settings.network.source:
-        from fieldmouse.http.source_address import SourceAddress
+        from fieldmouse.http.connection import SourceAddress
 
         SourceAddress(settings.network.source).check_is_local()
     if settings.notify.channels:
@@ -318,3 +329,53 @@ def _seed_list(seeds: Iterable[str]) -> list[str]:
     if not isinstance(seeds, Iterable):
         raise UsageError(f"`seeds` is {seeds!r}, and no list of URLs", 'write it as seeds=["https://..."]')
     return list(seeds)
+
+
+class LoopRunner(Protocol):
+    """`asyncio.run`, or another function that runs one coroutine in a new event loop."""
+
+    def __call__(self, main: Coroutine[Any, Any, Summary], /) -> Summary: ...
+
+
+def run(
+    plan: Plan,
+    *,
+    runner: LoopRunner = asyncio.run,
+    on_reading: Callable[[LiveStats], None] | None = None,
+    on_open: Callable[[CrawlRun], None] = lambda life: None,
+    mercy: RetryFailed | None = None,
+    parts: Sequence[OpenDurable] = (),
+    audience: PageConsumer | None = None,
+) -> Summary:
+    """Crawl as planned until done, stopped by a limit, or interrupted.
+
+    `on_open` is called in the loop when everything is open. Signal handlers and other state of the process
+    are left to the caller.
+    """
+    from fieldmouse.crawler.run import CrawlRun  # imports the whole crawler
+
+    home = plan.open()
+    try:
+        listeners = [on_reading] if on_reading else []
+        make = partial(CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_joining(plan))
+        life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
+        summary = runner(life.run())
+    except StoppedImmediately:
+        # Threads may still write: keep the lock until the process ends.
+        raise
+    except BaseException as mistake:
+        home.unlock()
+        if isinstance(mistake, OSError):
+            raise StorageError(home.path, mistake) from mistake
+        raise
+    home.unlock()
+    return summary
+
+
+def _joining(plan: Plan) -> JoinRequest | None:
+    if not plan.coordinators:
+        return None
+    from fieldmouse.cluster.client.session import open_coordinator
+    from fieldmouse.crawler.cluster import JoinRequest
+
+    return JoinRequest(open_coordinator(plan.coordinators, plan.crawl), plan.crawl)

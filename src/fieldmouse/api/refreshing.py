@@ -9,11 +9,10 @@ from pathlib import Path
 
 from fieldmouse.api.page_stream import BackgroundRun, PageStream
 from fieldmouse.api.planning import Plan, plan_to_resume
+from fieldmouse.config.old_spellings import old_arguments
 from fieldmouse.config.sections import RefreshOrder
-from fieldmouse.config.spellings import old_arguments
 from fieldmouse.errors import UsageError, shell_quoted
-from fieldmouse.storage.checkpoint import read_checkpoint
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.stats import Summary
 

@@ -42,8 +42,7 @@ MIN_WORDS = 16  # texts with fewer words have no sketch
 _Hashes = NDArray[np.uint64]
 
 _C1, _C2, _C3, _C4 = (
-    np.uint64(factor)
-    for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
+    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
 )
 _S29, _S32, _S58 = np.uint64(29), np.uint64(32), np.uint64(58)
 _KEPT, _MIXED, _ONE = np.uint64(7), np.uint64(40), np.uint64(1)
@@ -174,9 +173,7 @@ def trial_write_error(path: Path, *, lock: bool = True) -> str:
 
 
 def _damaged(path: Path, what: str) -> DamagedFile:
-    consequence = (
-        "it only holds the digests of stored payloads: without it the crawl continues, and may store"
-    )
+    consequence = "it only holds the digests of stored payloads: without it the crawl continues, and may store"
     return DamagedFile(path, what, f"{consequence} some of them twice")
 
 
@@ -193,9 +190,7 @@ class DigestStore:
 
     def __init__(self, directory: Path):
         self._path = directory / DIGESTS
-        self._env = lmdb.open(
-            str(self._path), map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256
-        )
+        self._env = lmdb.open(str(self._path), map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256)
         self._env.reader_check()  # killed readers keep old pages locked
         self._env.sync(True)  # an incomplete new file could not be opened after a power failure
         path = directory / SIMHASHES
@@ -315,9 +310,4 @@ class DigestStore:
 
 def _keys(mark: int) -> tuple[int, int, int, int]:
     """Rows of a sketch in the table, one per band: the band and its value."""
-    return (
-        mark & 0xFFFF,
-        _TABLE | mark >> 16 & 0xFFFF,
-        2 * _TABLE | mark >> 32 & 0xFFFF,
-        3 * _TABLE | mark >> 48,
-    )
+    return (mark & 0xFFFF, _TABLE | mark >> 16 & 0xFFFF, 2 * _TABLE | mark >> 32 & 0xFFFF, 3 * _TABLE | mark >> 48)

@@ -14,9 +14,7 @@ from struct import Struct, error
 
 from msgspec import Struct as Record
 
-_HEADER = Struct(
-    "<QHHHH"
-)  # number, padding, kind, lower and upper bound of the space between offsets and nodes
+_HEADER = Struct("<QHHHH")  # number, padding, kind, lower and upper bound of the space between offsets and nodes
 _META = Struct("<IIQQ")  # magic, version, address, map size
 _TREE = Struct("<IHHQQQQQ")  # page size (in the first tree), flags, depth, pages by kind, entries, root
 _LAST = Struct("<QQ")  # last page, transaction
@@ -73,9 +71,7 @@ class _Pages:
             raise _Flaw("it does not start like an LMDB file")
         trees = []
         for number in range(2):
-            _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(
-                self._raw, at + _META.size + number * _TREE.size
-            )
+            _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(self._raw, at + _META.size + number * _TREE.size)
             trees.append(_Tree(depth, overflow, root))
         last, transaction = _LAST.unpack_from(self._raw, at + _META.size + 2 * _TREE.size)
         return (last, transaction), trees[0], trees[1]
@@ -110,9 +106,7 @@ class _Pages:
             below: list[int] = []
             for page in level:
                 self._take(page)
-                below += (
-                    low | high << 16 | flags << 32 for low, high, flags, _, _ in self._nodes(page, _BRANCH)
-                )
+                below += (low | high << 16 | flags << 32 for low, high, flags, _, _ in self._nodes(page, _BRANCH))
             level = below
         for page in level:
             self._take(page)

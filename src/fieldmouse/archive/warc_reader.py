@@ -1,8 +1,18 @@
-"""Reader of the archive: gzip members, WARC records, their responses and CDXJ lines.
+"""Reader of the archive: WARC records, responses, extracted rows, and the check of WARC files against CDXJ lines.
 
 Every record is one gzip member with its own checksum, so a file is read member by member and damage is
 located by the offset of its member. The CDXJ line of a record can be computed exactly, which is used to
 check CDXJ logs and to rebuild them.
+
+A revisit record is written when the payload is stored already; it has headers and no body. The CDXJ logs name
+the record that has the body. They are read once, when the first revisit is looked up. Nothing is locked.
+
+The rows of a page are one record in its WARC file. The page's outcome stores the offset of that record, so
+reading one page's rows reads nothing else.
+
+A shard writes a record and its line together, so records and lines must agree in
+order. `audit_heads` reads only the head of each record that a line names. `audit_all_bytes` reads
+every byte and determines which of the two is wrong where they differ.
 """
 
 from __future__ import annotations
@@ -10,19 +20,26 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from base64 import b32decode
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha1
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from fieldmouse.archive import cdxj
-from fieldmouse.archive.dedup import format_digest
+from fieldmouse.archive import warc_writer
+from fieldmouse.archive.dedup import DigestStore, format_digest
+from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
+from fieldmouse.errors import DamagedFile
 from fieldmouse.http import headers
-from fieldmouse.types.outcome import Response
+from fieldmouse.storage.checkpoint import ShardState
+from fieldmouse.types.outcome import OutcomeRow, Response
+from fieldmouse.types.request import Request
+from fieldmouse.url import Url
 
+#: Start of each of our members: deflate, no flags, no time.
 MEMBER_MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
-"""Start of each of our members: deflate, no flags, no time."""
 _HEADER = 10  # bytes
 _LAST_BYTES = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
 _PIECE = 1 << 20
@@ -30,8 +47,8 @@ _PEEK = 2048  # bytes read for the head of a record
 _LONGEST_HEAD = 1 << 20
 _END = b"\r\n\r\n"
 _SERIES = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
+#: Record types with a line in the CDXJ.
 INDEXED_TYPES = frozenset(("response", "revisit"))
-"""Record types with a line in the CDXJ."""
 
 
 class TornMember(Exception):
@@ -198,10 +215,10 @@ def stored_response(record: WarcRecord) -> Response:
 def cdxj_line(record: WarcRecord, offset: int, length: int, filename: str) -> bytes:
     """Return the CDXJ line of a response or revisit record."""
     answer = stored_response(record)
-    seen_as = cdxj.cdxj_mime(answer) if record.kind == "response" else cdxj.REVISIT
+    seen_as = warc_writer.cdxj_mime(answer) if record.kind == "response" else warc_writer.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
     digest = record.fields["warc-payload-digest"]
-    return cdxj.format_line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
+    return warc_writer.format_line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
 
 
 def digest_matches(record: WarcRecord) -> bool:
@@ -209,6 +226,290 @@ def digest_matches(record: WarcRecord) -> bool:
     if record.kind != "response":
         return True
     _, body = headers.split_head(record.block)
-    return format_digest(sha1(body, usedforsecurity=False).digest()) == record.fields.get(
-        "warc-payload-digest"
-    )
+    return format_digest(sha1(body, usedforsecurity=False).digest()) == record.fields.get("warc-payload-digest")
+
+
+_DECODE_ERRORS = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
+
+
+class WarcDamage(msgspec.Struct, frozen=True):
+    """Unreadable place in a WARC file; offset -1 if the whole file is missing."""
+
+    file: str
+    offset: int
+    what: str
+
+
+class ShardAudit(msgspec.Struct):
+    """Damage found in one shard's archive."""
+
+    records: int = 0  # intact responses
+    size: int = 0  # committed WARC bytes
+    wounds: list[WarcDamage] = []
+    cdxj: str = ""  # description of the damage of the CDXJ log, "" if none
+    unreadable: list[str] = []  # URLs of damaged records, as far as the log names them
+
+    @property
+    def intact(self) -> bool:
+        return not self.wounds and not self.cdxj
+
+
+def expected_warc_files(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[str, Path | None, int]]:
+    """Name, path and committed length of each WARC file that the shard should have, oldest first."""
+    paths = warc_files(directory, shard)
+    for serial in range(1, state.serial + 1):
+        path = paths.get(serial)
+        if serial == state.serial:
+            path = directory / state.warc
+            yield state.warc, path if path.is_file() else None, state.warc_length
+        elif path is None:
+            yield f"the WARC file number {serial:05} of shard {shard}", None, 0
+        else:
+            yield path.name, path, path.stat().st_size
+
+
+def log_lines(path: Path, length: int) -> Iterator[bytes]:
+    """Lines of a CDXJ log up to `length`; the last one may be cut off if the log is damaged."""
+    with path.open("rb") as file:
+        left = length
+        while left > 0 and (line := file.readline(left)):
+            left -= len(line)
+            yield line
+
+
+def audit_heads(directory: Path, shard: int, state: ShardState) -> ShardAudit:
+    """Check the lines and the heads of the records; on any inconsistency run `audit_all_bytes`."""
+    report = ShardAudit()
+    handles: dict[str, int] = {}
+    last: dict[str, int] = {}  # by file: offset of the record that the newest line names
+    try:
+        for name, path, length in expected_warc_files(directory, shard, state):
+            if path is None or path.stat().st_size < length:
+                return audit_all_bytes(directory, shard, state)
+            handles[name] = os.open(path, os.O_RDONLY)
+            report.size += length
+        log = cdxj_log_path(directory, shard)
+        if state.cdxj_length and (not log.is_file() or log.stat().st_size < state.cdxj_length):
+            return audit_all_bytes(directory, shard, state)
+        for line in log_lines(log, state.cdxj_length):
+            try:
+                _, entry = warc_writer.parse_line(line)
+                handle, offset, size = handles[entry.filename], int(entry.offset), int(entry.length)
+                same = cdxj_line(read_record_head(handle, offset, size), offset, size, entry.filename) == line
+                follows = os.pread(handle, len(MEMBER_MAGIC), offset + size) == MEMBER_MAGIC
+            except (*_DECODE_ERRORS, TornMember):
+                return audit_all_bytes(directory, shard, state)
+            if not same or not follows or offset < last.get(entry.filename, 0):
+                return audit_all_bytes(directory, shard, state)
+            last[entry.filename] = offset
+            report.records += 1
+        for name, path, length in expected_warc_files(directory, shard, state):
+            assert path is not None
+            try:
+                if length:
+                    next(read_members(path, 0, length))
+                for _ in read_members(path, last.get(name, 0), length):
+                    pass
+            except TornMember:
+                return audit_all_bytes(directory, shard, state)
+        return report
+    except OSError as trouble:
+        report.wounds.append(WarcDamage(Path(str(trouble.filename)).name, -1, trouble.strerror or str(trouble)))
+        return report
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+
+
+def audit_all_bytes(directory: Path, shard: int, state: ShardState) -> ShardAudit:
+    """Read every member of every file with checksum and digest, and compare the log's lines with them."""
+    report = ShardAudit(wounds=[], unreadable=[])
+    log = cdxj_log_path(directory, shard)
+    size = log.stat().st_size if log.is_file() else 0
+    lines: Iterator[bytes] = iter(())
+    if not log.is_file() and state.cdxj_length:
+        report.cdxj = "it is missing"
+    elif size < state.cdxj_length:
+        report.cdxj = f"{state.cdxj_length} bytes were written and synced, {size} are there"
+    elif state.cdxj_length:
+        lines = log_lines(log, state.cdxj_length)
+    for offset, expected, name in intact_responses(directory, shard, state, report):
+        if report.cdxj:
+            continue
+        line = next(lines, b"")
+        while line != expected:
+            place = _place_of(line)
+            if place is None or place == (name, offset) or not report.wounds:
+                report.cdxj = f"the line of the record at byte {offset} of `{name}` does not match it"
+                break
+            report.unreadable.append(_url_of(line))
+            line = next(lines, b"")
+    if not report.cdxj:
+        for line in lines:
+            if report.wounds and _place_of(line) is not None:
+                report.unreadable.append(_url_of(line))
+            else:
+                report.cdxj = "it has lines without a record"
+                break
+    return report
+
+
+def intact_responses(
+    directory: Path, shard: int, state: ShardState, report: ShardAudit | None = None
+) -> Iterator[tuple[int, bytes, str]]:
+    """Offset, CDXJ line and file of each intact response; damage is added to `report`."""
+    report = report or ShardAudit()
+    for name, path, length in expected_warc_files(directory, shard, state):
+        if path is None:
+            report.wounds.append(WarcDamage(name, -1, "it is missing"))
+            continue
+        size = path.stat().st_size
+        end = min(size, length)
+        report.size += length
+        at: int | None = 0
+        while at is not None and at < end:
+            try:
+                for member in read_members(path, at, end):
+                    at = member.offset
+                    record = read_record(member.content)
+                    if not digest_matches(record):
+                        raise ValueError("the payload does not match its digest")
+                    if record.kind in INDEXED_TYPES:
+                        line = cdxj_line(record, member.offset, member.length, name)
+                        report.records += 1
+                        yield member.offset, line, name
+                    at = member.offset + member.length
+            except TornMember as torn:
+                report.wounds.append(WarcDamage(name, torn.offset, torn.reason))
+                at = find_next_member(path, torn.offset + 1, end)
+            except _DECODE_ERRORS as wrong:
+                report.wounds.append(WarcDamage(name, at, str(wrong)))
+                at = find_next_member(path, at + 1, end)
+        if size < length:
+            report.wounds.append(WarcDamage(name, size, f"{length} bytes were written and synced, {size} are there"))
+
+
+def _place_of(line: bytes) -> tuple[str, int] | None:
+    try:
+        _, entry = warc_writer.parse_line(line)
+        return entry.filename, int(entry.offset)
+    except _DECODE_ERRORS:
+        return None
+
+
+def _url_of(line: bytes) -> str:
+    return warc_writer.parse_line(line)[1].url
+
+
+_RECORD_PIECE = 64 << 10  # bytes read at a time: most records are not longer
+_REVISIT = f'"{warc_writer.REVISIT}"'.encode()
+_DIGEST = b'"digest":"'
+
+
+class RecordReader:
+    """The archive in `directory` as of a checkpoint; `states` are its shards at that checkpoint."""
+
+    def __init__(self, directory: Path, states: Sequence[ShardState]):
+        self.directory, self._states = directory, states
+        self._originals: dict[bytes, tuple[str, int]] | None = None
+
+    def read_response(self, warc: str, offset: int) -> Response:
+        """Return the response stored at `offset` of file `warc`; its body is still content-encoded.
+
+        Raises `OSError`, `TornMember`, `ValueError` or `KeyError` if it cannot be read.
+        """
+        return read_response(self.directory, warc, offset, self._original)
+
+    def _original(self, digest: str) -> tuple[str, int]:
+        if self._originals is None:
+            self._originals = self._find_originals()
+        return self._originals[digest.encode()]
+
+    def cdxj_entries(self, url: Url) -> Iterator[tuple[str, warc_writer.CdxjEntry]]:
+        """Yield timestamp and entry of every record of `url`, oldest first within a shard."""
+        begins = warc_writer.surt(url).encode() + b" "
+        for line in self._lines():
+            if line.startswith(begins):
+                stamp, entry = warc_writer.parse_line(line)
+                if entry.url == url:  # different URLs may share a SURT key
+                    yield stamp, entry
+
+    def _find_originals(self) -> dict[bytes, tuple[str, int]]:
+        """Map the digest of each revisited payload to the file and offset of its record."""
+        wanted = {_digest(line) for line in self._lines() if _REVISIT in line}
+        places: dict[bytes, tuple[str, int]] = {}
+        for line in self._lines() if wanted else ():
+            if (digest := _digest(line)) in wanted and digest not in places and _REVISIT not in line:
+                entry = warc_writer.parse_line(line)[1]
+                places[digest] = (entry.filename, int(entry.offset))
+        return places
+
+    def _lines(self) -> Iterator[bytes]:
+        for shard, state in enumerate(self._states):
+            if state.cdxj_length:
+                yield from log_lines(cdxj_log_path(self.directory, shard), state.cdxj_length)
+
+
+def read_response(directory: Path, warc: str, offset: int, original: Callable[[str], tuple[str, int]]) -> Response:
+    """Return the stored response; `original` maps a digest to the file and offset of its payload."""
+    path = directory / warc
+    member = next(read_members(path, offset, path.stat().st_size, piece=_RECORD_PIECE))
+    record = read_record(member.content)
+    answer = stored_response(record)
+    if record.kind != "revisit":
+        return answer
+    place = original(record.fields["warc-payload-digest"][5:])
+    return msgspec.structs.replace(answer, body=read_response(directory, *place, original).body)
+
+
+def _digest(line: bytes) -> bytes:
+    """Extract the digest from a CDXJ line; much cheaper than decoding the line."""
+    at = line.rindex(_DIGEST) + len(_DIGEST)
+    return line[at : line.index(b'"', at)]
+
+
+_ITEM_BYTES = 16 << 10  # bytes read at a time: most rows are shorter
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def read_page_rows(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
+    """The rows of one page, as `extract` returned them; raises `DamagedFile` if they cannot be read."""
+    if not row.items:
+        return []
+    path = archive / row.warc
+    try:
+        record = read_record(next(read_members(path, row.items_at, path.stat().st_size, piece=_ITEM_BYTES)).content)
+        rows = [_decode(line) for line in record.block.splitlines()]
+        if record.url != row.url or len(rows) != row.items:
+            raise ValueError("it holds other rows")
+    except FileNotFoundError:
+        raise DamagedFile(path, f"it is missing, and with it the rows of {row.url}") from None
+    except (TornMember, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
+        raise DamagedFile(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
+    return rows
+
+
+def read_rows(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:
+    """The rows of many pages, each with its page."""
+    for row in pages:
+        for item in read_page_rows(archive, row):
+            yield row, item
+
+
+class StoredVersions:
+    def __init__(self, directory: Path, doubles: DigestStore, archive: WarcWriter):
+        self._directory, self._doubles, self._archive = directory, doubles, archive
+
+    def read_response(self, link: Request) -> Response | None:
+        """The stored response that `link` refers to; None if it cannot be read."""
+        try:
+            return read_response(self._directory, link.warc, link.offset, self._original)
+        except (OSError, TornMember, ValueError, KeyError, RecursionError):
+            return None
+
+    def _original(self, digest: str) -> tuple[str, int]:
+        place = self._doubles.find_exact(b32decode(digest))
+        located = self._archive.read_cdxj_line(place) if place is not None else None
+        if located is None or located[1].digest != digest:
+            raise KeyError(digest)
+        return located[1].filename, int(located[1].offset)

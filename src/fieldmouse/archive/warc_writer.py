@@ -1,4 +1,4 @@
-"""WARC 1.1 writer of one shard, one gzip member per record.
+"""WARC 1.1 writer of one shard, one gzip member per record, with its CDXJ index lines.
 
 Each shard has its own series of files and appends to the newest. Records are buffered in memory and
 written in large blocks. A checkpoint syncs the file and records its length, and recovery truncates the
@@ -8,14 +8,20 @@ inside its member: compressing it twice would cost time and gain nothing.
 The block of a response is the response as received, with one exception: the body is no longer chunked, so
 `Transfer-Encoding` is kept under another name (as Common Crawl does) and `Content-Length` gives the
 stored length.
+
+One line per stored response: the reversed URL (SURT), the time, and the place of the
+record. Each shard appends its lines to its own log as it writes. At the end of a
+crawl all logs are sorted, in bounded memory, into one `index.cdxj` for replay tools.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import struct
 import time
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from random import SystemRandom
@@ -24,13 +30,130 @@ import msgspec
 from isal import isal_zlib
 
 from fieldmouse import __version__
-from fieldmouse.archive import cdxj
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, storage_errors
-from fieldmouse.storage.fsync import sync_directory
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.http.headers import essence
+from fieldmouse.storage.checkpoint import ShardState
+from fieldmouse.storage.log import atomic_write, sync_directory
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.request import Request
+
+CHUNK = 16 << 20  # bytes sorted at a time
+#: Used instead of a MIME type if the record only refers to an earlier one.
+REVISIT = "warc/revisit"
+
+_WWW = re.compile(r"www\d*\.")
+_SESSION = re.compile(
+    r"(?i)^(.*?)(?:(?:jsessionid=[0-9a-z]{32})|(?:phpsessid=[0-9a-z]{32})|(?:sid=[0-9a-z]{32})"
+    r"|(?:aspsessionid[a-z]{8}=[a-z]{24})|(?:cfid=[^&]+&cftoken=[^&]+))(?:&(.*))?$"
+)
+_SAFE = re.compile(r"https?://[a-z0-9.-]+(?::\d+)?(?:/[a-z0-9._~-]+)+/?\Z").match
+
+
+def cdxj_mime(answer: Response) -> str:
+    """MIME type for the line of a response: that of its first Content-Type, as other tools write it."""
+    return essence(answer.header("content-type")) or "unk"
+
+
+def surt(url: str) -> str:
+    """SURT (sort-friendly form) of a normalized http(s) URL, as replay tools look it up.
+
+    >>> surt("https://www.example.org:8443/A/?b=2&a=1")
+    'org,example:8443)/a?a=1&b=2'
+    """
+    slash = url.index("/", 8)
+    authority = url[url.index("/") + 2 : slash]
+    path, mark, query = url[slash:].partition("?")
+    if authority.startswith("["):
+        name, _, port = authority[1:].partition("]")
+        port = port[1:]
+    else:
+        name, _, port = authority.partition(":")
+        match = _WWW.match(name)
+        if match and "." in name[match.end() :]:
+            name = name[match.end() :]
+        name = ",".join(reversed(name.split(".")))
+    if _SAFE(url) is None:
+        path = _normalize_path(path.lower())
+        query = "&".join(sorted(_without_session(query).lower().split("&"))) if mark else ""
+    if len(path) > 1 and path.endswith("/"):
+        path = path[:-1]
+    return f"{name}{':' + port if port else ''}){path}{'?' + query if query else ''}"
+
+
+def _normalize_path(path: str) -> str:
+    path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path)
+    path = path.replace("%7e", "~")
+    return re.sub(r"//+", "/", path)
+
+
+def _without_session(query: str) -> str:
+    match = _SESSION.match(query)
+    return query if match is None else f"{match[1]}{match[2] or ''}".rstrip("&")
+
+
+class CdxjEntry(msgspec.Struct, frozen=True):
+    """JSON part of a line; all values are text, as pywb writes them."""
+
+    url: str
+    mime: str
+    status: str
+    digest: str
+    length: str
+    offset: str
+    filename: str
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def format_line(
+    url: str, stamp: str, mime: str, status: int, digest: str, offset: int, length: int, filename: str
+) -> bytes:
+    """One line, ending in a newline. `stamp` is the record's date as 14 digits."""
+    entry = CdxjEntry(url, mime, str(status), digest, str(length), str(offset), filename)
+    return b"%b %b %b\n" % (surt(url).encode(), stamp.encode(), _encode(entry))
+
+
+def parse_line(raw: bytes) -> tuple[str, CdxjEntry]:
+    """Timestamp and entry of one line."""
+    _, stamp, rest = raw.split(b" ", 2)
+    return stamp.decode(), msgspec.json.decode(rest, type=CdxjEntry)
+
+
+def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
+    """Sort the lines of all `logs` into `target` and return their number. Memory stays near `chunk` bytes."""
+    runs: list[Path] = []
+    try:
+        for log in logs:
+            with log.open("rb") as file:
+                while lines := file.readlines(chunk):
+                    lines.sort()
+                    runs.append(target.with_name(f"{target.name}.run-{len(runs)}"))
+                    with runs[-1].open("wb") as out:
+                        out.writelines(lines)
+                    del lines
+        count = 0
+        with atomic_write(target, ".fresh") as out:
+            for merged_line in heapq.merge(*(_lines(run) for run in runs)):
+                out.write(merged_line)
+                count += 1
+    finally:
+        remove_leftovers(target)
+    return count
+
+
+def remove_leftovers(target: Path) -> None:
+    """Delete the temporary files of an interrupted `merge_logs`."""
+    for name in ("run-*", "fresh"):
+        for path in list(target.parent.glob(f"{target.name}.{name}")):
+            path.unlink(missing_ok=True)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from file
+
 
 _BUFFER = 1 << 18
 
@@ -79,9 +202,7 @@ class AppendFile:
             os.close(self.handle)
 
 
-MIN_REVISIT_BYTES = (
-    256  # bytes of payload below which a revisit record is no smaller than the response itself
-)
+MIN_REVISIT_BYTES = 256  # bytes of payload below which a revisit record is no smaller than the response itself
 _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
@@ -115,9 +236,7 @@ def verify_archive(directory: Path, shard: int, state: ShardState) -> None:
             try:
                 size = path.stat().st_size
             except FileNotFoundError:
-                raise DamagedFile(
-                    path, f"{length} bytes were written and synced, but it is missing"
-                ) from None
+                raise DamagedFile(path, f"{length} bytes were written and synced, but it is missing") from None
             if size < length:
                 raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
 
@@ -191,10 +310,8 @@ class WarcWriter:
         if items:
             warc.append(_record("metadata", self._record_id(), paired, ROWS_MIME, items))
         cdxj_offset = self._cdxj.length
-        seen_as = cdxj.cdxj_mime(response) if kind == "response" else cdxj.REVISIT
-        self._cdxj.append(
-            cdxj.format_line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
-        )
+        seen_as = cdxj_mime(response) if kind == "response" else REVISIT
+        self._cdxj.append(format_line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name))
         return StoredRecord(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
 
     def _record_id(self) -> str:
@@ -241,7 +358,7 @@ class WarcWriter:
         """Serial, name and length of the WARC file, and length of the CDXJ log."""
         return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
 
-    def read_cdxj_line(self, place: int) -> tuple[str, cdxj.CdxjEntry] | None:
+    def read_cdxj_line(self, place: int) -> tuple[str, CdxjEntry] | None:
         """Timestamp and entry of the CDXJ line at `place`; None if there is no valid line."""
         shard, offset = place >> 48, place & (1 << 48) - 1
         path = cdxj_log_path(self._directory, shard)
@@ -259,7 +376,7 @@ class WarcWriter:
             if b"\n" not in raw:
                 raw = os.pread(handle, 1 << 17, offset)
         try:
-            return cdxj.parse_line(raw[: raw.index(b"\n")])
+            return parse_line(raw[: raw.index(b"\n")])
         except (ValueError, msgspec.DecodeError):
             return None
 

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
+from fieldmouse.formatting import escape_json as escape_json
 from fieldmouse.formatting import format_count as format_count
 from fieldmouse.formatting import format_duration as format_duration
 from fieldmouse.formatting import format_number as format_number
 from fieldmouse.formatting import format_rate as format_rate
 from fieldmouse.formatting import format_size as format_size
 from fieldmouse.formatting import format_time as format_time
-from fieldmouse.sanitize import escape_json as escape_json
-from fieldmouse.sanitize import sanitize as sanitize
+from fieldmouse.formatting import sanitize as sanitize
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+#: Logger whose notes (level INFO) are shown as well: sites that joined the scope.
 NOTES_LOGGER = "fieldmouse.crawler.scope"
-"""Logger whose notes (level INFO) are shown as well: sites that joined the scope."""
 
 _muted = False
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fieldmouse.api.planning import KEYWORD_SETTINGS
-from fieldmouse.config import spellings
+from fieldmouse.config import old_spellings
 from fieldmouse.config import values as units
 from fieldmouse.errors import UsageError
 
@@ -31,7 +31,7 @@ class RenamedOption(click.Option):
 
     @property
     def _former(self) -> click.Option:
-        old = next(old for old, new in spellings.OPTIONS.items() if new in self.opts)
+        old = next(old for old, new in old_spellings.OPTIONS.items() if new in self.opts)
         return click.Option([old], is_flag=self.is_flag, multiple=self.multiple)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
@@ -42,16 +42,16 @@ class RenamedOption(click.Option):
         former = self._former
         if former.name in opts:
             if self.name in opts:
-                raise spellings.both_given(former.opts[0], self.opts[0])
+                raise old_spellings.both_given(former.opts[0], self.opts[0])
             opts = {**opts, self.name: opts[former.name]}
         return super().consume_value(ctx, opts)
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         value = super().resolve_envvar_value(ctx)
-        for old, new in spellings.VARIABLES.items():
+        for old, new in old_spellings.VARIABLES.items():
             if new == self.envvar and os.environ.get(old):
                 if value is not None:
-                    raise spellings.both_given(old, new)
+                    raise old_spellings.both_given(old, new)
                 return os.environ[old]
         return value
 
@@ -64,9 +64,7 @@ with_option = click.option(
     multiple=True,
     help="Read this crawl together with DIRECTORY; repeatable.",
 )
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON value instead of messages."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of messages.")
 
 seeds_file_option = click.option(
     "--seeds-file", metavar="FILE", help="Read seeds from FILE, one URL a line, # for comments; - for stdin."
@@ -104,12 +102,8 @@ def crawl_options(command: F) -> F:
     for option in reversed(
         [
             click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
-            click.option(
-                "--time", metavar="T", help="Stop fetching after this time, such as 10m; 0s for no limit."
-            ),
-            click.option(
-                "--depth", metavar="N", help='Follow at most N links from a seed; "none" for no limit.'
-            ),
+            click.option("--time", metavar="T", help="Stop fetching after this time, such as 10m; 0s for no limit."),
+            click.option("--depth", metavar="N", help='Follow at most N links from a seed; "none" for no limit.'),
         ]
     ):
         command = option(command)
@@ -120,15 +114,9 @@ def request_options(command: F) -> F:
     """Add the options of every command that makes requests."""
     for option in reversed(
         [
-            click.option(
-                "--delay", metavar="T", help="Wait between two requests to one host, such as 1s or 500/h."
-            ),
-            click.option(
-                "--concurrency", metavar="N", cls=RenamedOption, help="Run at most N fetches at once."
-            ),
-            click.option(
-                "--control", metavar="MODE", help="Control the concurrency by fixed, thresholds or auto."
-            ),
+            click.option("--delay", metavar="T", help="Wait between two requests to one host, such as 1s or 500/h."),
+            click.option("--concurrency", metavar="N", cls=RenamedOption, help="Run at most N fetches at once."),
+            click.option("--control", metavar="MODE", help="Control the concurrency by fixed, thresholds or auto."),
             click.option("--contact", metavar="MAIL", help="Send servers your contact address."),
             click.option("--allow-private", is_flag=True, help="Also visit loopback and private addresses."),
             click.option(
@@ -164,7 +152,7 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
 def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """Settings given by named options, and those given by `--set`."""
     words = {word: given.get(word) or None for word in KEYWORD_SETTINGS}
-    return words, spellings.renamed(parse_set_options(given.get("changes", ())))
+    return words, old_spellings.renamed(parse_set_options(given.get("changes", ())))
 
 
 def parse_set_options(words: Iterable[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.storage.fsync import atomic_write
+from fieldmouse.storage.log import atomic_write
 
 
 @contextmanager
@@ -21,9 +21,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") if path.exists() and not path.is_file() else atomic_write(path, ".part") as file:
             yield file
     except OSError as trouble:
-        raise FieldmouseError(
-            f"cannot write `{path}`: {trouble.strerror}", "choose another path"
-        ) from trouble
+        raise FieldmouseError(f"cannot write `{path}`: {trouble.strerror}", "choose another path") from trouble
 
 
 def write_output(path: Path, content: bytes, *, parents: bool = False) -> None:

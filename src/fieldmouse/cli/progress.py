@@ -17,8 +17,8 @@ from fieldmouse.policy.retry import HOST_FAILURES
 from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.stats import LiveStats, Summary
 
+#: Seconds over which the speed is averaged.
 WINDOW = 10.0
-"""Seconds over which the speed is averaged."""
 
 
 class ProgressLine:
@@ -30,12 +30,7 @@ class ProgressLine:
     """
 
     def __init__(
-        self,
-        *,
-        every: float | None = None,
-        polls: bool = False,
-        budget: float | None = None,
-        network: bool = False,
+        self, *, every: float | None = None, polls: bool = False, budget: float | None = None, network: bool = False
     ):
         self._polls, self._budget, self._network = polls, budget, network
         self._first: LiveStats | None = None
@@ -59,11 +54,7 @@ class ProgressLine:
         count, dropped = console.format_number, reading.dropped + reading.obsolete
         if self._polls:
             return self._line_of_polls(reading, self._first or reading)
-        hosts = (
-            f"{format_count(reading.front, 'host')} held"
-            if self._network
-            else format_count(reading.hosts, "host")
-        )
+        hosts = f"{format_count(reading.front, 'host')} held" if self._network else format_count(reading.hosts, "host")
         return (
             f"{format_count(reading.pages, 'page')}  {count(self._speed())}/s  {hosts}"
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  fetching {reading.robots}"
@@ -135,9 +126,7 @@ def first_line(settings: Settings, directory: str, order: RefreshOrder | None) -
     return f"refreshing `{directory}` as {agent}: {how}, {budget_text(settings.refresh.budget)}"
 
 
-def print_summary(
-    summary: Summary, settings: Settings, directory: str, order: RefreshOrder | None = None
-) -> None:
+def print_summary(summary: Summary, settings: Settings, directory: str, order: RefreshOrder | None = None) -> None:
     """Print the summary of a crawl and a hint for the next command."""
     count = console.format_number
     if summary.refreshed is not None:
@@ -160,26 +149,19 @@ def print_summary(
     )
     others = f"{count(summary.moved)} moved, {count(summary.refused)} refused, {count(summary.failed)} failed"
     if summary.whole is None:
-        console.message(
-            f"{format_count(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting"
-        )
+        console.message(f"{format_count(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting")
     else:  # waiting URLs belong to no agent
-        console.message(
-            f"{format_count(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}"
-        )
+        console.message(f"{format_count(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}")
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
         console.message(f"  {count(times):>7}  {reason}")
     for rule, links in summary.dropped_links.items():
-        console.message(
-            f"{format_count(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`"
-        )
+        console.message(f"{format_count(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
     for channel, changes in summary.untold.items():
         verb = "waits" if changes == 1 else "wait"
         console.message(f"{format_count(changes, 'change')} {verb} to be sent by {channel} in the next run")
     if summary.lost:
         console.message(
-            f"error: {format_count(summary.lost, 'URL')} cannot be accounted for, which is a bug in "
-            "fieldmouse"
+            f"error: {format_count(summary.lost, 'URL')} cannot be accounted for, which is a bug in fieldmouse"
         )
         console.hint(f"run `fieldmouse doctor {shell_quoted(directory)}` for details, and please report it")
     if summary.whole is not None:
@@ -207,8 +189,7 @@ def print_summary(
         console.hint(f"see how fresh the copies are with `fieldmouse freshness {shell_quoted(directory)}`")
     elif summary.pages and summary.whole is not None:
         console.hint(
-            f"search all agents' pages with `fieldmouse search {shell_quoted(directory)} --with "
-            "OTHER-DIR WORDS`"
+            f"search all agents' pages with `fieldmouse search {shell_quoted(directory)} --with OTHER-DIR WORDS`"
         )
     elif summary.pages:
         console.hint(f"search it with `fieldmouse search {shell_quoted(directory)} WORDS`")
@@ -229,10 +210,7 @@ def _ending(summary: Summary, settings: Settings) -> str:
         case StoppedBy.TIME_LIMIT:
             return f"stopped by the limit of {console.format_duration(settings.crawl.time)}; {waiting}"
         case StoppedBy.DISK_FULL:
-            return (
-                f"stopped: less than {console.format_size(settings.storage.min_free)} free on the "
-                f"disk; {waiting}"
-            )
+            return f"stopped: less than {console.format_size(settings.storage.min_free)} free on the disk; {waiting}"
         case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
         case StoppedBy.DRAINED:

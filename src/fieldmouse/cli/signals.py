@@ -24,8 +24,8 @@ from typing import Any
 from fieldmouse.errors import StoppedImmediately
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Seconds within which a second signal counts as the same: `timeout` signals the process and its group.
 DUPLICATE_SIGNAL_SECONDS = 0.5
-"""Seconds within which a second signal counts as the same: `timeout` signals the process and its group."""
 
 
 def interrupt_on_signals() -> None:

@@ -1,4 +1,4 @@
-"""Interface of the coordinator that the agents of a crawl share, and its values.
+"""Interface of the coordinator that the agents of a crawl share, its values, and the rebuild of a lost one.
 
 Every call may be repeated, because an answer may be lost on the way; a repeated call changes nothing.
 Times go over the wire as seconds from now, never as points in time: the coordinator uses the clock of its
@@ -23,6 +23,10 @@ together never exceed the limit, and a request that yields no page costs nothing
 
 Retry of failed URLs: an agent sends it for URLs it acknowledged itself, in numbered parts. A part counts
 once, however often it is sent.
+
+First all outcomes of the agents are restored, then the state of the hosts. Links that are offered after
+that wait unless they have an outcome. The crawl stays invisible until it is published. Each call may be
+repeated, and the whole rebuild, too: one that was killed half-way starts again, and nothing counts twice.
 """
 
 from __future__ import annotations
@@ -36,8 +40,8 @@ import msgspec
 from fieldmouse.errors import CoordinatorError
 from fieldmouse.url import Host, Url
 
+#: Format of the coordinator's data. Raised when older versions could not read it, or would corrupt it.
 DATA_FORMAT = 1
-"""Format of the coordinator's data. Raised when older versions could not read it, or would corrupt it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,11 @@ class HeartbeatMark:
     number: int = 0
 
 
+#: Known to every coordinator.
 ANY_HEARTBEAT = HeartbeatMark()
-"""Known to every coordinator."""
 
+#: Kind of outcome that counts against the limit.
 PAGE_KIND = "page"
-"""Kind of outcome that counts against the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +128,12 @@ class RetryBatch:
     number: int = 0  # grows with each one that an agent sends
 
 
+#: A URL: its key and its row, which is opaque to the coordinator.
 Row: TypeAlias = tuple[int, bytes]
-"""A URL: its key and its row, which is opaque to the coordinator."""
+#: Number of hosts named in the report of a fault.
 MOST_EXAMPLES = 5
-"""Number of hosts named in the report of a fault."""
+#: Most agents in one heartbeat reply: with a thousand agents a server would do nothing but list all of them.
 MOST_LISTED_AGENTS = 64
-"""Most agents in one heartbeat reply: with a thousand agents a server would do nothing but list all of them.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +319,7 @@ class Heartbeat:
 
     status: bytes  # an encoded `AgentStatus`
     lease_seconds: float  # seconds for which the agent keeps its leases
-    list_after: str = (
-        ""  # list the agents after this one by name, starting over at the end, if there are many
-    )
+    list_after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
     number: int = 0  # grows with each heartbeat of an agent; 0 for none
     since: HeartbeatMark = ANY_HEARTBEAT
     known_scope_pages: int = 0  # number of scope pages that the agent already has
@@ -380,9 +381,7 @@ class Coordinator(Protocol):
     async def leave(self, name: AgentId) -> None:
         """Leave in an orderly way: what the agent held waits again, and it is no longer a member."""
 
-    async def offer_links(
-        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
-    ) -> OfferResult:
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with them."""
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
@@ -459,9 +458,7 @@ class Coordinator(Protocol):
     async def last_acked_batch(self, name: AgentId) -> int:
         """Number of the last batch that `name` acknowledged, fenced or not; 0 if there is none."""
 
-    async def reconcile_leases(
-        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
-    ) -> list[LeaseId]:
+    async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
         """Reconcile after an interruption: release what `name` does not know, return the leases it lost.
 
         `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
@@ -498,5 +495,65 @@ class Coordinator(Protocol):
 
     async def stop_crawl(self, why: str) -> None:
         """Stop the crawl for all agents because of a limit; "" lets it continue."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredHost:
+    """URLs of one host that have outcomes: keys, and the kind of each outcome."""
+
+    host: Host
+    site: str
+    keys: Sequence[int]
+    kinds: Sequence[str]
+
+
+class CrawlRebuilder(Protocol):
+    """Coordinator of a crawl that is not visible yet."""
+
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
+        """Clear a crawl that is an old copy: it does not know one of these heartbeats. Returns whether it
+        did.
+
+        `since` are the heartbeats that the directories of its agents rely on. A crawl with another
+        `key_seed` is a different crawl and stays. A crawl that agents work with is no old copy: raises.
+        """
+
+    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
+        """Start or continue a rebuild; returns the specification in force.
+
+        Raises `CoordinatorError` if there is a crawl with URLs.
+        """
+
+    async def remove_crawl(self) -> None:
+        """Remove the crawl completely, whatever state it is in."""
+
+    async def restore_outcomes(
+        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+    ) -> int:
+        """Restore outcomes of an agent, by its last start; returns how many of them were new.
+
+        `urls` are the packed URLs of all keys in order, in case the agent is lost; `bounded`: sites are
+        counted.
+        """
+
+    async def mark_agent_restored(self, name: AgentId, told: int) -> None:
+        """Mark the outcomes of `name` as complete, up to the number `told` of its messages."""
+
+    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
+        """Set the state of restored hosts."""
+
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
+        """Offer links, as an agent does at the coordinator."""
+
+    async def totals(self) -> CrawlTotals:
+        """Totals restored up to now."""
+
+    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
+        """Make the crawl visible. It is calm for as long as an agent may still visit a host, plus a delay.
+
+        `age` is the number of seconds since the crawl was created on the lost server.
+        """
 
     async def close(self) -> None: ...

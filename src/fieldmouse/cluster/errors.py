@@ -8,11 +8,11 @@ from fieldmouse.cluster.coordinator import AgentId, CrawlSpec
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorDataLost, CoordinatorError
 from fieldmouse.formatting import join_names
 
+#: Hint for a coordinator that lost its data.
 RESTORE_HINT = (
     "restore the server's data (its append-only file), or rebuild the coordinator from the directories"
     " of all agents: `fieldmouse cluster rebuild DIR... --coordinator URL`, with the same `--crawl`"
 )
-"""Hint for a coordinator that lost its data."""
 
 
 def fenced_error(name: AgentId) -> AgentFenced:
@@ -34,16 +34,14 @@ def superseded_error(name: AgentId) -> AgentSuperseded:
 def crawl_lost_error(crawl: str) -> CoordinatorDataLost:
     """Error for a crawl that existed and is gone."""
     return CoordinatorDataLost(
-        f"the coordinator has lost the crawl `{crawl}`: its server has no data of it",
-        RESTORE_HINT,
+        f"the coordinator has lost the crawl `{crawl}`: its server has no data of it", RESTORE_HINT
     )
 
 
 def stale_data_error(agent: str, label: str = "") -> CoordinatorDataLost:
     """Error for a coordinator that lost more than agents can send again."""
     return CoordinatorDataLost(
-        f"the coordinator{label and f' at {label}'} has an old copy of its data: it lacks what"
-        f" agent `{agent}` sent it",
+        f"the coordinator{label and f' at {label}'} has an old copy of its data: it lacks what agent `{agent}` sent it",
         RESTORE_HINT,
     )
 

@@ -1,1 +1,3 @@
 """Settings: sections, values with units, `fieldmouse.toml`."""
+
+from __future__ import annotations

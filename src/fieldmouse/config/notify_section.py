@@ -15,13 +15,13 @@ from fieldmouse.config import values
 from fieldmouse.config.sections import Section
 from fieldmouse.config.values import Setting, ValueKind
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.policy.request_headers import BLANK
+from fieldmouse.policy.network_options import BLANK
 from fieldmouse.url import parse
 
 CHANGE_KINDS = ("new", "changed", "gone", "moved", "withdrawn")
 CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
+#: Scheme of a mail server that is used without encryption.
 PLAIN_SMTP = "smtp+plain"
-"""Scheme of a mail server that is used without encryption."""
 
 _ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _SERVER = re.compile(
@@ -112,28 +112,21 @@ class NotifySection(Section, frozen=True):
 
     kinds: Annotated[tuple[str, ...], Setting(_kinds, "changes that are sent")] = CHANGE_KINDS
     hosts: Annotated[
-        tuple[str, ...],
-        Setting(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts"),
+        tuple[str, ...], Setting(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts")
     ] = ()
     difference: Annotated[
-        float,
-        Setting(values.SHARE, "do not send changed pages that differ in a smaller share of their words"),
+        float, Setting(values.SHARE, "do not send changed pages that differ in a smaller share of their words")
     ] = 0.0
     command: Annotated[
         tuple[str, ...],
-        Setting(
-            values.TEXTS, "a program and its arguments, run without a shell and with JSON on standard input"
-        ),
+        Setting(values.TEXTS, "a program and its arguments, run without a shell and with JSON on standard input"),
     ] = ()
-    webhook: Annotated[
-        str, Setting(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")
-    ] = ""
+    webhook: Annotated[str, Setting(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")] = ""
     webhook_token: Annotated[
         str, Setting(_secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`")
     ] = ""
     batch: Annotated[
-        int,
-        Setting(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"),
+        int, Setting(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists")
     ] = 1
     mail_to: Annotated[tuple[str, ...], Setting(_addresses, "recipients of mail")] = ()
     mail_from: Annotated[str, Setting(_address, "sender of mail")] = ""
@@ -143,26 +136,18 @@ class NotifySection(Section, frozen=True):
     mail_user: Annotated[str, Setting(values.TEXT, "user name at the mail server")] = ""
     mail_password: Annotated[str, Setting(_secret, "env:NAME or file:PATH of its password")] = ""
     mail_every: Annotated[
-        float,
-        Setting(values.DURATION, "shortest time between two mails; each holds all changes since the last"),
+        float, Setting(values.DURATION, "shortest time between two mails; each holds all changes since the last")
     ] = 3600.0
     feed: Annotated[
-        str,
-        Setting(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"),
+        str, Setting(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom")
     ] = ""
-    feed_entries: Annotated[int, Setting(values.POSITIVE, "most entries of the feed; oldest are dropped")] = (
-        200
-    )
+    feed_entries: Annotated[int, Setting(values.POSITIVE, "most entries of the feed; oldest are dropped")] = 200
     apprise: Annotated[
-        tuple[str, ...],
-        Setting(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)"),
+        tuple[str, ...], Setting(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)")
     ] = ()
-    timeout: Annotated[float, Setting(values.POSITIVE_DURATION, "longest time of one post, run or mail")] = (
-        30.0
-    )
+    timeout: Annotated[float, Setting(values.POSITIVE_DURATION, "longest time of one post, run or mail")] = 30.0
     patience: Annotated[
-        float,
-        Setting(values.DURATION, "how long a run waits at its end; the next run sends the rest"),
+        float, Setting(values.DURATION, "how long a run waits at its end; the next run sends the rest")
     ] = 10.0
 
     @property

@@ -21,9 +21,7 @@ from fieldmouse.policy.thresholds import check_thresholds
 
 _PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
 
-_product = values.text_matching(
-    r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"'
-)
+_product = values.text_matching(r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"')
 _contact = values.text_matching(r"[!-~]*", "a mail address or a web page about your crawl")
 
 
@@ -43,9 +41,7 @@ class CrawlSection(Section, frozen=True):
     time: Annotated[float, Setting(values.DURATION, "stop after this time; 0s for no limit")] = 0.0
     max_depth: Annotated[
         int | None,
-        Setting(
-            values.COUNT_OR_NONE, 'most links away from a seed; 0 for the seeds only, "none" for no limit'
-        ),
+        Setting(values.COUNT_OR_NONE, 'most links away from a seed; 0 for the seeds only, "none" for no limit'),
     ] = None
 
     @property
@@ -69,8 +65,7 @@ class ScopeSection(Section, frozen=True):
         ),
     ] = "site"
     follow_seed_redirects: Annotated[
-        bool,
-        Setting(values.FLAG, "a seed that redirects to another registered domain takes the crawl there"),
+        bool, Setting(values.FLAG, "a seed that redirects to another registered domain takes the crawl there")
     ] = False
     include_hosts: Annotated[tuple[str, ...], Setting(values.TEXTS, "more host names to crawl")] = ()
     exclude_hosts: Annotated[tuple[str, ...], Setting(values.TEXTS, "host names never to crawl")] = ()
@@ -80,19 +75,13 @@ class ScopeSection(Section, frozen=True):
     exclude_domains: Annotated[tuple[str, ...], Setting(values.TEXTS, "domains never to crawl")] = ()
     prefixes: Annotated[
         tuple[str, ...],
-        Setting(
-            values.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"
-        ),
+        Setting(values.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"),
     ] = ()
     exclude_prefixes: Annotated[
         tuple[str, ...], Setting(values.TEXTS, "leave out URLs that begin with one of these")
     ] = ()
-    include_regex: Annotated[
-        tuple[str, ...], Setting(values.REGEXES, "if any, only URLs that match one of these")
-    ] = ()
-    exclude_regex: Annotated[
-        tuple[str, ...], Setting(values.REGEXES, "leave out URLs that match one of these")
-    ] = ()
+    include_regex: Annotated[tuple[str, ...], Setting(values.REGEXES, "if any, only URLs that match one of these")] = ()
+    exclude_regex: Annotated[tuple[str, ...], Setting(values.REGEXES, "leave out URLs that match one of these")] = ()
 
 
 class PolitenessSection(Section, frozen=True):
@@ -100,12 +89,10 @@ class PolitenessSection(Section, frozen=True):
 
     delay: Annotated[float, Setting(values.INTERVAL, "time between two requests to one host")] = 1.0
     address_delay: Annotated[
-        float | None,
-        Setting(values.INTERVAL_OR_SAME, 'time between two requests to one address; "same" as delay'),
+        float | None, Setting(values.INTERVAL_OR_SAME, 'time between two requests to one address; "same" as delay')
     ] = None
     obey_robots_txt: Annotated[
-        bool,
-        Setting(values.FLAG, "fetch and obey robots.txt (RFC 9309); turn off only for your own servers"),
+        bool, Setting(values.FLAG, "fetch and obey robots.txt (RFC 9309); turn off only for your own servers")
     ] = True
     crawl_delay_cap: Annotated[
         float, Setting(values.DURATION, "longest Crawl-delay of a robots.txt; a longer one is cut to this")
@@ -118,8 +105,7 @@ class PolitenessSection(Section, frozen=True):
     ] = 2.0
     backoff_cap: Annotated[float, Setting(values.DURATION, "longest pause after a host fails")] = 900.0
     patience: Annotated[
-        float,
-        Setting(values.NUMBER, "scales the waits between retries of a URL; 0 retries at once"),
+        float, Setting(values.NUMBER, "scales the waits between retries of a URL; 0 retries at once")
     ] = 1.0
 
     @property
@@ -131,9 +117,7 @@ class PolitenessSection(Section, frozen=True):
 class FetchSection(Section, frozen=True):
     """Concurrent fetches and connections."""
 
-    concurrency: Annotated[
-        int, Setting(values.POSITIVE, "fetches at the same time, each to a different address")
-    ] = 128
+    concurrency: Annotated[int, Setting(values.POSITIVE, "fetches at the same time, each to a different address")] = 128
     urls_per_visit: Annotated[int, Setting(values.POSITIVE, "most URLs fetched in one visit to a host")] = 16
     keep_alive: Annotated[
         float, Setting(values.DURATION, "how long an idle connection is kept for the next request")
@@ -151,9 +135,7 @@ class LimitsSection(Section, frozen=True):
     first_byte: Annotated[float, Setting(values.DURATION, "time until the first byte of the response")] = 20.0
     total: Annotated[float, Setting(values.DURATION, "time for a whole response")] = 120.0
     idle: Annotated[float, Setting(values.DURATION, "longest silence within a response")] = 20.0
-    min_speed: Annotated[float, Setting(values.SPEED, "lowest average speed of a response; 0 for any")] = (
-        100.0
-    )
+    min_speed: Annotated[float, Setting(values.SPEED, "lowest average speed of a response; 0 for any")] = 100.0
     grace: Annotated[float, Setting(values.DURATION, "how long a response may be slower than that")] = 20.0
     redirects: Annotated[int, Setting(values.COUNT, "redirects followed in a row")] = 10
     url_length: Annotated[int, Setting(values.POSITIVE, "longest URL, in characters")] = 2000
@@ -162,27 +144,20 @@ class LimitsSection(Section, frozen=True):
         int, Setting(values.COUNT, "links taken from one page, sitemaps aside; 0 for no limit")
     ] = 100_000
     hosts_per_site: Annotated[
-        int,
-        Setting(values.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit"),
+        int, Setting(values.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit")
     ] = 100_000
     urls_per_site: Annotated[
-        int,
-        Setting(values.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit"),
+        int, Setting(values.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit")
     ] = 100_000_000
     robots_txt: Annotated[int, Setting(values.SIZE, "most bytes read of a robots.txt")] = 500 << 10
-    traps: Annotated[
-        bool, Setting(values.FLAG, "leave out URLs that look like endless calendars and mazes")
-    ] = True
+    traps: Annotated[bool, Setting(values.FLAG, "leave out URLs that look like endless calendars and mazes")] = True
 
 
 class NetworkSection(Section, frozen=True):
     """Addresses, DNS, TLS and headers of requests."""
 
     allow_private: Annotated[
-        bool,
-        Setting(
-            values.FLAG, "also visit loopback, private and link-local addresses; metadata services never"
-        ),
+        bool, Setting(values.FLAG, "also visit loopback, private and link-local addresses; metadata services never")
     ] = False
     resolve: Annotated[
         tuple[str, ...], Setting(values.RESOLVE, "addresses (and ports) of host names, used instead of DNS")
@@ -212,8 +187,7 @@ class FrontierSection(Section, frozen=True):
     front_min: Annotated[int, Setting(values.POSITIVE, "fewest hosts kept ready to be visited")] = 64
     front_max: Annotated[int, Setting(values.POSITIVE, "most hosts kept ready to be visited")] = 4096
     sieve_run: Annotated[
-        int,
-        Setting(values.POSITIVE, "URL hashes kept in memory until they are sorted into a file; 8 bytes each"),
+        int, Setting(values.POSITIVE, "URL hashes kept in memory until they are sorted into a file; 8 bytes each")
     ] = 1_000_000
     record_decisions: Annotated[
         int, Setting(values.SIZE, "most bytes of decisions.log, which `lab replay` reads; 0B for none")
@@ -233,8 +207,7 @@ class BufferSection(Section, frozen=True):
         ),
     ] = "auto"
     obsolete_after: Annotated[
-        float | None,
-        Setting(values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer"),
+        float | None, Setting(values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer")
     ] = None
 
 
@@ -250,28 +223,22 @@ class ClusterSection(Section, frozen=True):
     lease: Annotated[
         float, Setting(values.POSITIVE_DURATION, "an agent without a heartbeat for this time loses its hosts")
     ] = 15.0
-    heartbeat: Annotated[
-        float, Setting(values.POSITIVE_DURATION, "time between two heartbeats of an agent")
-    ] = 5.0
+    heartbeat: Annotated[float, Setting(values.POSITIVE_DURATION, "time between two heartbeats of an agent")] = 5.0
     keep_acked: Annotated[
-        bool,
-        Setting(values.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost"),
+        bool, Setting(values.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost")
     ] = True
 
     def check(self) -> None:
         """Raise unless two heartbeats fit into a lease: one late heartbeat must cost no hosts."""
         if self.heartbeat > 0.4 * self.lease:
             raise SettingsError(
-                f"`cluster.heartbeat` ({self.heartbeat:g} s) is too long for"
-                f" `cluster.lease` ({self.lease:g} s)",
+                f"`cluster.heartbeat` ({self.heartbeat:g} s) is too long for `cluster.lease` ({self.lease:g} s)",
                 "make the lease at least two and a half times as long, or agents lose their hosts",
             )
 
 
 _named = values.text_matching(f"({IMPORT_NAME.pattern})?", '"package.module:name", or "" for none')
-_prefix = values.text_matching(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes"
-)
+_prefix = values.text_matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes")
 _shards = values.count_at_most(256)
 _heap = values.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000MiB"')
 
@@ -279,17 +246,13 @@ _heap = values.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000M
 class IndexSection(Section, frozen=True):
     """Parsing and full text."""
 
-    shards: Annotated[
-        int, Setting(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")
-    ] = 0
+    shards: Annotated[int, Setting(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")] = 0
     heap: Annotated[int, Setting(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
     sitemaps: Annotated[bool, Setting(values.FLAG, "read the sitemaps that robots.txt files name")] = True
-    feeds: Annotated[
-        bool, Setting(values.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")
-    ] = True
-    store_text: Annotated[bool, Setting(values.FLAG, "keep the text of pages in the index, for snippets")] = (
+    feeds: Annotated[bool, Setting(values.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")] = (
         True
     )
+    store_text: Annotated[bool, Setting(values.FLAG, "keep the text of pages in the index, for snippets")] = True
 
 
 class ArchiveSection(Section, frozen=True):
@@ -302,13 +265,9 @@ class ArchiveSection(Section, frozen=True):
 class PluginsSection(Section, frozen=True):
     """Your own code, by its import path (see docs/guides)."""
 
-    extract: Annotated[str, Setting(_named, "function that makes rows from a page, for `export --items`")] = (
-        ""
-    )
+    extract: Annotated[str, Setting(_named, "function that makes rows from a page, for `export --items`")] = ""
     admit: Annotated[str, Setting(_named, "function that decides whether to follow a link")] = ""
-    readers: Annotated[
-        dict[str, str], Setting(values.READERS, "functions for documents of other MIME types")
-    ] = {}
+    readers: Annotated[dict[str, str], Setting(values.READERS, "functions for documents of other MIME types")] = {}
     sign: Annotated[str, Setting(_named, "function that returns request headers, for logins and tokens")] = ""
     sign_hosts: Annotated[
         tuple[str, ...],
@@ -316,29 +275,23 @@ class PluginsSection(Section, frozen=True):
     ] = ()
     keep_signatures: Annotated[
         bool,
-        Setting(
-            values.FLAG,
-            "write its headers, and secret ones of `network.headers`, into WARC records as they are",
-        ),
+        Setting(values.FLAG, "write its headers, and secret ones of `network.headers`, into WARC records as they are"),
     ] = False
     patience: Annotated[
         float, Setting(values.POSITIVE_DURATION, "longest time of one call; its result is lost after that")
     ] = 5.0
-    items: Annotated[
-        int, Setting(values.SIZE, "most bytes of rows of one page; a page with more has none")
-    ] = 1 << 20
+    items: Annotated[int, Setting(values.SIZE, "most bytes of rows of one page; a page with more has none")] = 1 << 20
 
 
 class StorageSection(Section, frozen=True):
     """Durability."""
 
     checkpoint: Annotated[
-        float,
-        Setting(values.DURATION, "time between checkpoints; a kill repeats the fetches since the last one"),
+        float, Setting(values.DURATION, "time between checkpoints; a kill repeats the fetches since the last one")
     ] = 5.0
-    min_free: Annotated[
-        int, Setting(values.SIZE, "stop, ready to resume, when the disk has less space than this")
-    ] = 1 << 30
+    min_free: Annotated[int, Setting(values.SIZE, "stop, ready to resume, when the disk has less space than this")] = (
+        1 << 30
+    )
 
 
 class NoiseSection(Section, frozen=True):
@@ -349,19 +302,17 @@ class NoiseSection(Section, frozen=True):
         Setting(values.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"),
     ] = ()
     only: Annotated[
-        tuple[str, ...],
-        Setting(values.NOISE_RULES, "compare only the parts that match, on sites with such a rule"),
+        tuple[str, ...], Setting(values.NOISE_RULES, "compare only the parts that match, on sites with such a rule")
     ] = ()
     learn: Annotated[
-        bool,
-        Setting(values.FLAG, "ignore parts that differ on three polls in a row; turn off for prices"),
+        bool, Setting(values.FLAG, "ignore parts that differ on three polls in a row; turn off for prices")
     ] = True
 
 
+#: Policies that can run live, because they learn their parameters from the polls.
+#:
+#: Listed here, not looked up, so that reading settings does not load the solvers.
 LIVE_POLICIES = ("learned", "uniform", "proportional", "harmonic", "automaton", "multiplicative")
-"""Policies that can run live, because they learn their parameters from the polls.
-
-Listed here, not looked up, so that reading settings does not load the solvers."""
 
 
 def _budget(value: Any) -> float | None:
@@ -384,13 +335,11 @@ _BUDGET = ValueKind(
 class RefreshSection(Section, frozen=True):
     """Known pages, fetched again (see docs/refresh.md). `fieldmouse refresh` does so without `on`."""
 
-    on: Annotated[
-        bool,
-        Setting(values.FLAG, "poll known pages while the crawl runs; it then ends only at a limit"),
-    ] = False
+    on: Annotated[bool, Setting(values.FLAG, "poll known pages while the crawl runs; it then ends only at a limit")] = (
+        False
+    )
     budget: Annotated[
-        float | None,
-        Setting(_BUDGET, 'polls, as a rate such as "500/h"; "none" for as many as politeness allows'),
+        float | None, Setting(_BUDGET, 'polls, as a rate such as "500/h"; "none" for as many as politeness allows')
     ] = None
     policy: Annotated[
         str,
@@ -404,13 +353,11 @@ class RefreshSection(Section, frozen=True):
     ] = 0.5
     retry: Annotated[
         float,
-        Setting(
-            values.POSITIVE_DURATION, "time between two polls of a URL that is gone, moved, failed or refused"
-        ),
+        Setting(values.POSITIVE_DURATION, "time between two polls of a URL that is gone, moved, failed or refused"),
     ] = 604800.0
-    revisits: Annotated[
-        bool, Setting(values.FLAG, "write a WARC revisit record for a page that has not changed")
-    ] = True
+    revisits: Annotated[bool, Setting(values.FLAG, "write a WARC revisit record for a page that has not changed")] = (
+        True
+    )
 
 
 _STEP = 4
@@ -427,18 +374,14 @@ class ControlSection(Section, frozen=True):
         ),
     ] = "fixed"
     robots: Annotated[
-        tuple[int, ...],
-        Setting(values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer"),
+        tuple[int, ...], Setting(values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer")
     ] = ()
     limits: Annotated[
-        tuple[int, ...],
-        Setting(values.COUNTS, "thresholds: most pages in the buffer for each of them but the last"),
+        tuple[int, ...], Setting(values.COUNTS, "thresholds: most pages in the buffer for each of them but the last")
     ] = ()
     modes: Annotated[
         tuple[int, ...],
-        Setting(
-            values.COUNTS, "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`"
-        ),
+        Setting(values.COUNTS, "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`"),
     ] = ()
     every: Annotated[float, Setting(values.DURATION, "auto: time between two decisions")] = 60.0
     pages: Annotated[int, Setting(values.POSITIVE, "auto: fewest pages between two decisions")] = 200
@@ -489,19 +432,13 @@ class ControlSection(Section, frozen=True):
 class CostSection(Section, frozen=True):
     """Weights of the cost that `auto` minimises: the sum of these, each times its quantity."""
 
-    loss: Annotated[
-        float, Setting(values.NUMBER, "a page fetched and dropped because the buffer was full")
-    ] = 1.0
-    obsolete: Annotated[
-        float, Setting(values.NUMBER, "a page fetched and dropped because it waited too long")
-    ] = 1.0
+    loss: Annotated[float, Setting(values.NUMBER, "a page fetched and dropped because the buffer was full")] = 1.0
+    obsolete: Annotated[float, Setting(values.NUMBER, "a page fetched and dropped because it waited too long")] = 1.0
     response: Annotated[
         float, Setting(values.NUMBER, "a second of average delay between fetching and indexing a page")
     ] = 0.1
     robots: Annotated[float, Setting(values.NUMBER, "a second of one fetch at work")] = 0.01
-    starvation: Annotated[
-        float, Setting(values.NUMBER, "a second in which the indexer has nothing to do")
-    ] = 100.0
+    starvation: Annotated[float, Setting(values.NUMBER, "a second in which the indexer has nothing to do")] = 100.0
 
 
 @dataclass(frozen=True, slots=True)

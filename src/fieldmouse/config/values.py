@@ -19,9 +19,14 @@ from typing import Any
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import IMPORT_NAME
-from fieldmouse.policy.name_resolution import parse_entry, parse_nameserver, parse_source_address
+from fieldmouse.policy.network_options import (
+    check_headers,
+    parse_entry,
+    parse_nameserver,
+    parse_source_address,
+    redact_headers,
+)
 from fieldmouse.policy.noise_rules import parse_rule
-from fieldmouse.policy.request_headers import check_headers, redact_headers
 from fieldmouse.policy.scope import compile_pattern
 from fieldmouse.url import parse_seed
 
@@ -349,16 +354,8 @@ DURATION_OR_NEVER = ValueKind(
     _none_as("never", _write_seconds),
 )
 POSITIVE_DURATION = ValueKind('a duration above 0, such as "10s" or "500ms"', _some_time, _write_seconds)
-SIZE = ValueKind(
-    'a size with its unit, such as "64MiB" or "10MB"',
-    _quantity(size, _LARGEST),
-    _quoted(write_size),
-)
-SPEED = ValueKind(
-    'a speed, such as "100B/s" or "10KiB/s"',
-    _quantity(speed, float(_LARGEST)),
-    _quoted(write_speed),
-)
+SIZE = ValueKind('a size with its unit, such as "64MiB" or "10MB"', _quantity(size, _LARGEST), _quoted(write_size))
+SPEED = ValueKind('a speed, such as "100B/s" or "10KiB/s"', _quantity(speed, float(_LARGEST)), _quoted(write_speed))
 
 
 def size_between(least: int, most: int, accepts: str) -> ValueKind:
@@ -389,10 +386,7 @@ def count_at_most(most: int) -> ValueKind:
 
 
 COUNT_OR_NONE = ValueKind(
-    'a whole number, 0 or more, or "none"',
-    _or_none("none", _count),
-    _none_as("none", str),
-    takes_bare_text=False,
+    'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), takes_bare_text=False
 )
 COUNTS = ValueKind(
     "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), takes_bare_text=False
@@ -402,9 +396,7 @@ SHARE = ValueKind("a number from 0 to 1", _share, repr, takes_bare_text=False)
 FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", takes_bare_text=False)
 TEXT = ValueKind("text on one line", _line, _text)
 TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, takes_bare_text=False)
-SEEDS = ValueKind(
-    'a list of URLs, such as ["https://example.org/"]', _each(parse_seed), _list, takes_bare_text=False
-)
+SEEDS = ValueKind('a list of URLs, such as ["https://example.org/"]', _each(parse_seed), _list, takes_bare_text=False)
 REGEXES = ValueKind("a list of regular expressions", _each(compile_pattern), _list, takes_bare_text=False)
 NOISE_RULES = ValueKind(
     'a list of rules, such as ["example.org css .clock"]', _each(parse_rule), _list, takes_bare_text=False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.control.gauge import BufferMetrics
+from fieldmouse.control.page_trace import BufferMetrics
 from fieldmouse.storage.log import BestEffortLog, records
 
 

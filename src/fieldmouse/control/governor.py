@@ -18,8 +18,7 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.control.control_log import ControlLog, Decision, Period
-from fieldmouse.control.gauge import BufferMetrics
-from fieldmouse.control.page_trace import PageTrace, Rows
+from fieldmouse.control.page_trace import BufferMetrics, PageTrace, Rows
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: Pages after which a number of fetch workers has been tried enough, if its time is over, too.
 MIN_TRIAL_PAGES = 100
-"""Pages after which a number of fetch workers has been tried enough, if its time is over, too."""
+#: A trial ends after this many times its usual length, even with few pages.
 MAX_TRIAL_FACTOR = 6
-"""A trial ends after this many times its usual length, even with few pages."""
+#: Decisions may take one part in this many of the time: without compiled code they are rarer.
 DECISION_COST_FACTOR = 20
-"""Decisions may take one part in this many of the time: without compiled code they are rarer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +145,7 @@ class Governor:
             self._before = self._trace.totals()
 
     def _decide(
-        self,
-        rule: Thresholds,
-        why: str,
-        chosen: ChosenRule | None = None,
-        took: float = 0.0,
-        *,
-        trying: bool = False,
+        self, rule: Thresholds, why: str, chosen: ChosenRule | None = None, took: float = 0.0, *, trying: bool = False
     ) -> None:
         now = self._clock.now()
         self._close_period()
@@ -213,9 +206,7 @@ def _choose(habits: GovernorConfig, rows: Rows, since: float, rates: dict[int, f
     # Imported only when needed, and in the thread: the solvers load a compiler.
     from fieldmouse.control.rule_choice import choose_rule
 
-    return choose_rule(
-        rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates
-    )
+    return choose_rule(rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates)
 
 
 def _why(chosen: ChosenRule) -> str:
@@ -235,13 +226,7 @@ def cost_weights(settings: Settings) -> Cost:
     from fieldmouse.queueing.model.model import Cost
 
     asked = settings.cost
-    return Cost(
-        loss=asked.loss,
-        obs=asked.obsolete,
-        sojourn=asked.response,
-        robots=asked.robots,
-        star=asked.starvation,
-    )
+    return Cost(loss=asked.loss, obs=asked.obsolete, sojourn=asked.response, robots=asked.robots, star=asked.starvation)
 
 
 def build_governor(

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fieldmouse.control.gauge import BufferMetrics
-from fieldmouse.control.page_trace import PageFate, Rows
+from fieldmouse.control.page_trace import BufferMetrics, PageFate, Rows
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.fit import fit
 from fieldmouse.queueing.fit.trace import Trace
@@ -100,10 +99,7 @@ def _modes(rows: Rows, pages: Rows, start: float, end: float) -> tuple[FloatArra
     before = turns[turns["at"] <= start]
     within = turns[(turns["at"] > start) & (turns["at"] <= end)]
     first = before["robots"][-1] if len(before) else pages["robots"][0]
-    return (
-        np.concatenate(([start], within["at"])),
-        np.concatenate(([first], within["robots"])).astype(np.int64),
-    )
+    return (np.concatenate(([start], within["at"])), np.concatenate(([first], within["robots"])).astype(np.int64))
 
 
 def service_times(arrived: FloatArray, left: FloatArray) -> FloatArray:
@@ -126,8 +122,8 @@ def service_times(arrived: FloatArray, left: FloatArray) -> FloatArray:
     return np.repeat(spent / together[1:], together[1:])
 
 
+#: Phases of a service time: more fit better, take several times as long, and hardly change the rule.
 PHASES = 3
-"""Phases of a service time: more fit better, take several times as long, and hardly change the rule."""
 
 
 @dataclass(frozen=True, slots=True)

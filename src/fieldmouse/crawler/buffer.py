@@ -22,7 +22,7 @@ from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.control.page_trace import PageTrace
 from fieldmouse.crawler.in_flight import Results
-from fieldmouse.policy.obsolescence import Obsolescence
+from fieldmouse.policy.thresholds import Obsolescence
 from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.types.request import Request
 from fieldmouse.url import host_of
@@ -88,9 +88,7 @@ class Buffer(Generic[T]):
         level = self._meter.level if self._serving_counts else self.waiting
         return level > 0 and (level >= self.max_pages or (self.waiting > 0 and self.byte_size >= self._size))
 
-    async def put(
-        self, lane: int, item: T, size: int, *, expires_at: float = math.inf, patient: bool = False
-    ) -> bool:
+    async def put(self, lane: int, item: T, size: int, *, expires_at: float = math.inf, patient: bool = False) -> bool:
         """Add a page; False means that the buffer was full and the caller keeps the page.
 
         A `patient` caller waits for room, whatever `when_full` says.
@@ -162,18 +160,15 @@ class Buffer(Generic[T]):
 
 log = logging.getLogger(__name__)
 
+#: Number of drops after which a page has cost its server enough: then it waits for room and never expires.
 MAX_DROPS = 16
-"""Number of drops after which a page has cost its server enough: then it waits for room and never expires."""
 
 
 class IndexerFactory(Protocol):
     """Constructor of a `WorkerPool` that lacks only its callbacks."""
 
     def __call__(
-        self,
-        *,
-        on_parsed: Callable[[Sequence[IndexResult]], None],
-        on_undone: Callable[[Sequence[int]], None],
+        self, *, on_parsed: Callable[[Sequence[IndexResult]], None], on_undone: Callable[[Sequence[int]], None]
     ) -> WorkerPool: ...
 
 

@@ -21,7 +21,7 @@ from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.crawler.stats import AgentLoad, StatsAtStart, live_stats, make_summary, refresh_summary
 from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
 from fieldmouse.errors import DrainTimeout
-from fieldmouse.fetch.pool import FetchPool
+from fieldmouse.fetch.worker import FetchPool
 from fieldmouse.formatting import format_count
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.protocol import CrawlFrontier
@@ -32,7 +32,7 @@ from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.process import peak_rss
+from fieldmouse.workers.connection import peak_rss
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.cluster import ClusterStage  # loaded only by an agent of a cluster
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 CONSUMER_CHECK_EVERY = 0.1
+#: Seconds between two checkpoints that a consumer waits for after the crawl's end.
 EAGER_CHECKPOINT_EVERY = 0.5
-"""Seconds between two checkpoints that a consumer waits for after the crawl's end."""
 
 
 class PageConsumer(Protocol):
@@ -89,11 +89,11 @@ async def wait_for_consumer(
 
 STOP_GRACE = 5.0
 IDLE_CHECK_EVERY = 1.0
+#: Seconds that an agent of a cluster has to store its last pages when it leaves.
 DRAIN_TIMEOUT = 75.0
-"""Seconds that an agent of a cluster has to store its last pages when it leaves."""
 
+#: Called with every reading, in the event loop.
 StatsListener = Callable[[LiveStats], None]
-"""Called with every reading, in the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,11 +171,7 @@ class Crawler:
         if not self._crawled:
             self._stopping.request(StoppedBy.SIGNAL)
         pages = self._stages.backpressure.active_visits + self._stages.backpressure.level
-        return (
-            f"finishing {format_count(pages, 'page')} and writing a checkpoint"
-            if pages
-            else "writing a checkpoint"
-        )
+        return f"finishing {format_count(pages, 'page')} and writing a checkpoint" if pages else "writing a checkpoint"
 
     async def crawl(self, seeds: Sequence[Url], *, mercy: RetryFailed | None = None) -> Summary:
         self._started = self._clock.now()
@@ -213,9 +209,7 @@ class Crawler:
             await self.checkpoint()
             self._refreshing.stop()
         if self._audience is not None:
-            await wait_for_consumer(
-                self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint_every
-            )
+            await wait_for_consumer(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint_every)
         await self.checkpoint(clean=True)
         await self._indexer.finish()
         self._publish_reading()
@@ -278,11 +272,7 @@ class Crawler:
                 read_at = now
                 self._publish_reading()
             # An agent at its page quota is idle, too: its checkpoint may free quota for other agents.
-            stuck = (
-                self._frontier.ready_at() is None
-                or self._desk.is_page_limit_in_flight
-                or self._is_stalled(now)
-            )
+            stuck = self._frontier.ready_at() is None or self._desk.is_page_limit_in_flight or self._is_stalled(now)
             idle = not meter.active_visits and not meter.level and stuck
             if now - sealed_at >= self._until_checkpoint(idle, was_idle):
                 await self.checkpoint()
@@ -300,9 +290,7 @@ class Crawler:
     def _sleep_time(self, idle: bool) -> float:
         if not idle or self._refreshing is None:
             return CONSUMER_CHECK_EVERY
-        return min(
-            max(CONSUMER_CHECK_EVERY, self._refreshing.seconds_until_due(self._clock.now())), IDLE_CHECK_EVERY
-        )
+        return min(max(CONSUMER_CHECK_EVERY, self._refreshing.seconds_until_due(self._clock.now())), IDLE_CHECK_EVERY)
 
     def _until_checkpoint(self, idle: bool, was_idle: bool) -> float:
         """Seconds between the last checkpoint and the next."""
@@ -351,9 +339,7 @@ class Crawler:
 
     def _publish_reading(self) -> None:
         stages = self._stages
-        reading = live_stats(
-            self._clock.now(), self._desk, self._frontier, stages.backpressure, stages.trace.gauge
-        )
+        reading = live_stats(self._clock.now(), self._desk, self._frontier, stages.backpressure, stages.trace.gauge)
         stages.readings.append(msgspec.msgpack.encode(reading))
         for listener in self._listeners:
             listener(reading)

@@ -18,8 +18,7 @@ from fieldmouse.crawler.buffer import BufferFeed
 from fieldmouse.crawler.in_flight import InFlight, Results
 from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
 from fieldmouse.errors import StorageError
-from fieldmouse.fetch.pool import ActiveWorkers
-from fieldmouse.fetch.worker import FetchWorker, VisitReport
+from fieldmouse.fetch.worker import ActiveWorkers, FetchWorker, VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
@@ -70,9 +69,7 @@ class Dispatcher:
             for ticket in blamed:
                 log.exception("crashed on %s", ticket.link.url)
                 detail = f"{type(error).__name__}: {error}"
-                self.in_flight.record_outcome(
-                    ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail)
-                )
+                self.in_flight.record_outcome(ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail))
             return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
         finally:
             self.in_flight.end_visit(errand.tickets)

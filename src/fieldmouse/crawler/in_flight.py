@@ -21,8 +21,7 @@ from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.crawler.stop_conditions import FailureLatch
 from fieldmouse.fetch.worker import VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.storage.checkpoint import DurableLog, Sealed
-from fieldmouse.storage.counters import CrawlCounters
+from fieldmouse.storage.checkpoint import CrawlCounters, DurableLog, Sealed
 from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request, RequestKind
@@ -62,9 +61,7 @@ class InFlight:
         instead."""
         self.tally = tally
         self.page_limit, self._quota = page_limit, quota
-        self.awaiting_index: dict[
-            int, Request
-        ] = {}  # tickets whose response is in the buffer or with the indexer
+        self.awaiting_index: dict[int, Request] = {}  # tickets whose response is in the buffer or with the indexer
         self._leased: set[int] = set()  # tickets with fetch workers, without a result
         self._pages_in_flight: set[int] = set()  # pages requested whose outcome is not known
         self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
@@ -132,9 +129,7 @@ class InFlight:
             self.tally.count_host_with_pages()
         return report
 
-    def split_by_started(
-        self, tickets: Iterable[QueuedRequest]
-    ) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
+    def split_by_started(self, tickets: Iterable[QueuedRequest]) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
         """Split leased tickets into those the fetch worker failed on and those it had not started.
 
         If it had requested none, the cause is common to all tickets: then all of them count as failed on.
@@ -259,13 +254,7 @@ class InFlight:
         # A request without a digest of the stored copy counts as changed.
         has_no_copy = link is None or not link.digest
         changed = has_no_copy or row.news not in (ContentChange.SAME, ContentChange.NOISE)
-        why = (
-            outcome.why
-            if isinstance(outcome, UnarchivedOutcome)
-            else link.why
-            if link
-            else OutcomeReason.NONE
-        )
+        why = outcome.why if isinstance(outcome, UnarchivedOutcome) else link.why if link else OutcomeReason.NONE
         self.tally.count_poll(row, size, left_out, changed=changed, why=why)
 
 
@@ -322,9 +311,7 @@ class Results:
             return
         base, now = Url(host + "/robots.txt"), self.clock.now()
         urls = (resolve(text.strip(), base) for text in found)
-        links = [
-            Request(url, via=base, kind=RequestKind.SITEMAP, seen_at=now) for url in urls if url is not None
-        ]
+        links = [Request(url, via=base, kind=RequestKind.SITEMAP, seen_at=now) for url in urls if url is not None]
         with self.failure:
             self.frontier.discover(self.scope.filter_links(links, depth=1))
 

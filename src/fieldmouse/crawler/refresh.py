@@ -40,8 +40,8 @@ from fieldmouse.types.request import Request
 from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Url
 
+#: Most polls that wait in the frontier; other due polls wait in the page table, at no cost.
 MAX_WAITING_POLLS = 4096
-"""Most polls that wait in the frontier; other due polls wait in the page table, at no cost."""
 _MOVING = 4096  # remembered pages whose redirect targets are not stored yet; others are polled in their turn
 _NEAR = 1 << 14  # bytes: most headers are in the first piece that is read
 _HOPS = 10  # redirects in a row
@@ -167,10 +167,7 @@ class Poller:
 
     def end_round_early(self, now: float) -> None:
         """End the round without the pages of resting hosts. Their polls stay in the frontier."""
-        self.postponed_pages, self.resting_hosts = (
-            self._scheduler.remaining,
-            self._frontier.resting_hosts(now),
-        )
+        self.postponed_pages, self.resting_hosts = (self._scheduler.remaining, self._frontier.resting_hosts(now))
         self._over = True
 
     @property

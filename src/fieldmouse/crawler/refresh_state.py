@@ -37,11 +37,7 @@ class RefreshState(msgspec.Struct, frozen=True):
 
 def saved_refresh_state(last: Checkpoint | None) -> RefreshState:
     """State in the last checkpoint; the default if the crawl was never refreshed."""
-    return (
-        last.state(REFRESH_PART, RefreshState)
-        if last is not None and REFRESH_PART in last.parts
-        else RefreshState()
-    )
+    return last.state(REFRESH_PART, RefreshState) if last is not None and REFRESH_PART in last.parts else RefreshState()
 
 
 def state_for_run(last: Checkpoint | None, order: RefreshOrder, now: float) -> RefreshState:

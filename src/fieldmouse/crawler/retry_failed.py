@@ -19,7 +19,7 @@ import msgspec
 
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.retry import CLEARABLE, HOST_FAILURES
-from fieldmouse.storage.counters import CrawlCounters
+from fieldmouse.storage.checkpoint import CrawlCounters
 from fieldmouse.storage.log import Log, records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
@@ -30,10 +30,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 _decode_late = msgspec.msgpack.Decoder(tuple[str, float]).decode
 
-_OF_ONE_PAGE = frozenset(
-    {OutcomeReason.TLS.value, OutcomeReason.TIMEOUT.value, OutcomeReason.CONNECTION_CLOSED.value}
-)
-"""Reasons that may concern one page of a healthy host: these outcomes stand unless the host was given up."""
+#: Reasons that may concern one page of a healthy host: these outcomes stand unless the host was given up.
+_OF_ONE_PAGE = frozenset({OutcomeReason.TLS.value, OutcomeReason.TIMEOUT.value, OutcomeReason.CONNECTION_CLOSED.value})
 
 
 _GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)

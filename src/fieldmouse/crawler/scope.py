@@ -26,13 +26,7 @@ import xxhash
 from fieldmouse.cluster.client.shared_scope import SharedScope
 from fieldmouse.policy.scope import Scope, ScopeState
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    DurableLog,
-    Sealed,
-    sealed_outcomes,
-    sealed_scope,
-)
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, sealed_outcomes, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
 from fieldmouse.types.outcome import IndexResult, OutcomeRow
@@ -42,8 +36,8 @@ from fieldmouse.url import Url, host_of
 
 log = logging.getLogger(__name__)
 
+#: Bytes of links that are held back; more are dropped, with a warning.
 MAX_HELD_BYTES = 64 << 20
-"""Bytes of links that are held back; more are dropped, with a warning."""
 SCOPE_CHANGED = (
     "the scope differs from the last run: it applies to links found from now on; pages read before"
     " are not read again for links that were outside it"
@@ -66,13 +60,7 @@ class CrawlScope:
     name = "scope"
 
     def __init__(
-        self,
-        base: Scope,
-        seeds: Sequence[Url],
-        home: CrawlDir,
-        last: Checkpoint | None,
-        *,
-        shared: SharedScope | None,
+        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *, shared: SharedScope | None
     ):
         """`shared` exchanges additions with the other agents of the crawl."""
         self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
@@ -121,9 +109,7 @@ class CrawlScope:
         assert self.held_links is not None, "nothing may join a scope that cannot grow"
         if self.held_links.length > MAX_HELD_BYTES:
             if not self._warned:
-                log.warning(
-                    "too many links lead to hosts that a seed may redirect to: further ones are dropped"
-                )
+                log.warning("too many links lead to hosts that a seed may redirect to: further ones are dropped")
             self._warned = True
             return
         place = self.held_links.append(_encode(link))

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fieldmouse.backpressure import Backpressure
-from fieldmouse.control.gauge import BufferGauge
+from fieldmouse.control.page_trace import BufferGauge
 from fieldmouse.crawler.in_flight import InFlight
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.policy.site_limits import DropRule
-from fieldmouse.storage.counters import CrawlCounters, PollCounters
+from fieldmouse.policy.scope import DropRule
+from fieldmouse.storage.checkpoint import CrawlCounters, PollCounters
 from fieldmouse.types.reason import OutcomeKind, StoppedBy
 from fieldmouse.types.stats import ClusterSummary, LiveStats, RefreshSummary, Summary
 
@@ -163,12 +163,12 @@ def dropped_links(tally: CrawlCounters, frontier: CrawlFrontier) -> dict[str, in
     return left_out | dict(sorted(frontier.dropped_links.items()))
 
 
+#: Seconds by which a busy event loop is late.
 LATE_SECONDS = 0.05
-"""Seconds by which a busy event loop is late."""
+#: Seconds between two CPU measurements.
 CPU_EVERY = 1.0
-"""Seconds between two CPU measurements."""
+#: Longest backlog of pages that is reported, in seconds.
 MAX_BACKLOG_SECONDS = 60.0
-"""Longest backlog of pages that is reported, in seconds."""
 _MEMORY = 5.0  # seconds over which load and rates are averaged
 
 Pids = Callable[[], Sequence[int]]
@@ -224,9 +224,7 @@ class AgentLoad:
         before, self._served = self._served, self._count()
         self._rate += fresh * (max(0, self._served - before) / seconds - self._rate)
         behind = (
-            meter.buffered / self._rate
-            if self._rate > meter.buffered / MAX_BACKLOG_SECONDS
-            else MAX_BACKLOG_SECONDS
+            meter.buffered / self._rate if self._rate > meter.buffered / MAX_BACKLOG_SECONDS else MAX_BACKLOG_SECONDS
         )
         self._load += fresh * (self._share(seconds, max(0.0, late)) - self._load)
         meter.set_load(self._load, behind if meter.buffered else 0.0)

@@ -93,9 +93,7 @@ def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
     """Places at which `new` differs from `old`, with the number of words."""
     words_at: dict[int, int] = {}
     for hunk in hunks(old, new):
-        words = (
-            _length(hunk.old) + _length(hunk.new) if hunk.place == MOVED_PLACE else _words(hunk.old, hunk.new)
-        )
+        words = _length(hunk.old) + _length(hunk.new) if hunk.place == MOVED_PLACE else _words(hunk.old, hunk.new)
         words_at[hunk.place] = words_at.get(hunk.place, 0) + words
     differing = [Difference(place, words) for place, words in words_at.items()]
     return Comparison(differing, _length(old) + _length(new))
@@ -134,10 +132,7 @@ def _split_moved(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str],
 
 def _gap_hunks(removed: list[str], added: list[str], before: str, after: str) -> Iterator[Hunk]:
     """Differences between two unchanged blocks, place by place."""
-    old, new = (
-        [mask_variable_parts(block) for block in removed],
-        [mask_variable_parts(block) for block in added],
-    )
+    old, new = ([mask_variable_parts(block) for block in removed], [mask_variable_parts(block) for block in added])
     around = mask_variable_parts(before) if before else _EDGE, mask_variable_parts(after) if after else _EDGE
     i = j = 0
     for at, now in [*align(old, new), (len(removed), len(added))]:
@@ -172,9 +167,7 @@ def _words(removed: Sequence[str], added: Sequence[str]) -> int:
 # -- alignment
 
 
-def diff_segments(
-    old: Sequence[str], new: Sequence[str], *, table: int = MAX_TABLE_CELLS
-) -> Iterator[DiffSegment]:
+def diff_segments(old: Sequence[str], new: Sequence[str], *, table: int = MAX_TABLE_CELLS) -> Iterator[DiffSegment]:
     """Both versions from beginning to end, as alternating equal and different segments."""
     i = j = 0
     pairs = align(old, new, table=table)

@@ -21,7 +21,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from fieldmouse.http.decoding import decode_response
 from fieldmouse.http.headers import effective_media_type
 from fieldmouse.parse.charset import decode_text, find_charset
-from fieldmouse.parse.content import response_mime
+from fieldmouse.parse.content import MAX_HTML, html_for_parser, is_html, response_mime
 from fieldmouse.parse.html import (
     COMMENT_TAG,
     FRAME_TAGS,
@@ -33,7 +33,6 @@ from fieldmouse.parse.html import (
     in_svg_or_math,
 )
 from fieldmouse.parse.parse_cost import limit_parse_cost
-from fieldmouse.parse.readers import MAX_HTML, html_for_parser, is_html
 from fieldmouse.policy.noise_rules import NoiseRule, NoiseRules
 from fieldmouse.types.outcome import Response
 
@@ -106,11 +105,7 @@ def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
 
 
 def _attributes(node: LexborNode) -> dict[str, str]:
-    return {
-        name: _NOT_XML.sub("", value or "")
-        for name, value in node.attributes.items()
-        if _NAME.fullmatch(name)
-    }
+    return {name: _NOT_XML.sub("", value or "") for name, value in node.attributes.items() if _NAME.fullmatch(name)}
 
 
 MAX_BLOCKS = 20_000  # per page; the text after them becomes one more block

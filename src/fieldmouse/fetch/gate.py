@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fieldmouse.clock import Clock
 from fieldmouse.http.client import Fetcher
 from fieldmouse.http.dns import Resolver
-from fieldmouse.robotstxt.cache import RobotsTxtCache
+from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.url import Host
 
 _SWEEP_AT = 10_000

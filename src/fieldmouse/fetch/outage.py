@@ -1,4 +1,5 @@
-"""Outage detector: tells failures of our network from failures of hosts.
+"""Outage detector: tells failures of our network from failures of hosts, and lowers the concurrency when file
+descriptors run out.
 
 Fetch workers report the hosts they reached and those they did not. When this looks like an outage of our
 network (`policy/outage.py` decides), hosts that were reached before are asked for their robots.txt. There
@@ -14,18 +15,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.fd_limit import DescriptorLimit
 from fieldmouse.fetch.gate import Transport
 from fieldmouse.http.dns import FoundAddress
 from fieldmouse.policy.outage import (
     BENEFIT,
+    MAX_POSTPONEMENTS,
     MAX_SILENT_OUTAGE,
     WITNESSES,
     FailureCause,
@@ -33,11 +37,52 @@ from fieldmouse.policy.outage import (
     cause_of,
 )
 from fieldmouse.policy.politeness import MAX_POSTPONEMENT, Politeness, clamp_crawl_delay
+from fieldmouse.policy.retry import rule_for
 from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Response
+from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, hostname_of
+
+log = logging.getLogger(__name__)
+
+_EASE = 30.0  # seconds after which the limit is doubled
+_PLENTY = 4096  # fetch workers; above this the limit is removed
+
+
+class DescriptorLimit:
+    """`on_change` is called when `max_workers`, the limit on fetch workers, has changed."""
+
+    def __init__(self, clock: Clock, meter: Backpressure, on_change: Callable[[], None]):
+        self._clock, self._meter, self._on_change = clock, meter, on_change
+        self.max_workers = sys.maxsize
+        self._squeezed_at = -_EASE
+        self._easing: asyncio.TimerHandle | None = None
+
+    def halve(self, moment: float) -> None:
+        """Halve the limit because descriptors ran out; at most once in `moment` seconds."""
+        now = self._clock.now()
+        if now - self._squeezed_at >= moment:
+            self._squeezed_at = now
+            self.max_workers = max(1, min(self.max_workers, self._meter.active_visits) // 2)
+            log.warning("out of file descriptors: continuing with %d fetch workers", self.max_workers)
+            self._on_change()
+            if self._easing is None:
+                self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
+
+    def _ease(self) -> None:
+        self._easing = None
+        if self._clock.now() - self._squeezed_at >= _EASE / 2:
+            self.max_workers = 2 * self.max_workers if self.max_workers < _PLENTY else sys.maxsize
+            self._on_change()
+        if self.max_workers < sys.maxsize:
+            self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
+
+    def close(self) -> None:
+        if self._easing is not None:
+            self._easing.cancel()
+
 
 # seconds for which a result is kept, and in which a witness is not asked again if there are others
 RESULT_LIFETIME = 60.0
@@ -82,9 +127,7 @@ class SharedCheck:
 class NetworkCheck:
     """Requests the robots.txt of a few hosts, through the gate like any other request."""
 
-    def __init__(
-        self, transport: Transport, politeness: Politeness, size: int, on_answer: Callable[[Host, str], None]
-    ):
+    def __init__(self, transport: Transport, politeness: Politeness, size: int, on_answer: Callable[[Host, str], None]):
         """`size` limits the bytes of a robots.txt; `on_answer` gets host and address of each response."""
         self._transport, self._gate, self._clock = transport, transport.gate, transport.clock
         self._politeness, self._size, self._on_answer = politeness, size, on_answer
@@ -157,8 +200,6 @@ class NetworkCheck:
         return False
 
 
-log = logging.getLogger(__name__)
-
 CHECK_DELAY = 1.0  # seconds in which a fetch worker may reach a host by itself, before a check starts
 _LONGEST = 60.0  # seconds between two checks
 _AT_ONCE = 3  # hosts asked per check
@@ -181,17 +222,11 @@ class OutageDetector:
     ):
         """The concurrency that the network allows is written to the `meter`."""
         self._resolver, self._clock = transport.resolver, transport.clock
-        self._seeds, self._meter, self._bell = (
-            list(islice(seeds, _SEEDS)),
-            meter or Backpressure(),
-            bell or WakeUp(),
-        )
+        self._seeds, self._meter, self._bell = (list(islice(seeds, _SEEDS)), meter or Backpressure(), bell or WakeUp())
         self.outage = OutageEvidence()
         self._enquiry = NetworkCheck(transport, politeness, size, self._record_response)
         self._there = SharedCheck(self._clock, lambda: self._enquiry.any_host_responds(self._candidates()))
-        self._named = SharedCheck(
-            self._clock, lambda: self._enquiry.any_name_resolves(self._named_witnesses())
-        )
+        self._named = SharedCheck(self._clock, lambda: self._enquiry.any_name_resolves(self._named_witnesses()))
         self._check_task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []  # callers waiting until any host is reached
         self._benefit = self._probing = self._warned_of_dns = False
@@ -213,9 +248,7 @@ class OutageDetector:
     def _publish(self) -> None:
         """Publish the concurrency that the network and our descriptors allow."""
         most = 0 if self._probing else self._headroom.max_workers
-        self._meter.set_max_by_network(
-            int(self._scouting) if self.is_outage else most, cut_off=self.is_outage
-        )
+        self._meter.set_max_by_network(int(self._scouting) if self.is_outage else most, cut_off=self.is_outage)
         self._bell.fire()
 
     # -- reports of fetch workers
@@ -365,10 +398,7 @@ class OutageDetector:
                 wait = min(2 * wait, _LONGEST)
                 if not outage.has_local_failure and self._clock.now() > began + MAX_SILENT_OUTAGE:
                     outage.give_up()
-                    log.warning(
-                        "no host has responded for %.0f h: these hosts count as dead",
-                        MAX_SILENT_OUTAGE / 3600,
-                    )
+                    log.warning("no host has responded for %.0f h: these hosts count as dead", MAX_SILENT_OUTAGE / 3600)
                     return
                 self._scouting = True
                 self._publish()
@@ -416,3 +446,130 @@ class OutageDetector:
             await asyncio.wait({self._check_task})
         await self._there.close()
         await self._named.close()
+
+
+class SecondOpinion(Protocol):
+    """The other agents of a cluster, which may reach a host that we cannot (`policy/outage.py`)."""
+
+    def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
+        """The host with a note for the next agent that tries it; None if this agent decides.
+
+        `final`: this would be a verdict; otherwise our own trouble prevents the request.
+        """
+
+
+class LocalOpinion:
+    """Opinion of a crawl without other agents: its own result counts."""
+
+    def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
+        return None
+
+
+class FailureAttribution:
+    """Every failure passes here on its way to the outage detector."""
+
+    def __init__(self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: SecondOpinion):
+        self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
+
+    def leave_to_others(self, state: HostState, reason: OutcomeReason) -> HostState | None:
+        """The unchanged host, for another agent to try before host or URL are given up; None: give up."""
+        noted = self._opinion.offer_to_others(state, reason, final=True)
+        return noted and self._politeness.after_handover(noted, self._clock.now())
+
+    def _later(self, state: HostState, reason: OutcomeReason, at_least: float = 0.0) -> HostState:
+        """Put the host off for our own trouble, or for another agent, which our DNS does not delay."""
+        noted = self._opinion.offer_to_others(state, reason, final=False)
+        now = self._clock.now()
+        return self._politeness.after_local_fault(noted or state, now, at_least=0.0 if noted else at_least)
+
+    def remove_own_failures(self, host: Host, state: HostState) -> HostState:
+        """The host without the failures that turned out to be ours."""
+        ours = self._prober.outage.take_withdrawn_failures(host)
+        return msgspec.structs.replace(state, failures=max(0, state.failures - ours)) if ours else state
+
+    def remove_own_tries(self, link: Request) -> Request:
+        ours = self._prober.outage.take_withdrawn_tries(link.url)
+        return msgspec.structs.replace(link, tries=max(0, link.tries - ours)) if ours else link
+
+    async def postpone(
+        self,
+        host: Host,
+        state: HostState,
+        cause: FailureCause,
+        reason: OutcomeReason,
+        detail: str,
+        at_least: float = 0.0,
+    ) -> HostState:
+        """Put the host off without counting a failure, unless other hosts are reachable all the time."""
+        self._prober.note_failed(host, cause, known=state.pages > 0, address=state.address)
+        often = state.put_off + 1 >= MAX_POSTPONEMENTS and cause is not FailureCause.MACHINE
+        if often and await self._prober.others_are_reachable(cause):
+            verdict = msgspec.structs.replace(state, verdict=reason, detail=detail)
+            return self.leave_to_others(state, reason) or verdict
+        return self._later(state, reason, at_least)
+
+    def attribute(
+        self,
+        host: Host,
+        before: HostState,
+        after: HostState,
+        cause: FailureCause | None,
+        reason: OutcomeReason,
+        url: str = "",
+        *,
+        final: bool = False,
+        ask: bool = False,
+        unheard: bool = False,
+        asked: float = 0.0,
+    ) -> tuple[bool, HostState]:
+        """Whether `after` is fair, and the resulting state of the host.
+
+        Giving up a host or a URL is `final` and must not be rash. For a host, and with `ask`, other hosts
+        are checked first. If the request may not have arrived (`unheard`), or a host is given up, another
+        agent decides.
+        """
+        gives_up = bool(after.verdict) and (cause is not None or reason is OutcomeReason.TLS)
+        if cause is not None:
+            rash = (final or gives_up) and self._prober.is_too_early_to_give_up(host, ask=ask or gives_up)
+            self._prober.note_failed(host, cause, known=before.pages > 0, address=before.address)
+            if rash or self._prober.ignores_failures:
+                return False, self._later(before, reason, asked)
+        if (gives_up or (final and unheard)) and (other := self.leave_to_others(before, reason)) is not None:
+            return False, other
+        if cause is not None:
+            self._prober.outage.count_failures(host, url, failures=after.failures - before.failures)
+        return True, after
+
+    async def after_host_failure(
+        self,
+        host: Host,
+        state: HostState,
+        cause: FailureCause | None,
+        reason: OutcomeReason,
+        detail: str,
+        asked: float = 0.0,
+        words: str = "",
+    ) -> HostState:
+        """State of a host that cannot be fetched from; once it is given up, `reason` is the verdict on its
+        URLs.
+
+        `asked` is the number of seconds the host asked us to wait, `words` its wording.
+        """
+        if cause is not None and cause.is_local:
+            return await self.postpone(host, state, cause, reason, detail, asked)
+        bury_after = rule_for(OutcomeReason.ROBOTS_TXT_UNREACHABLE).bury_after
+        now = self._clock.now()
+        after = self._politeness.after_failure(state, now, retry_after=asked, bury_after=bury_after, asked=words)
+        if after.verdict:
+            after = msgspec.structs.replace(after, verdict=reason, detail=detail)
+        return self.attribute(host, state, after, cause, reason, asked=asked)[1]
+
+    async def after_unknown_name(self, host: Host, state: HostState, detail: str) -> HostState:
+        """Accept that the name does not exist, unless the DNS denies every name or the host gave pages
+        before."""
+        vanished = state.pages and state.put_off + 1 < MAX_POSTPONEMENTS
+        if vanished or await self._prober.dns_denies_all_names(host):
+            self._prober.forget_name(host)
+            return self._later(state, OutcomeReason.NO_ADDRESS)
+        verdict = msgspec.structs.replace(state, verdict=OutcomeReason.NO_ADDRESS, detail=detail)
+        return self.leave_to_others(state, OutcomeReason.NO_ADDRESS) or verdict

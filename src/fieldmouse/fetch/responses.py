@@ -24,9 +24,7 @@ def outcome_of(link: Request, response: Response, *, most_redirects: int) -> Out
     if status in _REDIRECTS:
         return _redirect(link, response, most_redirects)
     if status in (429, 503):
-        return Failed(
-            link, OutcomeReason.RETRY_LATER, at, f"status {status}", response, requested_wait(response)
-        )
+        return Failed(link, OutcomeReason.RETRY_LATER, at, f"status {status}", response, requested_wait(response))
     if status >= 500:
         return Failed(link, OutcomeReason.SERVER_ERROR, at, f"status {status}", response)
     if status >= 400:

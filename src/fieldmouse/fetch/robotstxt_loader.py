@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from fieldmouse.fetch.blame import FailureAttribution
 from fieldmouse.fetch.gate import Transport
-from fieldmouse.fetch.outage import OutageDetector
+from fieldmouse.fetch.outage import FailureAttribution, OutageDetector
 from fieldmouse.fetch.responses import describe_requested_wait, requested_wait
 from fieldmouse.http.dns import FoundAddress, NoAddress
 from fieldmouse.policy.outage import FailureCause, cause_of
@@ -65,9 +64,9 @@ class RobotsTxtLoader:
             state = after if is_own else state
             if isinstance(answer, Response):
                 await self._keep(link, answer)
-            result: (
-                RobotsTxt | RobotsTxtRedirect | RobotsTxtUnreachable
-            ) = await self._exclusions.parse_response(answer, target, hops)
+            result: RobotsTxt | RobotsTxtRedirect | RobotsTxtUnreachable = await self._exclusions.parse_response(
+                answer, target, hops
+            )
             if isinstance(result, RobotsTxtRedirect):
                 target, host = result.target, host_of(result.target)
                 lookup = await self._resolver.lookup(hostname_of(host))
@@ -131,9 +130,7 @@ class RobotsTxtLoader:
             host, state, FailureCause.DNS, OutcomeReason.ROBOTS_TXT_UNREACHABLE, detail, max(0.0, asked)
         )
 
-    async def _unreachable(
-        self, host: Host, state: HostState, answer: Response | Failed, is_own: bool
-    ) -> HostState:
+    async def _unreachable(self, host: Host, state: HostState, answer: Response | Failed, is_own: bool) -> HostState:
         """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
         given up."""
         reason = OutcomeReason.ROBOTS_TXT_UNREACHABLE

@@ -14,9 +14,8 @@ from typing import Any
 from fieldmouse.errors import UsageError
 from fieldmouse.http.client import RequestHeaders
 from fieldmouse.plugins.page import OutgoingRequest
-from fieldmouse.plugins.runner import InvalidPluginResult, PluginError, type_with_article
-from fieldmouse.plugins.thread_runner import PluginWarnings, ThreadedCalls
-from fieldmouse.policy.request_headers import BLANK, OURS, check_header
+from fieldmouse.plugins.runner import InvalidPluginResult, PluginError, PluginWarnings, ThreadedCalls, type_with_article
+from fieldmouse.policy.network_options import BLANK, OURS, check_header
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host
 

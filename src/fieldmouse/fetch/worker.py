@@ -1,20 +1,31 @@
-"""Fetch worker: makes one host visit, from DNS lookup to the last outcome."""
+"""Fetch workers and their pool: host visits, from DNS lookup to the last outcome, as many as the concurrency rule
+allows.
+
+The pool asks its rule how many fetch workers may run at the present buffer level, and starts that many
+host visits. A fetch worker that returns takes the next visit at once. When no host is ready the pool
+sleeps until one is, or until a wake-up signal after a change. When the rule wants fewer, a fetch worker
+finishes the request in flight, since its host has served that already, and returns instead of making
+another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
-from fieldmouse.fetch.blame import FailureAttribution, LocalOpinion, SecondOpinion
+from fieldmouse.aio import WakeUp, cancel_and_wait
+from fieldmouse.backpressure import Backpressure
+from fieldmouse.clock import Clock
 from fieldmouse.fetch.gate import Transport
-from fieldmouse.fetch.outage import OutageDetector
+from fieldmouse.fetch.outage import FailureAttribution, LocalOpinion, OutageDetector, SecondOpinion
 from fieldmouse.fetch.responses import describe_requested_wait, outcome_of
 from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, NoAddress
-from fieldmouse.policy.name_resolution import is_address
+from fieldmouse.policy.network_options import is_address
 from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import retry_wait, rule_for
@@ -63,8 +74,8 @@ class FetchSettings:
     max_robots_txt_bytes: int = 500 << 10
 
 
+#: The new state of the host, and the unused tickets.
 VisitReport = tuple[HostState, Sequence[QueuedRequest]]
-"""The new state of the host, and the unused tickets."""
 
 
 class FetchWorker:
@@ -113,15 +124,9 @@ class FetchWorker:
         for position, ticket in enumerate(errand.tickets):
             link = ticket.link
             if (rule := rules.forbidding_rule(path_of(link.url))) is not None:
-                await outlet.deliver(
-                    ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule)
-                )
+                await outlet.deliver(ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule))
                 continue
-            if (
-                manners.pages_per_host
-                and state.pages >= manners.pages_per_host
-                and ticket.origin is not Origin.POLLED
-            ):
+            if manners.pages_per_host and state.pages >= manners.pages_per_host and ticket.origin is not Origin.POLLED:
                 if any(later.origin is Origin.POLLED for later in errand.tickets[position:]):
                     await outlet.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
                     continue
@@ -164,16 +169,12 @@ class FetchWorker:
             self._outlet.requeue(ticket, link)
         elif wait is not None and not state.verdict:
             later = failed.at + wait if wait else 0.0
-            self._outlet.requeue(
-                ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later)
-            )
+            self._outlet.requeue(ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later))
         else:
             await self._outlet.deliver(ticket, failed)
         return state
 
-    async def _ask(
-        self, link: Request, host: Host, address: str, state: HostState
-    ) -> tuple[HostState, Outcome]:
+    async def _ask(self, link: Request, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
         """Make one request; returns its effect on the host, and the outcome."""
         gate, manners = self._gate, self._manners
         await gate.enter(host, address)
@@ -217,9 +218,7 @@ class FetchWorker:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 
-    async def _unresolved(
-        self, host: Host, state: HostState, lookup: ForbiddenAddress | NoAddress
-    ) -> HostState:
+    async def _unresolved(self, host: Host, state: HostState, lookup: ForbiddenAddress | NoAddress) -> HostState:
         if isinstance(lookup, ForbiddenAddress):
             detail = f"{lookup.address} is {lookup.reason}"
             verdict = msgspec.structs.replace(state, verdict=OutcomeReason.PRIVATE_ADDRESS, detail=detail)
@@ -229,9 +228,7 @@ class FetchWorker:
         if not lookup.temporary:
             return await self._blame.after_unknown_name(host, state, lookup.reason)
         asked = max(0.0, lookup.expires_at - self._clock.now())
-        return await self._blame.postpone(
-            host, state, FailureCause.DNS, OutcomeReason.NO_ADDRESS, lookup.reason, asked
-        )
+        return await self._blame.postpone(host, state, FailureCause.DNS, OutcomeReason.NO_ADDRESS, lookup.reason, asked)
 
     async def _answer_all(self, tickets: Sequence[QueuedRequest], reason: OutcomeReason, detail: str) -> None:
         """Deliver the verdict on a host as the outcome of its URLs, without a request."""
@@ -249,3 +246,133 @@ def _sentence(failed: Failed) -> str:
 
 def _explained(state: HostState, detail: str) -> HostState:
     return msgspec.structs.replace(state, detail=detail) if state.verdict else state
+
+
+class ActiveWorkers:
+    """The fetch pool adds and removes fetch workers; each checks here between two requests."""
+
+    def __init__(self, meter: Backpressure):
+        self._meter = meter
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._recalled: set[asyncio.Task[None]] = set()  # told to stop after their current request
+
+    def __len__(self) -> int:
+        """Fetch workers on a host visit."""
+        return len(self.tasks)
+
+    def add(self, task: asyncio.Task[None]) -> None:
+        self.tasks.add(task)
+        self._meter.set_active_visits(len(self.tasks))
+
+    def remove(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        self._recalled.discard(task)
+        self._meter.set_active_visits(len(self.tasks))
+
+    def may_continue(self) -> bool:
+        """Whether the calling fetch worker may make another request, with the present limit."""
+        task = asyncio.current_task()
+        if task in self._recalled:
+            return False
+        if len(self.tasks) - len(self._recalled) <= self._meter.concurrency:
+            return True
+        if task in self.tasks:
+            self._recalled.add(task)
+        return False
+
+
+class ConcurrencyRule(Protocol):
+    def concurrency_at(self, level: int) -> int: ...
+
+
+class FetchPool:
+    def __init__(
+        self,
+        *,
+        rule: ConcurrencyRule,
+        meter: Backpressure,
+        roster: ActiveWorkers,
+        bell: WakeUp,
+        clock: Clock,
+        take: Callable[[], HostVisit | None],
+        ready_at: Callable[[], float | None],
+        run: Callable[[HostVisit], Awaitable[VisitReport]],
+        give_back: Callable[[HostVisit, VisitReport], None],
+        on_change: Callable[[], None] = lambda: None,
+    ):
+        """`on_change` is called when the rule has changed or a fetch worker has returned."""
+        self._rule, self._meter, self._roster, self._clock = rule, meter, roster, clock
+        self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
+        self._on_change = on_change
+        self._nudged = False
+        self._stopped = False
+        self._alarm: asyncio.TimerHandle | None = None
+        meter.on_change(self._update_allowed)
+        bell.add_listener(self.wake)
+
+    def _update_allowed(self) -> None:
+        """Update the allowed number after a change of the level, the network or the rule."""
+        meter = self._meter
+        meter.set_concurrency(0 if meter.paused else min(self._rule.concurrency_at(meter.level), meter.max_by_network))
+
+    def set_rule(self, rule: ConcurrencyRule) -> None:
+        """Replace the rule."""
+        self._rule = rule
+        self._update_allowed()
+        self._on_change()
+        self.wake()
+
+    def wake(self) -> None:
+        """Check soon whether more fetch workers can start."""
+        if not self._nudged and not self._stopped:
+            self._nudged = True
+            asyncio.get_running_loop().call_soon(self._start_visits)
+
+    def _start_visits(self) -> None:
+        self._nudged = False
+        if self._stopped:
+            return
+        while len(self._roster) < self._meter.concurrency:
+            errand = self._take()
+            if errand is None:
+                self._sleep_until_ready()
+                return
+            task = asyncio.get_running_loop().create_task(self._work(errand))
+            self._roster.add(task)
+            task.add_done_callback(self._returned)
+
+    async def _work(self, errand: HostVisit | None) -> None:
+        while errand is not None:
+            self._give_back(errand, await self._run(errand))
+            # A visit may have run without awaiting anything; give other tasks a turn.
+            await asyncio.sleep(0)
+            if self._stopped or not self._roster.may_continue():
+                return
+            errand = self._take()
+
+    def _returned(self, task: asyncio.Task[None]) -> None:
+        self._roster.remove(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+        self._on_change()
+        self.wake()
+
+    def _sleep_until_ready(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        at = self._ready_at()
+        if at is not None:
+            # A host is ready but no visit started: the pages in flight reach the page limit. Do not spin.
+            wait = at - self._clock.now() if at > self._clock.now() else 0.01
+            self._alarm = asyncio.get_running_loop().call_later(wait, self.wake)
+
+    async def stop(self, grace: float) -> None:
+        """Start no visits; wait `grace` seconds for the running ones, then cancel them."""
+        self._stopped = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        out = self._roster.tasks
+        if out:
+            await asyncio.wait(out, timeout=grace)
+        await cancel_and_wait(out)

@@ -67,8 +67,8 @@ TWO_WORD_EVENTS = frozenset(
     }
 )
 
+#: Event: an `EventKind`, its subject or amount, and the second word or 0.
 Event = tuple[int, int, int]
-"""Event: an `EventKind`, its subject or amount, and the second word or 0."""
 
 
 class RunStart(msgspec.Struct, frozen=True, tag="start", array_like=True):

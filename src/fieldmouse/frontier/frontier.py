@@ -8,20 +8,24 @@ ready, in its host's queue, or online.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.decision_log import DecisionObserver
+from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
 from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.hosts.host_table import clock_setback
 from fieldmouse.frontier.in_flight import HeldUrls, RestingTickets, Tickets
-from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState
+from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState, open_parts
 from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.front_size import FrontSizeRule
+from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.fsync import make_directory
+from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
@@ -109,9 +113,7 @@ class Frontier:
         """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
         judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
         for host, state in judged:
-            cleared = msgspec.structs.replace(
-                state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail=""
-            )
+            cleared = msgspec.structs.replace(state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="")
             self._hosts.put(host, cleared, self._clock.now())
         return [host for host, _ in judged]
 
@@ -294,3 +296,71 @@ class Frontier:
     @property
     def appends(self) -> int:
         return self._distributor.appends
+
+
+def open_frontier(
+    directory: Path,
+    *,
+    key_seed: int,
+    clock: Clock,
+    policy: DistributionPolicy[int],
+    front: FrontSizeRule | None = None,
+    errand_links: int = 16,
+    state: FrontierState | None = None,
+    resumed_delay: Callable[[HostState], float],
+    run_size: int = 1 << 21,
+    witness: DecisionObserver | None = None,
+    limits: SiteLimits | None = None,
+    share: float = 0.5,
+    hold_before: float = 0.0,
+) -> Frontier:
+    """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
+
+    `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
+    `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
+    discovered before `hold_before` (epoch seconds) stay in place, see `frontier/in_flight.py`; 0: none.
+    """
+    now, polls = clock.now(), set[int]()
+    watcher = NullObserver() if witness is None or hold_before else witness
+    parts = open_parts(
+        directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
+    )
+    resting = RestingTickets()
+    quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
+    workbench = Workbench(quiet_until, polls=polls, share=share)
+    holding = HeldUrls(hold_before, now, parts) if hold_before else None
+    distributor = Distributor(
+        policy,
+        draw=parts.ready.pop,
+        queues=parts.queues,
+        front=parts.front,
+        workbench=workbench,
+        hosts=parts.hosts,
+        batch=2 * errand_links,
+        witness=watcher,
+        holding=holding is not None,
+    )
+    tickets = Tickets(
+        parts,
+        resting,
+        distributor,
+        workbench,
+        set_back=clock_setback(state.hosts.at, now) if state else 0.0,
+        polls=state.polls if state else 0,
+        poll_numbers=polls,
+        holding=holding,
+    )
+    return Frontier(
+        parts,
+        workbench=workbench,
+        distributor=distributor,
+        tickets=tickets,
+        resting=resting,
+        holding=holding,
+        witness=watcher,
+        clock=clock,
+        rule=front or FrontSizeRule(),
+        key_seed=key_seed,
+        errand_links=errand_links,
+        state=state,
+    )

@@ -124,9 +124,8 @@ class HostLeases:
         return min(times, default=None)
 
 
+#: Seconds after which a request for a host is repeated: the coordinator may have lost it, or we were fenced.
 REPEAT_AFTER = 30.0
-"""Seconds after which a request for a host is repeated: the coordinator may have lost it, or we were fenced.
-"""
 
 
 class LeasedPolls:

@@ -28,7 +28,7 @@ from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierSta
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.fsync import make_directory
+from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
@@ -119,8 +119,8 @@ class SettledKeys:
         self._forgiven.update(keys)
 
 
+#: Seconds of rest above which a host goes back to the coordinator.
 LONG_REST = 20.0
-"""Seconds of rest above which a host goes back to the coordinator."""
 _URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
 
 
@@ -183,9 +183,7 @@ class LeasedFrontier:
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
         fresh = [(link, key) for link, key in keys if not self._owed.renew_in_flight(key, epoch)]
-        self._tenancies.add_tickets(
-            host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh]
-        )
+        self._tenancies.add_tickets(host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh])
         self._put_polls_online(host, self._polls.take_waiting(host))
         if not tenancy.is_visited and not tenancy.online:
             self._return_host(host)
@@ -297,8 +295,7 @@ class LeasedFrontier:
         if self._visits % _COUNT_IDLE_EVERY == 0:
             self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
         tickets = tuple(
-            QueuedRequest(number, self._polls.link(number) or self._owed.link(number))
-            for number in lease.numbers
+            QueuedRequest(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
         )
         return HostVisit(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 

@@ -30,9 +30,7 @@ class CrawlFrontier(Protocol):
 
     def ready_at(self) -> float | None: ...
 
-    def give_back(
-        self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()
-    ) -> None: ...
+    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None: ...
 
     def mark_done(self, kinds: Mapping[int, OutcomeKind], /) -> None:
         """Include the outcomes of these tickets, given by number, in the next checkpoint."""

@@ -29,10 +29,15 @@ from msgspec.structs import replace
 
 from fieldmouse.clock import Clock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.connection import Connection, Limits, RequestFailure
-from fieldmouse.http.source_address import SourceAddress
-from fieldmouse.http.tls import create_tls_context, tls_error_text
-from fieldmouse.policy.request_headers import check_headers, redact_headers
+from fieldmouse.http.connection import (
+    Connection,
+    Limits,
+    RequestFailure,
+    SourceAddress,
+    create_tls_context,
+    tls_error_text,
+)
+from fieldmouse.policy.network_options import check_headers, redact_headers
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
@@ -56,8 +61,8 @@ def _lines(headers: Mapping[str, str]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1", "replace")
 
 
+#: Signs a request to a host: returns header lines, None for none, or the reason not to send it.
 RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaders | str | None]]
-"""Signs a request to a host: returns header lines, None for none, or the reason not to send it."""
 
 
 def with_stored_request(answer: Response | Failed, request: bytes) -> Response | Failed:
@@ -141,9 +146,7 @@ class HttpFetcher:
             return answer
         return with_stored_request(answer, self._request(link, host, lines.stored))
 
-    async def _fetch(
-        self, link: Request, host: Host, address: str, request: bytes, limit: int
-    ) -> Response | Failed:
+    async def _fetch(self, link: Request, host: Host, address: str, request: bytes, limit: int) -> Response | Failed:
         connection = self._idle.pop(address, None)
         if connection is not None:
             if connection.host == host and connection.has_no_unread_data():
@@ -173,9 +176,7 @@ class HttpFetcher:
             self._tick = None
         await asyncio.sleep(0)  # let the transports run
 
-    async def _exchange(
-        self, connection: Connection, request: bytes, limit: int
-    ) -> Response | RequestFailure:
+    async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | RequestFailure:
         if self._may_ask is not None and not self._may_ask():
             connection.close()
             return RequestFailure(OutcomeReason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH)
@@ -227,9 +228,7 @@ class HttpFetcher:
                 task.add_done_callback(_abandon)
                 task.cancel()
                 raise
-            return RequestFailure(
-                OutcomeReason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s"
-            )
+            return RequestFailure(OutcomeReason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
         except ssl.SSLError as error:
             return RequestFailure(OutcomeReason.TLS, tls_error_text(error))
         except ValueError as error:  # a name that no certificate can have, such as `.example`
@@ -238,9 +237,7 @@ class HttpFetcher:
             number = error.errno or 0
             if number in (EMFILE, ENFILE):
                 self._close_idle()
-            return RequestFailure(
-                OutcomeReason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number
-            )
+            return RequestFailure(OutcomeReason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number)
         finally:
             del self._connecting[task]
 
@@ -297,9 +294,7 @@ class HttpFetcher:
         return ask.encode("latin-1", "replace") + lines + b"\r\n"
 
     def _failed(self, link: Request, trouble: RequestFailure) -> Failed:
-        return Failed(
-            link, trouble.reason, self._clock.now(), trouble.detail, trouble.response, errno=trouble.errno
-        )
+        return Failed(link, trouble.reason, self._clock.now(), trouble.detail, trouble.response, errno=trouble.errno)
 
 
 def _is_cancelled() -> bool:

@@ -1,4 +1,5 @@
-"""HTTP/1.1 connection: one request at a time, with limits on size and time of the response.
+"""HTTP/1.1 connection: one request at a time, with limits on size and time, over TCP or TLS from the chosen local
+address.
 
 The connection keeps what the archive needs (the head exactly as received, the body without its chunks)
 and enforces the `Limits`. Every byte is counted here first, so no server can cost more than the limits in
@@ -7,20 +8,28 @@ a chunk may lack the line end behind it, and chunk extensions and trailers are s
 
 A connection has no timer: its owner calls it every `Limits.tick` seconds, which is one timer for a
 thousand connections.
+
+It is used for servers of its address family; for others the system chooses. Errors caused by it (the
+address is gone, or has no route) are errors of our network: their errno says so, and no host is blamed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import select
 import socket
+import ssl
 import struct
+from errno import EADDRNOTAVAIL, EINVAL
+from pathlib import Path
 
 import msgspec
 
 from fieldmouse.clock import Clock
+from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.http import headers
 from fieldmouse.http.decoding import DecodedBody, decode_body
 from fieldmouse.types.outcome import Response
@@ -286,23 +295,16 @@ class Connection(asyncio.Protocol):
             cause = "closed" if error is None else getattr(error, "strerror", None) or str(error)
             number = getattr(error, "errno", None) or 0
             self._give_up(
-                OutcomeReason.CONNECTION_CLOSED,
-                f"{cause.lower()} without an answer",
-                unanswered=True,
-                errno=number,
+                OutcomeReason.CONNECTION_CLOSED, f"{cause.lower()} without an answer", unanswered=True, errno=number
             )
         elif self._head is None:
-            self._give_up(
-                OutcomeReason.CONNECTION_CLOSED, f"closed inside the headers, after {self._received} bytes"
-            )
+            self._give_up(OutcomeReason.CONNECTION_CLOSED, f"closed inside the headers, after {self._received} bytes")
         elif error is None and self._framing.ends_with_connection:
             self._finish(self._clock.now())
         else:
             promised = self._framing.length
             wanted = "" if promised is None else f" of {promised}"
-            self._give_up(
-                OutcomeReason.CONNECTION_CLOSED, f"closed after {len(self._body)}{wanted} bytes of body"
-            )
+            self._give_up(OutcomeReason.CONNECTION_CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
 
     # Reading a response
 
@@ -388,17 +390,13 @@ class Connection(asyncio.Protocol):
         now = self._clock.now()
         if self._framing.codings:
             self._unpack()
-        broken = (
-            None if self._head is None else self._response(now, cut or _TRUNCATED.get(reason, "unspecified"))
-        )
+        broken = None if self._head is None else self._response(now, cut or _TRUNCATED.get(reason, "unspecified"))
         self._drop(at_once=True)
         self._settle(RequestFailure(reason, detail, broken, unanswered, errno))
 
     def _refuse_head(self, size: int) -> None:
         self._head = None
-        self._give_up(
-            OutcomeReason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}"
-        )
+        self._give_up(OutcomeReason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}")
 
     def _response(self, now: float, truncated: str) -> Response:
         body = self._body
@@ -447,3 +445,100 @@ _TRUNCATED = {
     OutcomeReason.TOO_SLOW: "time",
     OutcomeReason.CONNECTION_CLOSED: "disconnect",
 }
+
+_NAME_MISMATCHES = frozenset({62, 64})  # OpenSSL's numbers: a host's name, an address
+_NAMES = "only names in its subjectAltName count"
+
+
+def create_tls_context(
+    *, verify: bool = True, ca_file: Path | None = None, protocol: str = "http/1.1"
+) -> ssl.SSLContext:
+    """Return the context for all TLS connections: the system's authorities and those of `ca_file`.
+
+    `protocol` is announced to servers (ALPN); "" announces none. Without `verify` any certificate is
+    accepted; the pages are then only as trustworthy as the network.
+    """
+    context = ssl.create_default_context()
+    ignore_common_names(context)
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(
+                f"`{ca_file}` cannot be read as certificates: {error}",
+                hint="give a PEM file that holds the certificates of the authorities to trust",
+            ) from None
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if protocol:
+        context.set_alpn_protocols([protocol])
+    return context
+
+
+def ignore_common_names(context: ssl.SSLContext) -> None:
+    """Ignore the CN of a certificate's subject, as RFC 9110 (4.3.4) and browsers do.
+
+    OpenSSL checks it if a certificate has no subjectAltName.
+    """
+    context.hostname_checks_common_name = False
+
+
+def tls_error_text(error: ssl.SSLError) -> str:
+    """Return why a handshake failed, in plain words."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return (error.reason or "TLS error").replace("_", " ").lower()
+    why = (error.verify_message or "the certificate is not trusted").rstrip(".")
+    return f"{why} ({_NAMES})" if error.verify_code in _NAME_MISMATCHES else why
+
+
+_NO_PORT_YET = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", None)
+
+
+class SourceAddress:
+    """Connector that binds sockets to one local address."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self._family = _family_of(address)
+
+    def check_is_local(self) -> None:
+        """Raise `FieldmouseError` if it is not an address of this machine."""
+        with socket.socket(self._family, socket.SOCK_STREAM) as sock:
+            try:
+                sock.bind((self.address, 0))
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise FieldmouseError(
+                    f"cannot connect from {self.address} (`network.source`): {reason.lower()}",
+                    "name an address that this machine has (`ip address` lists them), or leave it out",
+                ) from None
+
+    def has_same_family(self, address: str) -> bool:
+        """Tell whether a server's address is of the same family."""
+        return _family_of(address) is self._family
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """Return a connected non-blocking socket; raises `OSError`."""
+        loop, sock = asyncio.get_running_loop(), socket.socket(self._family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if _NO_PORT_YET is not None:
+                # The port is chosen at connect time, per server: otherwise all connections would share 28,000
+                # ports, including those that ended within the last minute.
+                sock.setsockopt(socket.IPPROTO_IP, _NO_PORT_YET, 1)
+            sock.bind((self.address, 0))
+            await loop.sock_connect(sock, (address, port))
+        except OSError as error:
+            sock.close()
+            # From 127.0.0.1 there is no route to other machines, which Linux reports as an invalid argument.
+            number = EADDRNOTAVAIL if error.errno == EINVAL else error.errno or EADDRNOTAVAIL
+            raise OSError(number, os.strerror(number)) from error
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+
+def _family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -37,9 +37,7 @@ class DecodedBody(msgspec.Struct, frozen=True):
 
 def decode_response(answer: Response, *, limit: int = 64 * ALWAYS_ALLOWED, ratio: int = 200) -> DecodedBody:
     """Return the body of a response without its content codings; several header lines are one list."""
-    return decode_body(
-        answer.body, ", ".join(answer.all_headers("content-encoding")), limit=limit, ratio=ratio
-    )
+    return decode_body(answer.body, ", ".join(answer.all_headers("content-encoding")), limit=limit, ratio=ratio)
 
 
 def decode_body(
@@ -62,9 +60,7 @@ def decode_body(
         result = decoder(result.body, most)
         if len(result.body) > most:
             return DecodedBody(
-                result.body[:most],
-                OutcomeReason.DECOMPRESSION_BOMB,
-                f"{len(body)} bytes become more than {most}",
+                result.body[:most], OutcomeReason.DECOMPRESSION_BOMB, f"{len(body)} bytes become more than {most}"
             )
         if result.reason is not None:
             return result
@@ -97,9 +93,7 @@ def _inflate(body: bytes, wbits: int, most: int) -> DecodedBody:
                 piece = stream.decompress(packed, room)
             except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
                 saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], room_before)
-                return DecodedBody(
-                    b"".join((*pieces[:pieces_before], saved)), OutcomeReason.BAD_ENCODING, str(error)
-                )
+                return DecodedBody(b"".join((*pieces[:pieces_before], saved)), OutcomeReason.BAD_ENCODING, str(error))
             pieces.append(piece)
             room -= len(piece)
         if room <= 0:
@@ -111,9 +105,7 @@ def _inflate(body: bytes, wbits: int, most: int) -> DecodedBody:
         if wbits != 31 or body[at : at + 2] != b"\x1f\x8b":
             break
     else:
-        return DecodedBody(
-            b"".join(pieces), OutcomeReason.BAD_ENCODING, f"more than {MAX_GZIP_MEMBERS:,} gzip members"
-        )
+        return DecodedBody(b"".join(pieces), OutcomeReason.BAD_ENCODING, f"more than {MAX_GZIP_MEMBERS:,} gzip members")
     return DecodedBody(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 

@@ -23,8 +23,8 @@ import msgspec
 
 from fieldmouse.types.outcome import Response
 
+#: Names in lower case and values, in the order received.
 Headers = Sequence[tuple[str, str]]
-"""Names in lower case and values, in the order received."""
 
 _STATUS = re.compile(r"HTTP/([0-9])(?:\.([0-9]))?[ \t]+([1-9][0-9]{2})(?![0-9])", re.IGNORECASE)
 _BEGINNING = "HTTP/"

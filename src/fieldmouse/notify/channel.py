@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.sanitize import sanitize
+from fieldmouse.formatting import sanitize
 from fieldmouse.storage.changes import Change
 
 LONGEST_TITLE = 300

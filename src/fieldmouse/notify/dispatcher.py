@@ -32,8 +32,8 @@ from fieldmouse.types.outcome import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
+#: Rows read in one call: some milliseconds, so that reading a long log blocks nothing else.
 ROWS_PER_READ = 5000
-"""Rows read in one call: some milliseconds, so that reading a long log blocks nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,7 @@ class ChangeRange:
 
 
 def read_changes(
-    log: Path,
-    start: int,
-    *,
-    length: int,
-    baseline: Baseline | None,
-    wanted: Callable[[Change], bool],
-    most: int,
+    log: Path, start: int, *, length: int, baseline: Baseline | None, wanted: Callable[[Change], bool], most: int
 ) -> ChangeRange:
     """Read from byte `start` until `most` changes, `ROWS_PER_READ` rows or `length` are reached.
 
@@ -87,8 +81,8 @@ def read_changes(
 log = logging.getLogger(__name__)
 
 MAX_RETRY_DELAY = 300.0
+#: Seconds: a receiver that asks for a longer wait (`Retry-After`) gets this.
 MAX_RETRY_AFTER = 3600.0
-"""Seconds: a receiver that asks for a longer wait (`Retry-After`) gets this."""
 
 
 class ChannelState(msgspec.Struct, frozen=True):
@@ -198,9 +192,7 @@ class ChannelSender:
             elif not plan or self._held.end >= plan:
                 # These rows have no change to send: skip them. A plan whose changes the settings now exclude
                 # is finished, too.
-                self._state = msgspec.structs.replace(
-                    self._state, place=self._held.end, planned=0, held_since=0.0
-                )
+                self._state = msgspec.structs.replace(self._state, place=self._held.end, planned=0, held_since=0.0)
                 if plan:
                     continue
             await self._wait(None if plan or not self._held.changes else self._due_at())
@@ -223,9 +215,7 @@ class ChannelSender:
         end = plan or self._length
         most = sys.maxsize if plan else self._manner.max_changes
         while self._held.end < end and (room := most - len(self._held.changes)) > 0:
-            self._held += await asyncio.get_running_loop().run_in_executor(
-                DaemonExecutor(), self._read, end, room
-            )
+            self._held += await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._read, end, room)
             if self._held.changes and not self._state.held_since:
                 self._state = msgspec.structs.replace(self._state, held_since=self._clock.now())
 
@@ -291,19 +281,13 @@ class Notifier:
     name = PART
 
     def __init__(
-        self,
-        home: CrawlDir,
-        last: Checkpoint | None,
-        asked: NotifySection,
-        channels: Sequence[Channel],
-        clock: Clock,
+        self, home: CrawlDir, last: Checkpoint | None, asked: NotifySection, channels: Sequence[Channel], clock: Clock
     ):
         self._home, self._clock, self._patience = home, clock, asked.patience
         self._source = ChangeSource(home / "outcomes.log", ChangeFilter.from_settings(asked))
         self._channels = channels
         self._couriers = [
-            ChannelSender(channel, self._source, clock, channel_state(channel.name, last))
-            for channel in channels
+            ChannelSender(channel, self._source, clock, channel_state(channel.name, last)) for channel in channels
         ]
         # Channels that are not configured in this run keep their state for later runs.
         self._sealed = sealed_channel_states(last)
@@ -338,9 +322,7 @@ class Notifier:
         looking = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), read_checkpoint, self._home)
         looking.add_done_callback(lambda looked: self._baseline_read(looked, sealed, end))
 
-    def _baseline_read(
-        self, looked: asyncio.Future[Checkpoint | None], sealed: ChannelStates, end: int
-    ) -> None:
+    def _baseline_read(self, looked: asyncio.Future[Checkpoint | None], sealed: ChannelStates, end: int) -> None:
         self._reading -= 1
         if not looked.cancelled() and looked.exception() is None:
             self._baseline = sealed_baseline(looked.result())
@@ -402,9 +384,7 @@ def count_waiting(source: ChangeSource, state: ChannelState, length: int, baseli
     """Number of changes after a channel's offset."""
     place, count = state.place, 0
     while place < length:
-        stretch = read_changes(
-            source.log, place, length=length, baseline=baseline, wanted=source.is_wanted, most=1000
-        )
+        stretch = read_changes(source.log, place, length=length, baseline=baseline, wanted=source.is_wanted, most=1000)
         place, count = stretch.end, count + len(stretch.changes)
     return count
 

@@ -35,11 +35,7 @@ class ChangeFilter:
     def accepts_host(self, name: str) -> bool:
         """Whether changes on this host pass."""
         everywhere = not self.hosts and not self.host_suffixes
-        return (
-            everywhere
-            or name in self.hosts
-            or (bool(self.host_suffixes) and name.endswith(self.host_suffixes))
-        )
+        return everywhere or name in self.hosts or (bool(self.host_suffixes) and name.endswith(self.host_suffixes))
 
     def __call__(self, change: Change) -> bool:
         if change.kind not in self.kinds:

@@ -29,9 +29,7 @@ def without_withdrawn(changes: Sequence[Change]) -> list[Change]:
     """
     here = {change.id for change in changes}
     taken_back = {change.withdraws for change in changes} & here
-    return [
-        change for change in changes if change.id not in taken_back and change.withdraws not in taken_back
-    ]
+    return [change for change in changes if change.id not in taken_back and change.withdraws not in taken_back]
 
 
 def subject(changes: Sequence[Change], crawl: str) -> str:
@@ -58,7 +56,5 @@ def _lines(change: Change) -> list[str]:
     lines = [f"  {title_or_url(change)}", f"  {one_line(change.url, _LONGEST_URL)}"]
     if change.kind is ChangeKind.MOVED:
         lines.append(f"  to {one_line(change.target, _LONGEST_URL)}")
-    share = (
-        f", {format_percentage(change.difference)} of its words" if change.kind is ChangeKind.CHANGED else ""
-    )
+    share = f", {format_percentage(change.difference)} of its words" if change.kind is ChangeKind.CHANGED else ""
     return [*lines, f"  {format_time(round(change.at))}{share}"]

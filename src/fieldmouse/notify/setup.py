@@ -14,7 +14,7 @@ from fieldmouse.clock import Clock, WallClock
 from fieldmouse.config.notify_section import check_webhook_url, is_reference
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.http.tls import create_tls_context
+from fieldmouse.http.connection import create_tls_context
 from fieldmouse.notify.channel import Channel, Notice, one_line
 from fieldmouse.notify.channels.apprise import AppriseChannel
 from fieldmouse.notify.channels.apprise import MissingApprise as MissingApprise
@@ -55,9 +55,7 @@ def read_secret(setting: str, place: str, home: Path) -> str:
             ) from None
     value = value.strip()
     if not value or not value.isprintable():
-        raise SettingsError(
-            f"what `notify.{setting}` names ({place}) is not one line of text", "write it on one line"
-        )
+        raise SettingsError(f"what `notify.{setting}` names ({place}) is not one line of text", "write it on one line")
     return value
 
 
@@ -99,13 +97,7 @@ def _is_program(word: str, directory: Path) -> bool:
 
 
 def build_channel(
-    name: str,
-    home: CrawlDir,
-    last: Checkpoint | None,
-    settings: Settings,
-    clock: Clock,
-    *,
-    suffix: str = ".new",
+    name: str, home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock, *, suffix: str = ".new"
 ) -> Channel:
     """One channel; `SettingsError` if something it needs is missing. `suffix` marks files being written."""
     asked, directory = settings.notify, home.path.absolute()
@@ -127,9 +119,7 @@ def build_channel(
                 sender=asked.mail_from,
                 receivers=asked.mail_to,
                 user=asked.mail_user,
-                password=read_secret("mail_password", asked.mail_password, directory)
-                if asked.mail_user
-                else "",
+                password=read_secret("mail_password", asked.mail_password, directory) if asked.mail_user else "",
                 every=asked.mail_every,
                 timeout=asked.timeout,
                 crawl=directory.name,
@@ -153,9 +143,7 @@ def build_channel(
             raise AssertionError(name)
 
 
-def earlier_changes(
-    home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState
-) -> Notice:
+def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
     """Earlier changes of a feed: all between its first entry and its channel's offset."""
     stretch, wanted, baseline = (
         ChangeRange(state.since),
@@ -164,12 +152,7 @@ def earlier_changes(
     )
     while stretch.end < state.place:
         stretch += read_changes(
-            home / "outcomes.log",
-            stretch.end,
-            length=state.place,
-            baseline=baseline,
-            wanted=wanted,
-            most=1000,
+            home / "outcomes.log", stretch.end, length=state.place, baseline=baseline, wanted=wanted, most=1000
         )
     return Notice(stretch.changes, stretch.offsets)
 

@@ -165,28 +165,26 @@ _EAST = (
 )
 _TURKISH = ("çğıöşüâîû",)
 _BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")  # Lithuanian, Latvian
+#: By charset, the likeliest first; every letter that is not in the English alphabet.
 _ALPHABETS = {"cp1252": _WEST, "cp1250": _EAST, "iso8859-2": _EAST, "cp1254": _TURKISH, "cp1257": _BALTIC}
-"""By charset, the likeliest first; every letter that is not in the English alphabet."""
+#: Considered only if guessed: the bytes of letters specific to these are more often signs, such as fractions.
 _IF_GUESSED = {"iso8859-15": _WEST}
-"""Considered only if guessed: the bytes of letters specific to these are more often signs, such as fractions.
-"""
 _LATIN = frozenset(
     {*_ALPHABETS, "cp1258", "iso8859-3", "iso8859-4", "iso8859-9", "iso8859-10", "iso8859-13", "iso8859-14"}
     | {"iso8859-1", "iso8859-15", "iso8859-16", "mac-roman", "mac_roman", "mac-latin2", "cp437", "cp850"}
 )
+#: Share of the letters that an alphabet must contain; names and quotations contain foreign letters.
 _MIN_SHARE = 0.9
-"""Share of the letters that an alphabet must contain; names and quotations contain foreign letters."""
 
 
+#: Maximum average run of accented letters: in other scripts whole words are beyond ASCII.
 _MAX_RUN = 2.0
-"""Maximum average run of accented letters: in other scripts whole words are beyond ASCII."""
+#: Up to this many bytes beyond ASCII are read as windows-1252, which most of the web means.
 _FEW_BYTES = 3
-"""Up to this many bytes beyond ASCII are read as windows-1252, which most of the web means."""
+#: Letters and signs of windows-1252 that occur in texts; half of the bytes of East Asian texts are not among them.
 _COMMON_BYTES = frozenset({*range(0xC0, 0x100), *range(0x91, 0x98)} - {0xD7, 0xF7}) | frozenset(
     "€…ŠšŽžŒœ™\xa0¡§©ª«®°·º»½¿".encode("cp1252")
 )
-"""Letters and signs of windows-1252 that occur in texts; half of the bytes of East Asian texts are not among
-them."""
 _beyond_ascii = re.compile(rb"[\x80-\xff]+").findall
 
 

@@ -1,27 +1,148 @@
-"""Content of a response: its text, title and links, and whether it may be indexed.
+"""Content of a response: its text, title and links, read by MIME type.
 
 The code is the same for a page that comes from the web and for one that is read from the
 archive to rebuild its index. Apart from the set of sent links, nothing here is written or
 remembered.
+
+Built in are HTML, plain text and sitemaps. Readers of the user (`plugins.readers`) are in the same table,
+wrapped in a call that limits their cost.
 """
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.http.decoding import ENDS_EARLY, decode_response
 from fieldmouse.http.headers import effective_media_type, essence
-from fieldmouse.parse.html import FEED_TYPES, Document, parse_robots_tag, refresh_target
+from fieldmouse.import_string import import_callable
+from fieldmouse.parse.charset import decode_text, find_charset
+from fieldmouse.parse.html import (
+    FEED_TYPES,
+    MAX_TEXT,
+    MAX_TITLE,
+    Document,
+    parse_html,
+    parse_robots_tag,
+    refresh_target,
+)
+from fieldmouse.parse.language import guess_language
 from fieldmouse.parse.links import LinkExtractor
-from fieldmouse.parse.readers import HTML_TYPES, READERS, URL_LIST, PluginReader, Reader, is_html
-from fieldmouse.plugins.page import RawPage
+from fieldmouse.parse.sitemap import read_sitemap as read_sitemap
+from fieldmouse.plugins.page import PageText, RawPage
+from fieldmouse.plugins.runner import (
+    InvalidPluginResult,
+    PluginError,
+    PluginNames,
+    Watchdog,
+    call_plugin,
+    type_with_article,
+)
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, resolve
+
+MAX_HTML = 4 << 20  # bytes of HTML parsed: a tree is about ten times as large as its page
+HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
+#: The entry for sitemaps and feeds: these are recognized by how they were found, regardless of their type.
+URL_LIST = "sitemap"
+
+
+class Reader(Protocol):
+    def __call__(self, answer: RawPage, config: WorkerConfig) -> Document: ...
+
+
+def read_html(answer: RawPage, config: WorkerConfig) -> Document:
+    charset = find_charset(answer.body[:MAX_HTML], effective_media_type(answer.header_values("content-type")))
+    html, language = html_for_parser(answer.body, charset), answer.header("content-language")
+    page = parse_html(html, Url(answer.url), language=language, robot=config.robot, charset=charset)
+    return replace(page, charset=charset, language=page.language or guess_language(page.text))
+
+
+def read_plain(answer: RawPage, config: WorkerConfig) -> Document:
+    charset = find_charset(answer.body, effective_media_type(answer.header_values("content-type")), markup=False)
+    text = decode_text(answer.body[: 4 * MAX_TEXT], charset)[:MAX_TEXT]
+    return Document(base=answer.url, charset=charset, text=text)
+
+
+def read_url_list(answer: RawPage, config: WorkerConfig) -> Document:
+    """Read a sitemap or feed: it has URLs and no text."""
+    listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit, cut=answer.truncated)
+    pages, sitemaps = [entry.url for entry in listed.urls], [entry.url for entry in listed.sitemaps]
+    trouble = f"left after {len(pages) + len(sitemaps)} URLs: {listed.error}" if listed.error else ""
+    return Document(base=answer.url, pages=pages, sitemaps=sitemaps, parse_error=trouble)
+
+
+READERS: Mapping[str, Reader] = MappingProxyType(
+    {"text/html": read_html, "application/xhtml+xml": read_html, "text/plain": read_plain, URL_LIST: read_url_list}
+)
+
+
+class PluginReader:
+    """A reader from a plug-in."""
+
+    def __init__(self, name: str, names: PluginNames, onlooker: Watchdog):
+        """Load the reader; raises `FieldmouseError` if that fails."""
+        self.name, self._patience, self._onlooker = name, names.patience, onlooker
+        self._read = import_callable(name, "reader", names.path)
+
+    def __call__(self, answer: RawPage, config: WorkerConfig) -> Document:
+        result = call_plugin(
+            self.name, self._patience, self._onlooker, lambda: _document(self._read(answer), answer.url)
+        )
+        return self.unread_document(answer.url, result) if isinstance(result, PluginError) else result
+
+    def unread_document(self, url: str, complaint: PluginError | None = None) -> Document:
+        """Return the document of a page that the plug-in did not read."""
+        complaint = complaint or PluginError(self.name, "was left out: plug-ins brought workers down")
+        return Document(base=url, plugin_error=str(complaint))
+
+
+def load_readers(names: PluginNames, onlooker: Watchdog) -> Mapping[str, Reader]:
+    """Return the table of readers of a crawl."""
+    return {**READERS, **{mime: PluginReader(name, names, onlooker) for mime, name in names.readers.items()}}
+
+
+def _document(answer: object, url: str) -> Document:
+    """Validate the result of a plug-in and cut its texts to the stored length."""
+    if answer is None:
+        return Document(base=url)
+    if isinstance(answer, str):
+        answer = PageText(answer)
+    if not isinstance(answer, PageText):
+        raise InvalidPluginResult(f"gave {type_with_article(answer)} and not a `PageText` or text")
+    words = (answer.text, answer.title, answer.language, *answer.links)
+    if not all(isinstance(text, str) for text in words):
+        raise InvalidPluginResult("gave a `PageText` that holds something else than text")
+    text, title, language = (_encodable(text) for text in words[:3])
+    hrefs = [_encodable(href) for href in answer.links]
+    title, text = " ".join(title.split())[:MAX_TITLE], text[:MAX_TEXT]
+    language = language[:35] or guess_language(text)
+    return Document(title, text, language, base=url, hrefs=hrefs, anchors=len(hrefs))
+
+
+def _encodable(text: str) -> str:
+    """Replace unpaired surrogates, which cannot be encoded."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def is_html(mime: str, body: bytes) -> bool:
+    """Tell whether a document is HTML, or has no declared type and looks like HTML."""
+    return mime in HTML_TYPES or (not mime and body.lstrip()[:1] == b"<")
+
+
+def html_for_parser(body: bytes, charset: str) -> bytes | str:
+    """Return HTML for lexbor: UTF-8 as bytes, everything else decoded."""
+    body = body[:MAX_HTML]
+    return body.removeprefix(BOM_UTF8) if charset == "utf-8" else decode_text(body, charset)
+
 
 Readers = Mapping[str, Reader]
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
@@ -73,9 +194,7 @@ def read_page_content(
     links.start_page(link.url, bare=bare)
     if reason is None:
         cut = bool(response.truncated) or unpacked.reason is not None
-        answer = RawPage(
-            url=link.url, status=response.status, mime=mime, body=body, fields=response.headers, cut=cut
-        )
+        answer = RawPage(url=link.url, status=response.status, mime=mime, body=body, fields=response.headers, cut=cut)
         page = _read(link, answer, config, readers, bare)
         links.admit_redirect_target(link)
         if not (page.rules.nofollow and config.nofollow):
@@ -84,9 +203,7 @@ def read_page_content(
         complaint = "; ".join(filter(None, (page.plugin_error, links.plugin_error)))
         detail = "; ".join(filter(None, (detail, page.parse_error, dropped, complaint)))
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
-    return PageContent(
-        body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint
-    )
+    return PageContent(body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint)
 
 
 def _read(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers, bare: bool) -> Document:

@@ -21,9 +21,7 @@ from fieldmouse.parse.charset import encode_query
 from fieldmouse.parse.parse_cost import limit_parse_cost
 from fieldmouse.url import Url, resolve
 
-DEFAULT_ROBOT_NAME = (
-    "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise
-)
+DEFAULT_ROBOT_NAME = "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise
 MAX_TITLE = 300  # characters kept of a title
 MAX_TEXT = 1 << 20  # characters kept of a text
 MAX_TITLE_TAGS, MAX_ANCESTORS = 100, 64  # title elements examined; ancestors of each that are checked for svg
@@ -32,16 +30,12 @@ WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # no handler for changes 
 FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 _SPACE = "\t\n\f\r "
-_delayed = re.compile(
-    rf"[{_SPACE}]*+(?:[0-9]++|(?=\.))[0-9.]*+(?=[;,{_SPACE}])[{_SPACE}]*+[;,]?+[{_SPACE}]*+"
-).match
+_delayed = re.compile(rf"[{_SPACE}]*+(?:[0-9]++|(?=\.))[0-9.]*+(?=[;,{_SPACE}])[{_SPACE}]*+[;,]?+[{_SPACE}]*+").match
 _separators = re.compile(r"[\s,;]+").split
 _robot_name = re.compile(r"[a-z_-][a-z0-9_.-]*").fullmatch
 _named = re.compile(rf"[uU][rR][lL][{_SPACE}]*+=[{_SPACE}]*+").match
 # Directives of X-Robots-Tag with a value after a colon; any other name before a colon is a crawler's.
-_DIRECTIVES_WITH_VALUE = frozenset(
-    ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
-)
+_DIRECTIVES_WITH_VALUE = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
 
 
 class RobotsDirectives(msgspec.Struct):

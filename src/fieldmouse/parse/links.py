@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable
 import xxhash
 from msgspec.structs import replace
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.plugins.link_filter import LinkFilter
-from fieldmouse.policy.traps import detect_trap, is_plain, strip_session_id
+from fieldmouse.policy.scope import detect_trap, is_plain, strip_session_id
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, resolve
 
@@ -148,9 +148,7 @@ class LinkExtractor:
         everywhere, rooted = self._absolute_hrefs, self._hrefs_of(ground.origin)
         relative = self._hrefs_of(ground.origin + ground.directory)
         admits, links = self._admits, []
-        unseen = [
-            href for href in hrefs if href not in rooted and href not in everywhere and href not in relative
-        ]
+        unseen = [href for href in hrefs if href not in rooted and href not in everywhere and href not in relative]
         waiting = iter(unseen)
         for href in waiting:
             url = join_href(href, ground, admits)
@@ -193,14 +191,10 @@ class LinkExtractor:
         elif not self._admits(host_of(target)):
             return []
         kind = page.kind if page.kind in (RequestKind.SITEMAP, RequestKind.FEED) else RequestKind.REDIRECT
-        link = self._offer(
-            target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.is_from_seed
-        )
+        link = self._offer(target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.is_from_seed)
         return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
 
-    def listed_links(
-        self, page: Request, urls: Iterable[Url], kind: RequestKind, now: float
-    ) -> list[Request]:
+    def listed_links(self, page: Request, urls: Iterable[Url], kind: RequestKind, now: float) -> list[Request]:
         """Return the URLs listed by a sitemap or feed.
 
         Pages have depth 1 if a sitemap lists them, else the depth of their feed plus 1. The depth of a
@@ -246,15 +240,7 @@ class LinkExtractor:
         self._held = []
 
     def _offer(
-        self,
-        url: Url,
-        depth: int,
-        via: str,
-        kind: RequestKind,
-        redirects: int,
-        now: float,
-        *,
-        followed: bool = False,
+        self, url: Url, depth: int, via: str, kind: RequestKind, redirects: int, now: float, *, followed: bool = False
     ) -> Request | None:
         """Return the link if it is to be sent now; `followed` if the scope was checked already."""
         key = _key(url.encode(), self._seed)

@@ -1,4 +1,4 @@
-"""Limit on the parse cost of a page: expensive markup is cut.
+"""Limit on the parse cost of a page: the stack of open elements is estimated and expensive markup is cut.
 
 The HTML standard requires quadratic work: each tag is compared with all open elements, each attribute
 with those before it in its tag, and formatting that was left open (`<b>`, `<font>`) is opened again in
@@ -7,6 +7,11 @@ each following block. Forty kilobytes can cost minutes and gigabytes.
 A few counts recognize ordinary pages, which are parsed unchanged. Any other page is scanned tag by tag
 first, and the cost of parsing is estimated from its open elements. Where the estimate exceeds the need of
 every sane page, the page is cut and the reason is reported.
+
+The stack follows the rules of the HTML standard, simplified only where that makes it longer than a
+parser's own. A parser searches its stack with every tag, so the sum of the lengths predicts its work.
+Formatting that is left open (`<b>`, `<font>`) is opened again in each following block, which creates any
+number of copies.
 """
 
 from __future__ import annotations
@@ -14,15 +19,319 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fieldmouse.parse.open_elements import (
-    ATTRIBUTE,
-    FORMATTING,
-    RAW_TEXT,
-    SPACE,
-    VALUE,
-    OpenElements,
-    find_attributes,
+SPACE = rb"\t\n\f\r "
+VALUE = rb"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^%(space)b>\"'][^%(space)b>]*+" % {b"space": SPACE}
+ATTRIBUTE = rb"[^%(space)b/>][^%(space)b/>=]*+(?:[%(space)b]*+=[%(space)b]*+(?:%(value)b)?+)?+" % {
+    b"space": SPACE,
+    b"value": VALUE,
+}
+find_attributes = re.compile(ATTRIBUTE).findall
+
+
+def _names(text: str) -> frozenset[bytes]:
+    return frozenset(text.encode().split())
+
+
+FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
+VOID = _names(
+    "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track "
+    "wbr html head body colgroup"
 )
+RAW_TEXT = _names("script style title textarea xmp iframe noembed noframes")
+HEAD_ELEMENTS = _names("html head base basefont bgsound link meta title noframes style script template")
+RUBY = _names("rb rp rt rtc")
+IMPLIED = RUBY | _names("dd dt li option p")  # closed implicitly by what follows
+HEADINGS = _names("h1 h2 h3 h4 h5 h6")
+CLOSES_P = _names(
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer "
+    "header hgroup main menu nav ol p search section summary ul h1 h2 h3 h4 h5 h6 pre listing form li dd dt "
+    "plaintext hr xmp"
+)
+ROWS = _names("tr tbody thead tfoot")
+CELLS = _names("td th caption")
+FORMATTING_MARKERS = CELLS | _names("applet marquee object template")  # formatting does not cross them
+TABULAR = ROWS | CELLS | {b"table"}
+TABLE_SCOPE = _names("table template")
+# SVG and MathML elements whose content is HTML again.
+INTEGRATION_POINTS = frozenset(b"svg " + name for name in _names("foreignobject desc title")) | frozenset(
+    b"math " + name for name in _names("mi mo mn ms mtext")
+)
+SCOPE = FORMATTING_MARKERS | INTEGRATION_POINTS | _names("table select") | {b"math annotation-xml"}
+SCOPE_OF_P, SCOPE_OF_LI = SCOPE | {b"button"}, SCOPE | _names("ol ul")
+# Boundaries for the end tags of ordinary elements.
+SPECIAL = CLOSES_P | TABULAR | SCOPE | _names("applet button frameset noscript")
+# Boundaries for the end tags of other elements.
+END_TAG_SCOPE = (
+    dict.fromkeys(CLOSES_P | _names("applet button marquee object select"), SCOPE)
+    | dict.fromkeys(TABULAR, TABLE_SCOPE)
+    | {b"p": SCOPE_OF_P, b"li": SCOPE_OF_LI, b"template": frozenset()}
+)
+TRANSPARENT = _names("address div p")
+ITEMS = {b"li": _names("li"), b"dd": _names("dd dt"), b"dt": _names("dd dt")}
+# HTML elements that end an SVG or MathML element around them.
+FOREIGN_BREAKOUT = _names(
+    "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing "
+    "menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
+)
+
+
+class OpenElements:
+    """Stack of element names; it may be longer than a parser's own.
+
+    Names of SVG and MathML elements start with `svg ` or `math `.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[bytes] = []
+        self._raws: list[bytes] = []  # tag text of formatting elements, else empty
+        self._missing: list[tuple[bytes, bytes]] = []  # formatting that the next content reopens
+        self.work = self.copies = 0
+        self._is_odd = False
+        self._has_form = False
+        self.in_head = True  # until something begins the body
+
+    @property
+    def in_svg_or_math(self) -> bool:
+        """Whether the innermost element belongs to SVG or MathML."""
+        return bool(self.names) and b" " in self.names[-1]
+
+    def add_text(self) -> None:
+        """Process text, or anything that counts as text."""
+        self.in_head = False
+        if self._missing:
+            self._reopen()
+
+    def start_tag(self, name: bytes, raw: bytes) -> bool:
+        """Process a start tag; return whether the element holds only text."""
+        names = self.names
+        self.work += len(names)
+        if names and b" " in (top := names[-1]):
+            if top not in INTEGRATION_POINTS:
+                if name not in FOREIGN_BREAKOUT and not (name == b"font" and _presents(raw)):
+                    self._draw(top[: top.index(b" ") + 1] + name, raw)
+                    return False
+                self._break_out()
+            elif name in (b"mglyph", b"malignmark") and top[:1] == b"m":
+                self._draw(b"math " + name, raw)
+                return False
+        if self.in_head:
+            if name == b"noscript":
+                return False  # it ends with the first element that is not allowed in a head
+            self.in_head = name in HEAD_ELEMENTS
+        if name in FORMATTING:
+            if name in (b"a", b"nobr"):
+                self._end_formatting(name)
+        elif name in CLOSES_P:
+            if name == b"form" and b"template" not in names:
+                if self._has_form:
+                    return False
+                self._has_form = True
+            if name == b"hr" and self._find(b"select", SCOPE) is not None:
+                self._close_implied()
+            if name in ITEMS:
+                self._close_item(ITEMS[name])
+            self._close(b"p", SCOPE_OF_P)
+            if name in HEADINGS and names and names[-1] in HEADINGS:
+                self._pop(len(names) - 1)
+        elif name in TABULAR:
+            self._start_tabular(name)
+            return False
+        elif name == b"option" or name == b"optgroup":
+            if self._find(b"select", SCOPE) is not None:
+                self._close_implied()
+            elif names and names[-1] == b"option":
+                self._pop(len(names) - 1)
+        elif name in RUBY:
+            if self._find(b"ruby", SCOPE) is not None:
+                self._close_implied()
+        elif name == b"input":
+            self._close(b"select", SCOPE)
+        elif name == b"button":
+            self._close(name, SCOPE)
+        elif name == b"select" and self._close(name, SCOPE):
+            return False
+        elif name == b"svg" or name == b"math":
+            name += b" " + name
+        if name in RAW_TEXT or name == b"plaintext":
+            return True
+        if self._missing and name not in CLOSES_P and name not in RUBY:
+            self._reopen()
+        if name in VOID:
+            return False
+        if b" " in name:
+            self._draw(name, raw)
+        else:
+            self._push(name, raw if name in FORMATTING else b"")
+        return False
+
+    def end_tag(self, name: bytes) -> None:
+        """Process an end tag."""
+        names = self.names
+        self.work += len(names)
+        if name == b"br":
+            self.add_text()
+        elif name == b"form" and b"template" not in names:
+            self._has_form = False
+        if not names:
+            return
+        if b" " in names[-1]:
+            if name in (b"p", b"br"):
+                self._break_out()
+            elif self._end_drawn(name):
+                return
+        if names and names[-1] == name:
+            self._pop(len(names) - 1)
+        elif name in FORMATTING:
+            self._end_formatting(name)
+        elif name in HEADINGS:
+            self._end_heading()
+        elif name == b"form" and b"template" not in names:  # its descendants stay open
+            place = self._find(name, SCOPE)
+            if place is not None:
+                del names[place], self._raws[place]
+        else:
+            self._close(name, END_TAG_SCOPE.get(name, SPECIAL))
+
+    def _end_heading(self) -> None:
+        """End the innermost heading; the end tag of any heading closes it."""
+        for at in range(len(self.names) - 1, -1, -1):
+            if self.names[at] in HEADINGS:
+                self._pop(at)
+                break
+            if self.names[at] in SCOPE:
+                break
+
+    def _draw(self, name: bytes, raw: bytes) -> None:
+        if name == b"math annotation-xml":
+            self._is_odd = True  # attributes decide about its content: close nothing from here on
+        # A slash that belongs to an unquoted value does not close the tag.
+        if self._is_odd or not raw.endswith(b"/>") or find_attributes(raw, 1)[-1].endswith(b"/"):
+            self._push(name)
+
+    def _break_out(self) -> None:
+        if self._is_odd:
+            return
+        at = len(self.names)
+        while at and b" " in self.names[at - 1] and self.names[at - 1] not in INTEGRATION_POINTS:
+            at -= 1
+        self._drop(at)
+
+    def _end_drawn(self, name: bytes) -> bool:
+        for at in range(len(self.names) - 1, -1, -1):
+            _, space, own = self.names[at].partition(b" ")
+            if not space:
+                return False
+            if own == name:
+                self._pop(at)
+                return True
+        return False
+
+    def _start_tabular(self, name: bytes) -> None:
+        if name == b"table":
+            self._close(b"p", SCOPE_OF_P)
+            self._close(name, FORMATTING_MARKERS)  # only a cell contains another table
+            self._push(name)
+            return
+        at = self._find(b"table", frozenset((b"template",)))
+        if at is None:
+            return  # ignored outside a table
+        self._drop(at + 1)
+        if name != b"caption":
+            self._push(b"tbody")
+            if name not in (b"tbody", b"thead", b"tfoot"):
+                self._push(b"tr")
+        if name in CELLS:
+            self._push(name)
+
+    def _close_item(self, kinds: frozenset[bytes]) -> None:
+        for at in range(len(self.names) - 1, -1, -1):
+            name = self.names[at]
+            if name in kinds:
+                self._pop(at)
+                break
+            if name in SPECIAL and name not in TRANSPARENT:
+                break
+
+    def _close_implied(self) -> None:
+        while self.names and self.names[-1] in IMPLIED:
+            self._pop(len(self.names) - 1)
+
+    def _end_formatting(self, name: bytes) -> None:
+        """Apply the standard's adoption agency algorithm: blocks inside stay open."""
+        for place in range(len(self._missing) - 1, -1, -1):
+            if self._missing[place][0] == name:
+                del self._missing[place]
+                return
+        at = self._find(name, SCOPE)
+        if at is None:
+            return
+        blocks = sum(1 for inner in self.names[at:] if inner in SPECIAL)
+        self.work += 8 * (len(self.names) - at)
+        if not blocks:
+            self._pop(at)
+            return
+        self.copies += 4 * min(blocks, 8)
+        # The algorithm runs eight times and keeps only three equal elements.
+        if blocks < 8 and self._raws.count(self._raws[at]) <= 3:
+            del self.names[at], self._raws[at]
+
+    def _find(self, name: bytes, barriers: frozenset[bytes]) -> int | None:
+        names = self.names
+        if name not in names:
+            return None
+        for at in range(len(names) - 1, -1, -1):
+            if names[at] == name or names[at] in barriers:
+                break
+        self.work += 8 * (len(names) - at)
+        return at if names[at] == name else None
+
+    def _close(self, name: bytes, barriers: frozenset[bytes]) -> bool:
+        at = self._find(name, barriers)
+        if at is None:
+            return False
+        self._pop(at)
+        return True
+
+    def _push(self, name: bytes, raw: bytes = b"") -> None:
+        if self._missing and name in FORMATTING_MARKERS:
+            self._reopen()
+        self.names.append(name)
+        self._raws.append(raw)
+
+    def _pop(self, at: int) -> None:
+        """Close the element at `at` and everything inside it."""
+        if at < len(self.names) - 1:
+            self._drop(at + 1, self.names[at] in FORMATTING_MARKERS)
+        self.names.pop()
+        self._raws.pop()
+
+    def _drop(self, at: int, marked: bool = False) -> None:
+        """Close everything from `at` on and remember its formatting; `marked` if a marker is around it."""
+        names, raws = self.names, self._raws
+        last = len(names)
+        while last > at and names[last - 1] not in FORMATTING_MARKERS:
+            last -= 1
+        last = last - 1 if last > at else at if marked else len(names)
+        alike: dict[bytes, int] = {}
+        for place in range(at, last):
+            if raw := raws[place]:
+                alike[raw] = alike.get(raw, 0) + 1
+                if alike[raw] <= 3:
+                    self._missing.append((names[place], raw))
+        del names[at:], raws[at:]
+
+    def _reopen(self) -> None:
+        missing, self._missing = self._missing, []
+        self.copies += len(missing)
+        for name, raw in missing:
+            self._push(name, raw)
+
+
+def _presents(raw: bytes) -> bool:
+    """Tell whether a font tag has an attribute that only HTML defines."""
+    given = {attribute.partition(b"=")[0].strip().lower() for attribute in find_attributes(raw)}
+    return not given.isdisjoint((b"color", b"face", b"size"))
+
 
 CHEAP_TAGS = 2500  # a page with at most this many tags is never expensive
 CHEAP_TAGS_WITHOUT_FORMATTING = 12_000  # up to this many tags are expensive only if formatting is left open
@@ -47,8 +356,7 @@ _beginnings = [
     )
 ]
 _token = re.compile(
-    rb"<(?:(/?)([a-zA-Z][^%b/>]*+)%b>?|!--(?:-?>|[\s\S]*?(?:--!?>|\Z))|(!\[CDATA\[)|[!?/][^>]*+>?)"
-    % (SPACE, _WITHIN)
+    rb"<(?:(/?)([a-zA-Z][^%b/>]*+)%b>?|!--(?:-?>|[\s\S]*?(?:--!?>|\Z))|(!\[CDATA\[)|[!?/][^>]*+>?)" % (SPACE, _WITHIN)
 ).search
 _maybe_formatting = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
 # Matches `body` and `html`, and nonsense such as `hody`: without alternatives it is a third faster.
@@ -141,9 +449,7 @@ def _may_continue(html: bytes, at: int, end: int) -> bool:
     close = html.find(b">", at, end)
     if close < 0:
         return True
-    return (
-        _is_hidden(html, at, close) and (match := _within(html, at, end)) is not None and match.end() == end
-    )
+    return _is_hidden(html, at, close) and (match := _within(html, at, end)) is not None and match.end() == end
 
 
 def _is_hidden(html: bytes, at: int, close: int) -> bool:

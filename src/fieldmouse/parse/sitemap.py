@@ -44,12 +44,7 @@ class Sitemap(msgspec.Struct, frozen=True):
 
 
 def read_sitemap(
-    body: bytes,
-    base: Url | str,
-    *,
-    limit_urls: int = MAX_URLS,
-    limit_bytes: int = MAX_BYTES,
-    cut: bool = False,
+    body: bytes, base: Url | str, *, limit_urls: int = MAX_URLS, limit_bytes: int = MAX_BYTES, cut: bool = False
 ) -> Sitemap:
     """Read a sitemap or feed found at `base`; never raises.
 
@@ -251,10 +246,7 @@ class _Elements:
             entries = self._entries
             loc = self._place or self._link or self._permalink
             entries.add(
-                entries.sitemaps if self._entry == "sitemap" else entries.urls,
-                loc,
-                self._lastmod,
-                self._base(),
+                entries.sitemaps if self._entry == "sitemap" else entries.urls, loc, self._lastmod, self._base()
             )
             self._entry = ""
         while self._bases and self._bases[-1][0] >= self._depth:

@@ -89,9 +89,7 @@ class OutgoingRequest(msgspec.Struct, frozen=True):
 class ParsedPage(RawPage):
     """A parsed page: the argument of `extract`, which returns rows."""
 
-    def __init__(
-        self, answer: RawPage, read: PageText, link: FoundLink, *, at: float, base: str, tree: TreeFactory
-    ):
+    def __init__(self, answer: RawPage, read: PageText, link: FoundLink, *, at: float, base: str, tree: TreeFactory):
         self.__dict__.update(vars(answer))
         self.title = read.title
         self.text = read.text  # the visible text; "" if there is none
@@ -150,5 +148,5 @@ def _text_or_attribute(node: LexborNode, attribute: str) -> str:
     return " ".join(node.text().split())
 
 
+#: Former names, which plug-ins may import.
 Answer, Request = RawPage, OutgoingRequest
-"""Former names, which plug-ins may import."""

@@ -5,17 +5,32 @@ should end it. In a worker the kernel's timer limits its time: the signal reache
 bytecode steps. A plug-in that does not react (a loop inside a compiled library, a function that catches
 everything) is stuck, and the process that runs it must end. A worker then exits, and the crawler sends
 the page again, to be stored without its plug-ins.
+
+Beside an event loop each call has its own thread and a time limit. A call that exceeds it gets an
+exception raised in its thread and is not waited for; the thread ends with the process at the latest.
+While too many calls have not returned, new ones fail at once.
+
+A bug in a plug-in usually affects every page. The outcome of each page records it; the log shows only the
+first few warnings of each kind.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import logging
+import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
+
+from fieldmouse.import_string import import_callable, import_path
 
 T = TypeVar("T")
 
@@ -128,3 +143,119 @@ def describe_exception(trouble: BaseException) -> str:
         message = "without a readable message"
     message = "".join(letter if letter.isprintable() else "?" for letter in message[:MAX_MESSAGE])
     return f"{type(trouble).__name__}: {message}" if message else type(trouble).__name__
+
+
+MAX_STUCK_CALLS = 8  # maximum number of calls that have not returned
+
+
+class ThreadedCalls:
+    """Calls of one plug-in."""
+
+    def __init__(self, plugin: str, patience: float):
+        self.plugin, self._patience = plugin, patience
+        self._stuck: set[threading.Thread] = set()
+
+    async def call(self, act: Callable[[], T]) -> T | PluginError:
+        """Run `act` in a thread; return its result, or the error of the plug-in."""
+        self._stuck = {thread for thread in self._stuck if thread.is_alive()}
+        if len(self._stuck) >= MAX_STUCK_CALLS:
+            return PluginError(self.plugin, f"was left out: {MAX_STUCK_CALLS} calls have not come back", timed_out=True)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T | PluginError] = loop.create_future()
+
+        def resolve(result: T | PluginError) -> None:
+            if not answer.done():
+                answer.set_result(result)
+
+        def run() -> None:
+            with suppress(PluginTimeout, RuntimeError):  # the caller gave up, or the loop is closed
+                loop.call_soon_threadsafe(resolve, call_untimed(self.plugin, act))
+
+        thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
+        thread.start()
+        try:
+            async with asyncio.timeout(self._patience):
+                return await answer
+        except TimeoutError:
+            self._stuck.add(thread)
+            _stop(thread)
+            return PluginError(self.plugin, f"took longer than {self._patience:g} s", timed_out=True)
+
+
+def _stop(thread: threading.Thread) -> None:
+    """Raise `PluginTimeout` in a thread at its next Python bytecode step."""
+    if thread.ident is not None and thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(PluginTimeout))
+
+
+log = logging.getLogger(__name__)
+
+SHOWN_PER_KIND = 3  # of each kind
+MAX_KINDS = 20
+_KIND = re.compile(": |, on ")
+
+
+class PluginWarnings:
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def warn(self, complaint: str) -> None:
+        kind = _KIND.split(complaint, 1)[0]
+        if kind not in self._counts and len(self._counts) >= MAX_KINDS:
+            return
+        self._counts[kind] += 1
+        if self._counts[kind] <= SHOWN_PER_KIND:
+            log.warning("%s", complaint)
+        if self._counts[kind] == SHOWN_PER_KIND:
+            log.warning("further warnings like this are not shown; `export --all` has one per page in `detail`")
+
+
+class PluginSettings(Protocol):
+    """The section `[plugins]` of the settings."""
+
+    @property
+    def extract(self) -> str: ...
+    @property
+    def admit(self) -> str: ...
+    @property
+    def readers(self) -> dict[str, str]: ...
+    @property
+    def sign(self) -> str: ...
+    @property
+    def patience(self) -> float: ...
+    @property
+    def items(self) -> int: ...
+
+
+class PluginNames(msgspec.Struct, frozen=True):
+    """Names of all plug-ins except the policy, and the limits of their calls."""
+
+    extract: str = ""
+    admit: str = ""
+    readers: dict[str, str] = {}  # by MIME type
+    sign: str = ""  # runs in the fetching process
+    patience: float = 5.0  # maximum seconds per call
+    most_bytes: int = 1 << 20  # maximum size of the rows of one page
+    path: tuple[str, ...] = ()  # directories to search for modules
+
+    @property
+    def any_in_workers(self) -> bool:
+        """Whether the workers have to load a plug-in."""
+        return bool(self.extract or self.admit or self.readers)
+
+    @classmethod
+    def from_settings(cls, settings: PluginSettings) -> PluginNames:
+        """The plug-ins in the settings, with this process's module search path."""
+        names = cls(
+            settings.extract, settings.admit, settings.readers, settings.sign, settings.patience, settings.items
+        )
+        return msgspec.structs.replace(names, path=import_path()) if names.any_in_workers else names
+
+    def check_loadable(self) -> PluginNames:
+        """Return itself if all plug-ins can be loaded; else raise an error that names the one that cannot."""
+        for what, name in (("extract", self.extract), ("admit", self.admit), ("sign", self.sign)):
+            if name:
+                import_callable(name, what)
+        for name in self.readers.values():
+            import_callable(name, "reader")
+        return self

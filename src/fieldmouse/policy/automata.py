@@ -20,16 +20,14 @@ import numpy.typing as npt
 
 from fieldmouse.errors import SettingsError
 
+#: States are whole numbers; the page table may keep them in columns of floats.
 Whole = TypeVar("Whole", bound="np.integer[Any] | np.floating[Any]")
-"""States are whole numbers; the page table may keep them in columns of floats."""
 
+#: Maximum number of rewards and penalties in a history.
 REGISTER = 64
-"""Maximum number of rewards and penalties in a history."""
 
 
-def feedback(
-    states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolution: int
-) -> npt.NDArray[Whole]:
+def feedback(states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolution: int) -> npt.NDArray[Whole]:
     """States of the automata after a poll of each page; states are 1 to `resolution`.
 
     `changed` says whether the stored copy was out of date, however long it had been so.

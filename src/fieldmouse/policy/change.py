@@ -30,8 +30,8 @@ Beliefs = npt.NDArray[np.float32]
 WIDTH = 4
 STILL_TIME, DATED, UNDATED, UNDATED_TIME = range(WIDTH)
 
+#: Factor of a poll's weight at each later poll.
 FADE = 1 - 1 / 64
-"""Factor of a poll's weight at each later poll."""
 
 
 def empty_beliefs(pages: int) -> Beliefs:
@@ -40,12 +40,7 @@ def empty_beliefs(pages: int) -> Beliefs:
 
 
 def update_beliefs(
-    belief: Beliefs,
-    gap: npt.ArrayLike,
-    changed: npt.ArrayLike,
-    age: npt.ArrayLike | None = None,
-    *,
-    fade: float = FADE,
+    belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike, age: npt.ArrayLike | None = None, *, fade: float = FADE
 ) -> Beliefs:
     """Beliefs after one more poll of each page; the arguments are not changed.
 
@@ -79,10 +74,10 @@ POINTS = 48
 SAMPLE = 5_000
 ROUNDS = 8
 BLOCK = 16_384
+#: Standard deviations of the log rate that are tried.
 SPREADS = np.array([0.4, 0.7, 1.0, 1.4, 2.0, 2.8])
-"""Standard deviations of the log rate that are tried."""
+#: Number of imaginary typical pages added to those seen.
 PRIOR_PAGES = 10.0
-"""Number of imaginary typical pages added to those seen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,11 +221,11 @@ def _first(x: Reals) -> Reals:
     return np.asarray(1 / x - 1 / np.expm1(np.minimum(x, 700.0)))
 
 
+#: A source is judged by about its last hundred claims.
 TRUST_FADE = 0.99
-"""A source is judged by about its last hundred claims."""
 
+#: Standard deviations subtracted from the estimate: a new source has to prove itself.
 CAUTION = 1.0
-"""Standard deviations subtracted from the estimate: a new source has to prove itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,7 @@ def parse_rule(text: str) -> NoiseRule:
         if not re.match(r"https?://[^/]", where):
             raise SettingsError(f"`{where}` is no beginning of a URL", _EXAMPLE)
     elif where != EVERYWHERE and ("/" in where or where.startswith(("*", "."))):
-        raise SettingsError(
-            f"`{where}` is no host", 'name a host ("example.org" has those below it, too), or "*"'
-        )
+        raise SettingsError(f"`{where}` is no host", 'name a host ("example.org" has those below it, too), or "*"')
     _CHECKS[how](what)
     return NoiseRule(where if "://" in where else where.lower(), how, what)  # type: ignore[arg-type]
 

@@ -54,10 +54,9 @@ from fieldmouse.types.outcome import Failed
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host
 
+#: Hosts. One or two fail together by chance, or because they share a machine, and a smaller crawl has no hosts to
+#: compare with. If every third host is dead, five in a row are one case in 243, and a witness settles it.
 FEW = 5
-"""Hosts. One or two fail together by chance, or because they share a machine, and a smaller crawl has no
-hosts to compare with. If every third host is dead, five in a row are one case in 243, and a witness
-settles it."""
 BENEFIT = 120.0
 BENEFIT_IF_KNOWN = 3600.0
 MAX_SILENT_OUTAGE = 6 * 3600.0
@@ -228,8 +227,8 @@ class OutageEvidence:
         return self._excused_urls.pop(url, 0) if self._excused_urls else 0
 
 
+#: Seconds: longer than a router takes to start. A permanently broken agent tries a host this rarely.
 NOTE_SECONDS = 600.0
-"""Seconds: longer than a router takes to start. A permanently broken agent tries a host this rarely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +240,7 @@ class AgentOnMachine:
 
 
 def agents_to_ask(
-    notes: Sequence[UnreachedNote],
-    me: AgentOnMachine,
-    others: Iterable[AgentOnMachine],
-    now: float,
-    *,
-    final: bool,
+    notes: Sequence[UnreachedNote], me: AgentOnMachine, others: Iterable[AgentOnMachine], now: float, *, final: bool
 ) -> list[AgentOnMachine]:
     """Agents that should try the host that `me` could not reach; empty: this failure counts.
 
@@ -285,8 +279,7 @@ def with_note(notes: Sequence[UnreachedNote], note: UnreachedNote) -> tuple[Unre
 def with_polls_only(notes: Sequence[UnreachedNote], me: str, *, only: bool) -> tuple[UnreachedNote, ...]:
     """Notes before `me` visits the host; `only`: the visit is for known pages of `me` alone."""
     return tuple(
-        msgspec.structs.replace(note, alone=only) if note.agent == me and note.alone != only else note
-        for note in notes
+        msgspec.structs.replace(note, alone=only) if note.agent == me and note.alone != only else note for note in notes
     )
 
 
@@ -303,9 +296,7 @@ def blocked_agents(notes: Sequence[UnreachedNote], now: float) -> dict[str, floa
 def export_notes(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
     """Notes for another machine, whose clock may differ: with remaining seconds, expired notes left out."""
     kept = [note for note in notes if note.counts or note.until > now]
-    return tuple(
-        msgspec.structs.replace(note, until=max(0.0, note.until - now), alone=False) for note in kept
-    )
+    return tuple(msgspec.structs.replace(note, until=max(0.0, note.until - now), alone=False) for note in kept)
 
 
 def import_notes(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:

@@ -53,14 +53,9 @@ class Politeness:
         """
         return max(self.delay, min(state.crawl_delay, self.crawl_delay_cap))
 
-    def next_request_times(
-        self, state: HostState, answered_at: float, ended_at: float
-    ) -> tuple[float, float]:
+    def next_request_times(self, state: HostState, answered_at: float, ended_at: float) -> tuple[float, float]:
         """Times at which the host and its address may be asked again after an ordinary visit."""
-        return (
-            max(ended_at, answered_at + self.host_delay(state)),
-            max(ended_at, answered_at + self.address_delay),
-        )
+        return (max(ended_at, answered_at + self.host_delay(state)), max(ended_at, answered_at + self.address_delay))
 
     def after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
         """State after the host answered: failures are cleared, and the host waits for its delay."""

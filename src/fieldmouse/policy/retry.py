@@ -32,9 +32,7 @@ NEVER = RetryRule()
 RETRIES: dict[OutcomeReason, RetryRule] = {
     OutcomeReason.NO_CONNECTION: RetryRule((2.0, 15.0, 120.0), host=True, bury_after=6),
     OutcomeReason.TIMEOUT: RetryRule((10.0, 120.0), host=True, bury_after=8, once=True),
-    OutcomeReason.RETRY_LATER: RetryRule(
-        (0.0,) * 8, host=True, bury_after=16
-    ),  # the host's back-off is the wait
+    OutcomeReason.RETRY_LATER: RetryRule((0.0,) * 8, host=True, bury_after=16),  # the host's back-off is the wait
     OutcomeReason.ROBOTS_TXT_UNREACHABLE: RetryRule(host=True, bury_after=4),
     OutcomeReason.CONNECTION_CLOSED: RetryRule((1.0, 10.0)),
     OutcomeReason.SERVER_ERROR: RetryRule((1.0, 4.0)),
@@ -52,6 +50,7 @@ RETRIES: dict[OutcomeReason, RetryRule] = {
 }
 
 
+#: Host statuses that are failures. Private addresses and full hosts are no failures.
 HOST_FAILURES = frozenset(
     {
         OutcomeReason.HOST_ABANDONED,
@@ -61,30 +60,25 @@ HOST_FAILURES = frozenset(
         OutcomeReason.TLS,
     }
 )
-"""Host statuses that are failures. Private addresses and full hosts are no failures."""
 
+#: Host statuses that a retry can clear; `PRIVATE_ADDRESS` only if private addresses are allowed now.
 CLEARABLE = HOST_FAILURES | {OutcomeReason.PRIVATE_ADDRESS}
-"""Host statuses that a retry can clear; `PRIVATE_ADDRESS` only if private addresses are allowed now."""
 
 
 def clear_host_failure(state: HostState, links: Iterable[Request]) -> HostState:
     """Clear the host's failure status if one of its requests is a retry of a failed URL."""
     if state.verdict not in CLEARABLE or not any(link.forgiven for link in links):
         return state
-    return msgspec.structs.replace(
-        state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="", unreached=()
-    )
+    return msgspec.structs.replace(state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="", unreached=())
 
 
+#: Requests for a known page that fails, before it waits for its next poll: we hold a copy of it.
 POLL_TRIES = 3
-"""Requests for a known page that fails, before it waits for its next poll: we hold a copy of it."""
+#: Longest wait in seconds before a failed poll is retried, and for which a round waits for a failed host.
 POLL_WAIT = 10.0
-"""Longest wait in seconds before a failed poll is retried, and for which a round waits for a failed host."""
 
 
-def retry_wait(
-    reason: OutcomeReason, tries: int, patience: float = 1.0, *, polled: bool = False
-) -> float | None:
+def retry_wait(reason: OutcomeReason, tries: int, patience: float = 1.0, *, polled: bool = False) -> float | None:
     """Seconds to wait after `tries` failed fetches, or None to give the URL up.
 
     `patience` scales all waits. A known page that is `polled` is given up sooner.

@@ -1,4 +1,4 @@
-"""Scope of a crawl: the URLs it may visit.
+"""Scope of a crawl: the URLs it may visit, crawler traps, and limits per site.
 
 A scope is derived from the seeds: their pages, their hosts, their sites (the registered domains) or the
 whole web, widened by include rules and narrowed by exclude rules. Exclusion wins. A redirect's target
@@ -12,19 +12,33 @@ at the end counts as a seed, too (`joined`). Exclude rules still apply.
 
 The decision has two parts: a host is judged by its name alone, so a caller may cache the answer per host;
 path rules, if there are any, are checked per URL.
+
+The owner of a domain owns any number of names under it, and can put them into pages faster than a crawler
+can visit them. So hosts and URLs are counted by *site*, the registered domain, which costs money and has
+an owner. The limits are far above the sizes of real sites; docs/settings.md says why.
+
+Exempt are addresses, which cannot be invented by the million, and names under `.test` and `localhost`,
+which exist only where they were set up on purpose.
+
+Endless calendars, paths that repeat because of a broken relative link, session ids that give every visit
+its own URLs. Each check is cheap and looks at the URL alone; each has a name, so that a refusal can be
+explained. A trap that shows none of these signs is limited by depth and by pages per host.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.url import Host, Url, host_of, hostname_of, path_of, site_of
+from fieldmouse.url import LOOPBACK, Host, Url, host_of, hostname_of, path_of, site_of
 
 Mode = Literal["page", "host", "site", "web"]
 
@@ -245,3 +259,140 @@ def compile_pattern(text: str) -> re.Pattern[str]:
             f"`{text}` is not a regular expression: {trouble}",
             "escape special characters with a backslash, or use a prefix instead",
         ) from trouble
+
+
+class DropRule(Enum):
+    """Reasons for dropping a link. The values are shown to users and name the setting."""
+
+    LINKS = "limits.links_per_page"
+    HOSTS = "limits.hosts_per_site"
+    URLS = "limits.urls_per_site"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLimits:
+    """Limits per site; 0 means no limit."""
+
+    hosts: int = 0
+    urls: int = 0
+
+    def room(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
+        """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
+
+        >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
+        (0, None)
+        >>> SiteLimits(urls=50).room(2, 40, new_host=True)
+        10
+        """
+        if new_host and self.hosts and hosts >= self.hosts:
+            return 0
+        return max(0, self.urls - urls) if self.urls else None
+
+    def drop_reason(self, hosts: int, urls: int, *, new_host: bool) -> DropRule | None:
+        """Rule that drops the next URL, if any."""
+        if self.room(hosts, urls, new_host=new_host) != 0:
+            return None
+        return DropRule.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropRule.URLS
+
+
+def site_for_limits(host: Host) -> str:
+    """Site whose limits apply to a host, or "" if it is exempt.
+
+    >>> site_for_limits(Host("https://a.b.example.co.uk:81")), site_for_limits(Host("http://93.184.216.34"))
+    ('example.co.uk', '')
+    >>> site_for_limits(Host("http://mouse.test")), site_for_limits(Host("http://a.localhost"))
+    ('', '')
+    """
+    name = hostname_of(host).rstrip(".")
+    if name.endswith(".test") or name == "test" or ":" in name:
+        return ""
+    site = site_of(name)
+    # A name whose last part is a number is an address.
+    return "" if site == LOOPBACK or site.rpartition(".")[2].isdigit() else site
+
+
+SECONDS_PER_YEAR = 31_556_952.0
+
+
+class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits for URLs; 0 (or False) turns a check off."""
+
+    url_length: int = 2000
+    segments: int = 20  # path segments
+    repeats: int = 4  # repetitions of one segment
+    parameters: int = 20
+    session_ids: bool = True
+    years_ahead: int = 2  # years from now beyond which a calendar page is a trap
+    years_back: int = 150
+
+
+NO_TRAP_RULES = TrapRules(url_length=0, segments=0, repeats=0, parameters=0, session_ids=False, years_ahead=0)
+
+# Most URLs are short, with few segments, no parameters and no long number. They need no closer look.
+_PLAIN = re.compile(r"https?://[^/?;]{1,80}(?:/(?!(?:19|2\d)\d\d/)[^/?;]{0,60}){1,3}").fullmatch
+
+_SESSION = re.compile(
+    r"(?i)(?:[;?&](?:jsessionid|phpsessid|aspsessionid\w*|cftoken|zenid|oscsid)=[^&;?/]*"
+    r"|[;?&](?:s|sid|sess|session|sessionid|session_id)=(?=[^&;?/]*\d)[0-9a-z]{16,}(?![^&;?/]))"
+)
+_CALENDAR = re.compile(
+    r"(?i)/(\d{4})[/-](?:0?[1-9]|1[0-2])(?=[/.?-]|$)"
+    r"|[?&;](?:y|yr|year|date|day|month|week|cal|calendar|from|start|d|m)=(\d{4})(?=[-/&;]|$)"
+)
+
+
+def is_plain(url: Url, rules: TrapRules) -> bool:
+    """Whether a quick check shows that the URL is no trap and has no session id.
+
+    >>> is_plain(Url("http://example.org/news/today.html"), TrapRules())
+    True
+    """
+    return _PLAIN(url) is not None and len(url) <= (rules.url_length or len(url))
+
+
+def detect_trap(url: Url, rules: TrapRules, now: float) -> str | None:
+    """Sign of a trap in this URL, in words, or None. `now` is epoch seconds.
+
+    >>> detect_trap(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
+    'the path repeats itself'
+    """
+    if is_plain(url, rules):
+        return None
+    if rules.url_length and len(url) > rules.url_length:
+        return "the URL is too long"
+    path, _, query = url[url.index("/", 8) :].partition("?")
+    steps = [step for step in path.split("/") if step]
+    if rules.segments and len(steps) > rules.segments:
+        return "the path is too deep"
+    if rules.repeats and len(steps) >= rules.repeats and _repeats(steps, rules.repeats):
+        return "the path repeats itself"
+    if query and rules.parameters and query.count("&") + query.count(";") >= rules.parameters:
+        return "too many parameters"
+    if rules.session_ids and _SESSION.search(url):
+        return "a session id"
+    if rules.years_ahead and (found := _CALENDAR.search(url, 8)):
+        year = int(found[1] or found[2])
+        this = 1970 + int(now // SECONDS_PER_YEAR)
+        # Four digits that were never a year, or will not be soon, are some other number. An endless
+        # calendar is left at its near edge, so its far pages are not missed.
+        if 1583 <= year < 2200 and not this - rules.years_back <= year <= this + rules.years_ahead:
+            return "a calendar page far from today"
+    return None
+
+
+def _repeats(steps: list[str], times: int) -> bool:
+    # A cycle of several segments shows in the count of each of them.
+    return Counter(steps).most_common(1)[0][1] >= times
+
+
+def strip_session_id(url: Url) -> Url:
+    """URL without its session ids.
+
+    >>> strip_session_id(Url("http://example.org/a;jsessionid=12AB?x=1"))
+    'http://example.org/a?x=1'
+    """
+    if not _SESSION.search(url):
+        return url
+    bare = _SESSION.sub(lambda found: "?" if found[0].startswith("?") else "", url)
+    bare = bare.replace("?&", "?")
+    return Url(bare[:-1] if bare.endswith("?") else bare)

@@ -13,14 +13,13 @@ import numpy as np
 
 from fieldmouse.jit import jit
 from fieldmouse.queueing.model.arrivals import draw_transition
-from fieldmouse.queueing.model.measures import Measures
-from fieldmouse.queueing.model.model import ADMISSIONS, Cost, Model, Rule
+from fieldmouse.queueing.model.model import ADMISSIONS, Cost, Measures, Model, Rule
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 
 TIME, DELIVERED, DROPPED, OBSOLETE, SERVED = 0, 1, 2, 3, 4
 SERVED_TIME, SERVED_SQUARE, OBSOLETE_TIME, OBSOLETE_SQUARE = 5, 6, 7, 8
+#: Columns of the tally of a stretch; times of pages are sojourns, from arrival until they leave.
 TALLIES = 9
-"""Columns of the tally of a stretch; times of pages are sojourns, from arrival until they leave."""
 
 PARTIAL, REJECTION, COMPLETE = 0, 1, 2
 
@@ -154,11 +153,11 @@ def run_events(
 
 
 BATCHES = 30
+#: The 97.5 % quantile of Student's t with 29 degrees of freedom: intervals are of 95 %.
 STUDENT = 2.045229642132703
-"""The 97.5 % quantile of Student's t with 29 degrees of freedom: intervals are of 95 %."""
 
+#: Stretches that are played first and forgotten: the run starts empty.
 WARM_UP = 3
-"""Stretches that are played first and forgotten: the run starts empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +186,7 @@ class SimulatedMeasures(Measures):
         served = deviation.get("sojourn_served", np.zeros(BATCHES))
         return _half_width(
             cost.total(
-                dropped=dropped,
-                obsolete=obsolete,
-                sojourn=served,
-                robots=deviation["robots"],
-                star=deviation["star"],
+                dropped=dropped, obsolete=obsolete, sojourn=served, robots=deviation["robots"], star=deviation["star"]
             )
         )
 
@@ -248,8 +243,7 @@ def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events:
     }
     found = {name: above.sum() / below.sum() for name, (above, below) in ratios.items() if below.any()}
     deviations = {
-        name: (ratios[name][0] - value * ratios[name][1]) / ratios[name][1].mean()
-        for name, value in found.items()
+        name: (ratios[name][0] - value * ratios[name][1]) / ratios[name][1].mean() for name, value in found.items()
     }
     levels = level_time.sum(axis=0) / time.sum()
     scatter = (level_time - np.outer(time, levels)) / time.mean()

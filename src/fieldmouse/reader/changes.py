@@ -28,16 +28,12 @@ from fieldmouse.types.reason import OutcomeKind
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
+#: A row and the crawl it is from.
 RowInCrawl = tuple[OutcomeRow, CrawlSnapshot]
-"""A row and the crawl it is from."""
 
 
 def list_changes(
-    volumes: Sequence[CrawlSnapshot],
-    rules: NoiseRules,
-    *,
-    since: float,
-    is_wanted: Callable[[str], bool] | None,
+    volumes: Sequence[CrawlSnapshot], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
 ) -> Iterator[tuple[Change, CrawlSnapshot]]:
     """Every change that counts, oldest first within each crawl, with the crawl that saw it first."""
     baselines = {volume: sealed_baseline(volume.last) for volume in volumes}

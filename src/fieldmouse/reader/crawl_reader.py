@@ -116,9 +116,7 @@ class CrawlReader:
         again.
         """
         if start < 0:
-            raise UsageError(
-                f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call"
-            )
+            raise UsageError(f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call")
         volume = self.snapshot()
         for row, end in outcome_log.pages_from(volume.home, start, length=volume.length):
             yield volume.page(row), end
@@ -139,16 +137,14 @@ class CrawlReader:
 
     # -- changes
 
-    def changes(
-        self, since: float | datetime | timedelta | None = None, host: str | None = None
-    ) -> Iterator[Change]:
+    def changes(self, since: float | datetime | timedelta | None = None, host: str | None = None) -> Iterator[Change]:
         """New, changed, gone and moved pages, one entry for each time it happened.
 
         `since` is a point in time (epoch seconds or a datetime) or a timedelta before now; `host` as in
         `pages`. Changes that proved to be noise and changes that the rules in `[noise]` now ignore are
         left out.
         """
-        from fieldmouse.config.policies import noise_of
+        from fieldmouse.config.factories import noise_of
         from fieldmouse.reader.changes import list_changes
         from fieldmouse.reader.user_input import to_epoch
 
@@ -170,15 +166,13 @@ class CrawlReader:
         candidates = (versions_of(volume.rows_of(name)) for name in possible_urls(url))
         return [volume.page(row) for row in next(filter(None, candidates), [])]
 
-    def difference(
-        self, url: str, old: str | int | None = None, new: str | int | None = None
-    ) -> VersionDifference:
+    def difference(self, url: str, old: str | int | None = None, new: str | int | None = None) -> VersionDifference:
         """The visible difference between two versions of a page.
 
         A version is given as a number (1 is the oldest, -1 the newest) or as a time at which it was
         current, such as "2026-11-16". By default, the newest change and the version before it.
         """
-        from fieldmouse.config.policies import noise_of
+        from fieldmouse.config.factories import noise_of
         from fieldmouse.reader.versions import difference_between
 
         return difference_between(parse_url(url), self.versions(url), noise_of(self.settings()), old, new)

@@ -19,8 +19,7 @@ from fieldmouse.frontier import url_location
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.frontier.url_location import UrlLocation, UrlPlace
 from fieldmouse.reader import missing
-from fieldmouse.reader.page_tables import OpenPageTable
-from fieldmouse.reader.polling_plan import PollingPlan
+from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan
 from fieldmouse.reader.snapshot import at_newest_checkpoint
 from fieldmouse.reader.versions import visibly_different
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
@@ -57,8 +56,8 @@ def rejected_until(home: CrawlDir, url: str) -> float:
     return max((row.at for row in noted if row.url == url), default=0.0)
 
 
+#: Polls described one by one; older ones are only counted.
 POLLS_DESCRIBED = 5
-"""Polls described one by one; older ones are only counted."""
 
 _SEEN = (ContentChange.CHANGED, ContentChange.GONE, ContentChange.MOVED)
 
@@ -145,9 +144,7 @@ def describe_next_poll(due: NextPoll, now: float) -> str:
     return f"a refresh polls it every {format_duration(round(due.every, 3))}, {soon}"
 
 
-NO_OUTCOME_HERE = (
-    "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
-)
+NO_OUTCOME_HERE = "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -200,9 +197,7 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
     due = next_poll(home, url, last)
     if due is not None:
         says.append(describe_next_poll(due, now))
-    if (
-        found.host is not None or not home.is_cluster_agent
-    ):  # the state of an agent's hosts is on the coordinator
+    if found.host is not None or not home.is_cluster_agent:  # the state of an agent's hosts is on the coordinator
         says += _host(url, found.host, now)
     return Explanation(url, place, says, rows, found.link, found.host, due, [row.url for row in moves])
 
@@ -211,9 +206,7 @@ def _origin(first: OutcomeRow | Request | None) -> Iterator[str]:
     if first is None:
         return
     seen = f"seen {format_time(first.seen_at)}" if first.seen_at else "seen"
-    came = (
-        f"on {first.via}, {format_count(first.depth, 'link')} away from a seed" if first.via else "as a seed"
-    )
+    came = f"on {first.via}, {format_count(first.depth, 'link')} away from a seed" if first.via else "as a seed"
     yield f"{seen} {came}"
 
 

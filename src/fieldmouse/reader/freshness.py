@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.policy import change
 from fieldmouse.policy.change import STILL_TIME, UNDATED, UNDATED_TIME, blocks
-from fieldmouse.reader.page_tables import OpenPageTable, open_page_tables
-from fieldmouse.reader.polling_plan import PollingPlan
+from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan, open_page_tables
 from fieldmouse.refresh.apply_outcomes import BatchBuilder, RowEffect
 from fieldmouse.refresh.page_table import PageTable, sealed_policy
 from fieldmouse.storage.checkpoint import sealed_outcomes
@@ -31,9 +30,9 @@ Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 _BATCH = 8192
+#: Gaps of a page that teach its change rate even if they lie before the window. Pages with no gap in the window are
+#: not like the others: they are polled seldom because they hardly ever change.
 _RECENT = 3
-"""Gaps of a page that teach its change rate even if they lie before the window. Pages with no gap in the
-window are not like the others: they are polled seldom because they hardly ever change."""
 
 
 class Gaps(NamedTuple):
@@ -79,9 +78,7 @@ def read_gaps(home: CrawlDir, ledger: PageTable, length: int) -> Gaps:
     return Gaps(page[known], at[again - 1], at[again], changed[again])
 
 
-_Looked = tuple[
-    NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[int, int]
-]
+_Looked = tuple[NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[int, int]]
 
 
 def _looks(home: CrawlDir, length: int) -> _Looked:
@@ -184,9 +181,7 @@ def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
 _Good = Callable[[Reals, Reals, Reals], Reals]
 
 
-def _sum(
-    belief: NDArray[np.float32], law: change.RateDistribution, before: Reals, gap: Reals, good: _Good
-) -> float:
+def _sum(belief: NDArray[np.float32], law: change.RateDistribution, before: Reals, gap: Reals, good: _Good) -> float:
     total = 0.0
     for block in blocks(len(belief)):
         likely = change.posterior(belief[block], law)
@@ -288,9 +283,7 @@ def _report(
 ) -> FreshnessReport:
     planner, ledgers = PollingPlan(opened), [shelf.ledger for shelf in opened]
     belief, pages = planner.belief, len(planner.belief)
-    polls, changes = (
-        sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes")
-    )
+    polls, changes = (sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes"))
     hourly = planner.budget * 3600 if planner.budget else None
     useful = changes / polls if polls else None
     policy = sealed_policy(opened[0].last)
@@ -363,9 +356,7 @@ class _MostPolled:
 
     def hosts(self, top: int) -> list[PolledHost]:
         hosts = self._planner.host
-        polls, changes = (
-            np.bincount(hosts, column, self._planner.hosts) for column in (self._polls, self._changes)
-        )
+        polls, changes = (np.bincount(hosts, column, self._planner.hosts) for column in (self._polls, self._changes))
         pages, polled = np.bincount(hosts, minlength=self._planner.hosts), []
         for number in _largest(polls, top):
             name = host_of(Url(self._url(int(np.flatnonzero(hosts == number)[0]))))

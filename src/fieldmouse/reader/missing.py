@@ -15,11 +15,10 @@ from pathlib import Path
 import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.archive.record_reader import RecordReader
-from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, stored_response
+from fieldmouse.archive.warc_reader import RecordReader, TornMember, read_members, read_record, stored_response
 from fieldmouse.cluster.client.identity import is_agent_directory, resume_command
 from fieldmouse.config import settings_file
-from fieldmouse.config.policies import scope_of, seeds_of, site_limits_of, traps_of
+from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of, traps_of
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import shell_quoted
 from fieldmouse.formatting import format_count
@@ -27,23 +26,27 @@ from fieldmouse.frontier.url_location import UrlLocation
 from fieldmouse.http.decoding import decode_response
 from fieldmouse.http.headers import effective_media_type
 from fieldmouse.parse.charset import decode_text, encode_query, find_charset
-from fieldmouse.parse.content import response_mime
+from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
 from fieldmouse.parse.parse_cost import limit_parse_cost
-from fieldmouse.parse.readers import HTML_TYPES, MAX_HTML
-from fieldmouse.policy.site_limits import DropRule
-from fieldmouse.policy.traps import detect_trap
+from fieldmouse.policy.scope import DropRule, detect_trap
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, sealed_scope
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import (
+    Checkpoint,
+    ShardState,
+    read_checkpoint,
+    sealed_counters,
+    sealed_outcomes,
+    sealed_scope,
+    shard_states,
+)
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import ShardState, shard_states
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Url, host_of, hostname_of, path_of, resolve
 
+#: `Explanation.place` of a host's robots.txt.
 ROBOTS_TXT = "robots.txt"
-"""`Explanation.place` of a host's robots.txt."""
 
 
 def is_robots_txt(url: Url) -> bool:
@@ -101,10 +104,7 @@ def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[
     if left_out:
         were = "link was left where it was" if left_out == 1 else "links were left where they were"
         page = "its page" if left_out == 1 else "their page"
-        yield (
-            f"{left_out:,} {were} found, since {page} had too many ({DropRule.LINKS.value});"
-            " it may be one of them"
-        )
+        yield (f"{left_out:,} {were} found, since {page} had too many ({DropRule.LINKS.value}); it may be one of them")
 
 
 def _mentioned(home: CrawlDir, settings: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
@@ -141,10 +141,7 @@ def explain_no_pages(home: CrawlDir) -> tuple[str, str]:
     if not rows and moved is not None:
         return _moved(moved, home.path)
     if not rows:
-        return (
-            "not one page was stored",
-            f"`fieldmouse doctor {shell_quoted(home.path)}` looks the crawl over",
-        )
+        return ("not one page was stored", f"`fieldmouse doctor {shell_quoted(home.path)}` looks the crawl over")
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
     row = next(row for row in rows if row.reason == reason)
     detail = f" ({row.detail})" if row.detail else ""
@@ -156,10 +153,7 @@ def _moved(row: OutcomeRow, directory: Path) -> tuple[str, str]:
     sentence = f"not one page was stored: {row.url} redirects to {row.target}, which is out of scope"
     if is_agent_directory(directory):
         return sentence, "begin another crawl with `--crawl NAME` and `--follow-seed-redirects`"
-    return (
-        sentence,
-        f"to crawl it, `fieldmouse resume {shell_quoted(directory)} --seed {shell_quoted(row.target)}`",
-    )
+    return (sentence, f"to crawl it, `fieldmouse resume {shell_quoted(directory)} --seed {shell_quoted(row.target)}`")
 
 
 def _untrusted(detail: str) -> bool:
@@ -194,9 +188,7 @@ def _hint(row: OutcomeRow, directory: str) -> str:
         case OutcomeReason.ROBOTS_TXT_UNREACHABLE.value:
             return f"a host is crawled only when {host_of(row.url)}/robots.txt can be had, or is not there"
         case _:
-            return (
-                f"`fieldmouse explain {shell_quoted(directory)} {shell_quoted(row.url)}` says what happened"
-            )
+            return f"`fieldmouse explain {shell_quoted(directory)} {shell_quoted(row.url)}` says what happened"
 
 
 MAX_BYTES = 256 << 20  # bytes of archive read for one search

@@ -16,11 +16,11 @@ from itertools import pairwise
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from fieldmouse.archive.record_reader import RecordReader
-from fieldmouse.config.policies import noise_of
+from fieldmouse.archive.warc_reader import RecordReader
+from fieldmouse.config.factories import noise_of
 from fieldmouse.config.settings_file import Settings
+from fieldmouse.diff.change_detection import POLLS_TO_LEARN
 from fieldmouse.diff.compare import MOVED_PLACE, hunks, mask_variable_parts
-from fieldmouse.diff.noise import POLLS_TO_LEARN
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.policy.noise_rules import NoiseRules, parse_rule
 from fieldmouse.reader.page import StoredPage

@@ -16,23 +16,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile
 from fieldmouse.policy.noise_rules import NoiseRules
-from fieldmouse.policy.scope import Scope
-from fieldmouse.policy.traps import NO_TRAP_RULES
+from fieldmouse.policy.scope import NO_TRAP_RULES, Scope
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.types.request import Request, RequestKind
 
 if TYPE_CHECKING:
-    from fieldmouse.archive.record_reader import RecordReader
+    from fieldmouse.archive.warc_reader import RecordReader
     from fieldmouse.parse.content import PageContent
 
 
 _MOST = WorkerConfig().decoded_limit
 _ANY_RATIO = 1 << 40  # it passed the ratio limit when it was stored
+#: Configuration for parsing a stored page: no link is out of scope, and none is a trap.
 _AS_IT_IS = WorkerConfig(scope=Scope(), traps=NO_TRAP_RULES, ratio_limit=_ANY_RATIO)
-"""Configuration for parsing a stored page: no link is out of scope, and none is a trap."""
 
 
 class ResponseHeaders(Mapping[str, str]):
@@ -76,8 +75,8 @@ class StoredPage:
     """
 
     def __init__(self, row: OutcomeRow, library: RecordReader):
+        #: The row of the outcome log, with all fields that `export` writes.
         self.row = row
-        """The row of the outcome log, with all fields that `export` writes."""
         self._library = library
 
     # -- from the outcome row

@@ -1,8 +1,14 @@
-"""Plan of the polling policy for a budget, and the packing of sites onto nodes by their planned polls."""
+"""Page tables of one or several crawls, opened together.
+
+Plan of the polling policy for a budget, and the packing of sites onto nodes by their planned polls.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,13 +20,42 @@ from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.policy import change
 from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, plan_packing
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.page_tables import OpenPageTable, open_page_tables
+from fieldmouse.reader.snapshot import at_newest_checkpoint
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Column
-from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, sealed_policy
+from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, read_page_table, sealed_policy
 from fieldmouse.refresh.scheduler import RETRY_INTERVAL
+from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import host_of, hostname_of, site_of
+
+
+class OpenPageTable(NamedTuple):
+    """A crawl, its newest checkpoint and its page table as of then."""
+
+    home: CrawlDir
+    last: Checkpoint
+    ledger: PageTable
+
+
+@contextmanager
+def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]:
+    """Open the page table of each crawl that has a checkpoint."""
+    opened: list[OpenPageTable] = []
+    try:
+        for home in homes:
+            shelf = at_newest_checkpoint(home, partial(_shelf, home), before=None)
+            if shelf is not None:
+                opened.append(shelf)
+        yield opened
+    finally:
+        for shelf in opened:
+            shelf.ledger.close()
+
+
+def _shelf(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
+    return OpenPageTable(home, last, read_page_table(home, last))
+
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -74,9 +109,7 @@ class PollingPlan:
 
     def rates(self, budget: float) -> Reals:
         """Polls a second of each page, for a total of `budget`."""
-        return self._policy.plan(
-            self._state, self.belief, budget, host=self.host, host_limit=self._host_limit
-        )
+        return self._policy.plan(self._state, self.belief, budget, host=self.host, host_limit=self._host_limit)
 
     def freshness_at(self, budget: float, law: change.RateDistribution) -> float:
         """The long-run share of time in which a copy is current, mean over pages."""
@@ -138,9 +171,7 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
         ends = np.cumsum([len(some) for some in rows])
         for shelf, its, some in zip(opened, np.split(hosts, ends[:-1]), rows, strict=True):
             numbers, first = np.unique(its, return_index=True)
-            for number, (_, row) in zip(
-                numbers.tolist(), shelf.ledger.standing_rows(some[first]), strict=True
-            ):
+            for number, (_, row) in zip(numbers.tolist(), shelf.ledger.standing_rows(some[first]), strict=True):
                 if number not in seen:
                     seen.add(number)
                     host = host_of(row.url)

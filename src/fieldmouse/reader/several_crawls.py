@@ -149,9 +149,7 @@ class MultiCrawlReader:
 
     # -- changes
 
-    def changes(
-        self, since: float | datetime | timedelta | None = None, host: str | None = None
-    ) -> Iterator[Change]:
+    def changes(self, since: float | datetime | timedelta | None = None, host: str | None = None) -> Iterator[Change]:
         """New, changed, gone and moved pages, as for one crawl; a change seen by two crawls is listed once.
 
         The rules in `[noise]` are those of the first crawl.
@@ -162,7 +160,7 @@ class MultiCrawlReader:
         self, since: float | datetime | timedelta | None = None, host: str | None = None
     ) -> Iterator[tuple[Path, Change]]:
         """The same, each with the directory of the crawl that saw it first."""
-        from fieldmouse.config.policies import noise_of
+        from fieldmouse.config.factories import noise_of
         from fieldmouse.reader.changes import list_changes
         from fieldmouse.reader.user_input import to_epoch
 
@@ -186,11 +184,9 @@ class MultiCrawlReader:
                 return [where[id(row)].page(row) for row in versions]
         return []
 
-    def difference(
-        self, url: str, old: str | int | None = None, new: str | int | None = None
-    ) -> VersionDifference:
+    def difference(self, url: str, old: str | int | None = None, new: str | int | None = None) -> VersionDifference:
         """The visible difference between two versions of a page, as for one crawl."""
-        from fieldmouse.config.policies import noise_of
+        from fieldmouse.config.factories import noise_of
         from fieldmouse.reader.versions import difference_between
 
         rules = noise_of(self._rooms[0].settings())
@@ -313,9 +309,7 @@ class NewestCrawl:
         return not self.is_outdated(crawl, url) and not self.is_unlisted(url)
 
 
-def _times_of(
-    latest: LatestOutcomes, keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _times_of(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which of these keys a crawl has, and the times of their latest outcomes."""
     if not len(latest.keys):
         return np.zeros(len(keys), np.bool_), np.zeros(len(keys))

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from fieldmouse.archive.record_reader import RecordReader
+from fieldmouse.archive.warc_reader import RecordReader
 from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
 from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, shard_states
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import shard_states
 from fieldmouse.types.outcome import OutcomeRow
 
 T = TypeVar("T")
@@ -50,15 +49,11 @@ def at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, befor
     if result is None:
         return before
     if isinstance(result, _Gone):
-        raise (
-            result.trouble if _is_newest(home, result.last) else CheckpointsTooFrequent(home)
-        ) from result.trouble
+        raise (result.trouble if _is_newest(home, result.last) else CheckpointsTooFrequent(home)) from result.trouble
     return result
 
 
-def retry_until_whole(
-    home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]
-) -> T | None:
+def retry_until_whole(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]) -> T | None:
     """Result of `at` for the newest checkpoint, whole or not; None if there is no checkpoint yet.
 
     Tries again while the result is not whole and a newer checkpoint exists.
@@ -113,7 +108,7 @@ class CrawlSnapshot:
 
     def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""
-        from fieldmouse.archive.record_reader import read_rows
+        from fieldmouse.archive.warc_reader import read_rows
 
         for _, item in read_rows(self.home / "archive", (row,)):
             yield {"url": row.url, "fetched_at": format_time(row.at)} | item

@@ -9,8 +9,7 @@ import msgspec
 
 from fieldmouse.formatting import format_count, format_number, format_size
 from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.storage.checkpoint import read_checkpoint
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
 from fieldmouse.types.reason import StoppedBy

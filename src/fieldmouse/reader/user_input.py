@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from fieldmouse import url as urls
 from fieldmouse.config import values
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.traps import strip_session_id
+from fieldmouse.policy.scope import strip_session_id
 from fieldmouse.url import Url
 
 

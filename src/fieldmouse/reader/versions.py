@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from fieldmouse.diff import noise
+from fieldmouse.diff import change_detection
 from fieldmouse.diff.compare import Hunk, compare, hunks
 from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.formatting import format_count, format_time
@@ -82,7 +82,7 @@ def compare_pages(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[
     before, now = old.blocks(rules), new.blocks(rules)
     if before is None or now is None:
         return None, 0.0 if old.body == new.body else 1.0
-    learned = noise.unpack_memory(new.row.memory).noise if rules.learn else frozenset[int]()
+    learned = change_detection.unpack_memory(new.row.memory).noise if rules.learn else frozenset[int]()
     visible = [hunk for hunk in hunks(before, now) if hunk.place not in learned]
     return visible, compare(before, now).changed_share(learned)
 
@@ -111,26 +111,21 @@ def difference_between(
     if len(versions) == 1:
         first = format_time(round(versions[0].row.at))
         raise FieldmouseError(
-            f"only one version of {url} is stored, of {first}",
-            "a refresh stores another one when the page has changed",
+            f"only one version of {url} is stored, of {first}", "a refresh stores another one when the page has changed"
         )
     newer = _number(versions, new) if new is not None else _newest_change(versions, old, rules)
     older = _number(versions, old) if old is not None else newer - 1
     if older < 0:
         raise UsageError("there is no version before the oldest one", "name a later one with --to")
     differences, share = compare_pages(versions[older], versions[newer], rules)
-    return VersionDifference(
-        url, versions[older], versions[newer], (older + 1, newer + 1), share, differences
-    )
+    return VersionDifference(url, versions[older], versions[newer], (older + 1, newer + 1), share, differences)
 
 
 def _newest_change(versions: list[StoredPage], old: str | int | None, rules: NoiseRules) -> int:
     """The newest version in the list of changes; the newest of all if there is none or `old` is given."""
     if old is None:
         changed = [
-            number
-            for number, news in enumerate(judgements_of(versions))
-            if number and news is ContentChange.CHANGED
+            number for number, news in enumerate(judgements_of(versions)) if number and news is ContentChange.CHANGED
         ]
         for number in reversed(changed):
             if changed_share(versions[number - 1], versions[number], rules) is not None:
@@ -216,9 +211,7 @@ def _scratch_directory() -> Iterator[Path]:
                 break
 
 
-def _documents(
-    volumes: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]
-) -> Iterator[ScratchDocument]:
+def _documents(volumes: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]) -> Iterator[ScratchDocument]:
     """The older versions, each under a unique name that is a key of `past`."""
     for url, history in _histories(volumes, _followed(volumes)).items():
         for (volume, row), number in replaced_versions(history):
@@ -234,9 +227,7 @@ def _followed(volumes: Sequence[CrawlSnapshot]) -> set[str]:
         row.url
         for volume in volumes
         for row in volume.rows()
-        if outcome_log.decides_page(row)
-        and (row.polled or len(volumes) > 1)
-        and row.news is not ContentChange.SAME
+        if outcome_log.decides_page(row) and (row.polled or len(volumes) > 1) and row.news is not ContentChange.SAME
     }
 
 

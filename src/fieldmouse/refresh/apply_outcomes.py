@@ -56,8 +56,8 @@ class PageFlag(IntFlag):
 
 
 NOT_A_PAGE = PageFlag.GONE | PageFlag.MOVED | PageFlag.FAILED | PageFlag.REFUSED
+#: Flags of entries without a planned rate: these are polled at a small fixed rate.
 UNPLANNED = NOT_A_PAGE | PageFlag.EXCLUDED
-"""Flags of entries without a planned rate: these are polled at a small fixed rate."""
 
 
 class RowEffect(IntFlag):
@@ -209,9 +209,7 @@ HOST_FIELDS = [
 class TableUpdater:
     """Updater of the tables; `digest_at` reads the digest of the row at an offset."""
 
-    def __init__(
-        self, pages: ColumnTable, hosts: ColumnTable, policy: PollingPolicy, digest_at: Callable[[int], str]
-    ):
+    def __init__(self, pages: ColumnTable, hosts: ColumnTable, policy: PollingPolicy, digest_at: Callable[[int], str]):
         self._pages, self._hosts, self._policy, self._digest_at = pages, hosts, policy, digest_at
         self.index = KeyIndex(pages.column("key"))
         self._host_index = KeyIndex(hosts.column("key"))
@@ -282,18 +280,14 @@ class TableUpdater:
             rest = ~taken_back
             rows, places, said, now = rows[rest], places[rest], said[rest], now[rest]
             flags, told = flags[rest], told[rest]
-        polled, look, stands = (
-            said & mark != 0 for mark in (RowEffect.POLL, RowEffect.ANSWERED, RowEffect.STANDS)
-        )
+        polled, look, stands = (said & mark != 0 for mark in (RowEffect.POLL, RowEffect.ANSWERED, RowEffect.STANDS))
         looked = pages.take("looked", rows)
         teaches = polled & look & (looked > 0)
         changed = teaches & self._changed(rows, places, said, flags, told, teaches, batch.digests)
         self._begin_again(rows, batch.withdrawn[places])
         first, modified = look & (looked == 0), batch.modified[places]
         self._meet(rows[first], modified[first], now[first])
-        claims = server_dates.evaluate_dates(
-            modified[teaches], looked[teaches], now[teaches], changed[teaches]
-        )
+        claims = server_dates.evaluate_dates(modified[teaches], looked[teaches], now[teaches], changed[teaches])
         self._teach(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
         hinted = teaches & (flags & PageFlag.HINTED != 0)
         if hinted.any():
@@ -346,13 +340,9 @@ class TableUpdater:
         if len(told):
             rows, ages = rows[told], ages[told]
             before, unseen = self._pages.take("dated", rows), np.full(len(rows), np.inf)
-            self._pages.put(
-                "dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages)
-            )
+            self._pages.put("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
 
-    def _teach(
-        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence
-    ) -> None:
+    def _teach(self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence) -> None:
         if not len(rows):
             return
         pages, policy, gap = self._pages, self._policy, np.maximum(gap, 0.0)

@@ -70,9 +70,7 @@ class ColumnTable:
                 old = self._grown[field.name]
                 new = self._grown[field.name] = _empty(field, self._room)
                 new[: len(old)] = old
-            self._changed = np.concatenate(
-                [self._changed[:first], np.zeros(self._kept + self._room - first, bool)]
-            )
+            self._changed = np.concatenate([self._changed[:first], np.zeros(self._kept + self._room - first, bool)])
         self._changed[first : self._count] = True
         return np.arange(first, self._count, dtype=np.int64)
 

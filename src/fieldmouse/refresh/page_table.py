@@ -38,8 +38,7 @@ from fieldmouse.refresh.table_files import TableFiles, TablesState, read_tables,
 from fieldmouse.refresh.token_bucket import BucketState
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.fsync import make_directory
-from fieldmouse.storage.log import FRAME, decode_record, record_at, records
+from fieldmouse.storage.log import FRAME, decode_record, make_directory, record_at, records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.url import key_of
 
@@ -47,8 +46,8 @@ log = logging.getLogger(__name__)
 
 PAGE_TABLE = "ledger"
 
+#: Columns that are initialized if a table lacks them or has those of another policy.
 _BEGUN = {"state", "dated", "dates"}
-"""Columns that are initialized if a table lacks them or has those of another policy."""
 
 
 class PageTableState(msgspec.Struct, frozen=True, array_like=True):
@@ -93,9 +92,7 @@ def open_tables(
             log.warning("%s; all that the ledger knew is read again from `outcomes.log`", trouble)
     layout = {"pages": page_fields(policy), "hosts": HOST_FIELDS}
     pages, hosts = (ColumnTable(fields) for fields in layout.values())
-    return OpenedTables(
-        PageTableState(TablesState(layout, unused_serial(home / PAGE_TABLE)), 0, named), pages, hosts
-    )
+    return OpenedTables(PageTableState(TablesState(layout, unused_serial(home / PAGE_TABLE)), 0, named), pages, hosts)
 
 
 def has_newer_checkpoint(home: CrawlDir, last: Checkpoint) -> bool:
@@ -104,9 +101,7 @@ def has_newer_checkpoint(home: CrawlDir, last: Checkpoint) -> bool:
     return newest is not None and newest.at != last.at
 
 
-def _fitted(
-    state: PageTableState, tables: dict[str, ColumnTable], policy: PollingPolicy, named: str
-) -> OpenedTables:
+def _fitted(state: PageTableState, tables: dict[str, ColumnTable], policy: PollingPolicy, named: str) -> OpenedTables:
     """Convert the tables to the columns of this policy; those of another policy are dropped."""
     pages, hosts, fields = tables["pages"], tables["hosts"], page_fields(policy)
     if state.policy != named or list(pages.fields) != fields or list(hosts.fields) != HOST_FIELDS:
@@ -128,9 +123,7 @@ def _held(table: ColumnTable) -> dict[str, Column]:
 def _check_known(where: Path, layout: Mapping[str, list[Field]], pages: list[Field]) -> None:
     """Raise `DamagedFile` unless the columns match today's, apart from columns that can be initialized."""
     for name, fields in (("pages", pages), ("hosts", HOST_FIELDS)):
-        known, wanted = (
-            [f for f in those if f.name not in _BEGUN] for those in (layout.get(name, []), fields)
-        )
+        known, wanted = ([f for f in those if f.name not in _BEGUN] for those in (layout.get(name, []), fields))
         if known != wanted:
             raise DamagedFile(where, "its columns are those of another fieldmouse")
 
@@ -148,17 +141,11 @@ class PageTable:
 
     name = PAGE_TABLE
 
-    def __init__(
-        self, home: CrawlDir, opened: OpenedTables, policy: PollingPolicy, named: str, *, readable: int
-    ):
+    def __init__(self, home: CrawlDir, opened: OpenedTables, policy: PollingPolicy, named: str, *, readable: int):
         """Wrap opened tables for reading up to `readable` bytes of the outcome log; to write, use `open`."""
         self._home, self._policy, self._named = home, policy, named
         self._pages, self._hosts = opened.pages, opened.hosts
-        self._cursor, self.budget, self.bucket_state = (
-            opened.state.cursor,
-            opened.state.budget,
-            opened.state.purse,
-        )
+        self._cursor, self.budget, self.bucket_state = (opened.state.cursor, opened.state.budget, opened.state.purse)
         self._outcomes, self._readable = -1, readable
         self._fold = TableUpdater(self._pages, self._hosts, policy, lambda offset: self.row_at(offset).digest)
         self._files: TableFiles | None = None
@@ -182,9 +169,7 @@ class PageTable:
     def seal(self) -> Sealed[PageTableState]:
         assert self._files is not None
         tables, paths = self._files.seal({"pages": self._pages, "hosts": self._hosts})
-        return Sealed(
-            PageTableState(tables, self._cursor, self._named, self.budget, self.bucket_state), paths
-        )
+        return Sealed(PageTableState(tables, self._cursor, self._named, self.budget, self.bucket_state), paths)
 
     def committed(self) -> None:
         assert self._files is not None
@@ -225,9 +210,7 @@ class PageTable:
         """Row of the outcome log at `offset`."""
         if self._outcomes < 0:
             self._outcomes = os.open(self._path, os.O_RDONLY)
-        return decode_record(
-            self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable)
-        )
+        return decode_record(self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable))
 
     @property
     def _path(self) -> Path:
@@ -367,9 +350,7 @@ class PageTable:
 DEFAULT_POLICY = "uniform"
 
 
-def read_page_table(
-    home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy | None = None
-) -> PageTable:
+def read_page_table(home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy | None = None) -> PageTable:
     """Page table as of a checkpoint, with all rows that count; built in memory if none was kept.
 
     All queries work; changes stay in memory; `close` closes the outcome log. Raises `MissingFile` if a

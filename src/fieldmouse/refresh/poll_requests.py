@@ -14,8 +14,8 @@ from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Origin, Request, RequestKind
 
+#: Headers of the response at a WARC file and offset, names in lower case; empty if it cannot be read.
 ReadHeaders = Callable[[str, int], Mapping[str, str]]
-"""Headers of the response at a WARC file and offset, names in lower case; empty if it cannot be read."""
 
 _COPIES = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED))
 
@@ -51,11 +51,7 @@ class PollRequestBuilder:
         elif latest is not row:
             etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
             memory = latest.memory if latest.news is not ContentChange.NONE else memory
-        if (
-            not (etag or last_modified)
-            and row.kind is OutcomeKind.PAGE
-            and not flags & PageFlag.NO_VALIDATORS
-        ):
+        if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & PageFlag.NO_VALIDATORS:
             etag, last_modified = self._from_archive(number, row)
         return Request(
             row.url,

@@ -312,9 +312,7 @@ class PollScheduler:
             rates = np.where(odd, retrying, 0.0)
             if len(planned):
                 left = budget - float(rates.sum())
-                rates[planned] = policy.plan(
-                    state, belief, left, weight=weight, host=hosts, host_limit=host_rate
-                )
+                rates[planned] = policy.plan(state, belief, left, weight=weight, host=hosts, host_limit=host_rate)
             return rates
 
         return plan
@@ -332,9 +330,7 @@ class PollScheduler:
         postponed = ledger.column("tried") < self._last_round
         # Where nothing was learned yet, the oldest copy is the most likely to have changed.
         return lambda: (
-            np.where(odd, 0.0, 2.0 - change.probability_current(belief, since))
-            + 1e-12 * since
-            + 4.0 * postponed
+            np.where(odd, 0.0, 2.0 - change.probability_current(belief, since)) + 1e-12 * since + 4.0 * postponed
         )
 
     # -- choosing

@@ -26,8 +26,8 @@ from fieldmouse.refresh.columns import ColumnTable, Rows
 Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
+#: Weight of the trust in a host from which its dates count: about twenty right dates and no wrong one.
 RELIABLE_WEIGHT = 0.9
-"""Weight of the trust in a host from which its dates count: about twenty right dates and no wrong one."""
 _SKEW = 60.0  # seconds by which clocks may differ; at most half of the gap between two polls
 # a date this close to the poll is "just now": a hundredth of the gap, clipped to this range of seconds
 _NOW = 2.0, 120.0

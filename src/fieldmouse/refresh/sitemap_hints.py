@@ -27,8 +27,8 @@ from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.url import key_of
 
+#: Reader of the response at a WARC file and offset; its body is still content-encoded.
 ReadResponse = Callable[[str, int], Response]
-"""Reader of the response at a WARC file and offset; its body is still content-encoded."""
 
 _AHEAD = 3600.0  # seconds by which a server's clock may be ahead
 MAX_WEIGHT = 10.0

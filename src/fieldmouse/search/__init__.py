@@ -1,1 +1,3 @@
 """Full-text index and search."""
+
+from __future__ import annotations

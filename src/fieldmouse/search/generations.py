@@ -1,4 +1,4 @@
-"""Generations of the full-text index: their snapshots, and read-only access to each page's newest version.
+"""Generations of the full-text index, and the deletion of documents that newer ones replace.
 
 tantivy writes its files once and never changes them; the content of an index is the list in its
 `meta.json`. tantivy deletes and merges files at its own time, and fails on files that a killed writer
@@ -15,6 +15,11 @@ deleted and merged again, and the order in which names reach the disk does not m
 
 A finished generation is kept in the same way, as `clearing.json`, while replaced documents are deleted
 from it. Readers take no lock.
+
+Deletion only frees space and removes the influence of old documents on ranks, so it may be late, and a
+kill in the middle does no harm. Each replaced page adds credit to examine a few documents. When the
+credit covers a whole generation, the next one is examined, and it is rewritten only if enough of its
+documents are old. So the cost per page does not depend on the number of generations.
 """
 
 from __future__ import annotations
@@ -27,10 +32,17 @@ import numpy as np
 import tantivy
 
 from fieldmouse.errors import CrawlDirError, shell_quoted
-from fieldmouse.search.index import has_columns
-from fieldmouse.search.snapshot import readable_view
-from fieldmouse.search.tantivy_errors import panics_as_errors
-from fieldmouse.search.versions import Uint64Array, VersionView, version_numbers
+from fieldmouse.search.index import has_columns, panics_as_errors, version_query
+from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta, readable_view
+from fieldmouse.search.versions import (
+    Uint64Array,
+    VersionLog,
+    VersionTable,
+    VersionView,
+    version_number,
+    version_numbers,
+)
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import key_of
 
@@ -102,11 +114,7 @@ class Generation:
 
 
 def keys_and_batches(
-    searcher: tantivy.Searcher,
-    addresses: Sequence[tantivy.DocAddress],
-    *,
-    columns: bool,
-    key_seed: Callable[[], int],
+    searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool, key_seed: Callable[[], int]
 ) -> tuple[Uint64Array, list[int]]:
     """The keys and the batches of documents."""
     if columns:
@@ -117,9 +125,7 @@ def keys_and_batches(
     return np.array(keys, np.uint64), batches_of(searcher, addresses, columns=columns)
 
 
-def batches_of(
-    searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool
-) -> list[int]:
+def batches_of(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool) -> list[int]:
     if not columns:  # written by an older fieldmouse, which fetched no page twice; later versions are newer
         return [0] * len(addresses)
     return [int(batch or 0) for batch in searcher.fast_field_values("batch", list(addresses))]
@@ -146,3 +152,110 @@ def field_text(document: tantivy.Document, field: str) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else bytes(value).decode()
+
+
+DOCUMENTS_PER_REPLACEMENT = 12  # documents to examine per replaced page
+REWRITE_ONE_IN = 8  # a generation is rewritten if at least one in this many of its documents is old
+_MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpoint
+_HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
+
+
+class ReplacedVersionCleaner:
+    """Deletion of old versions from the generations of one shard, which are in `home`."""
+
+    def __init__(self, home: Path, shard: int, copies: VersionTable):
+        self._home, self._shard, self._copies = home, shard, copies
+        self._credit = 0  # number of documents that may be examined
+        self._next = 0
+
+    def add_credit(self, count: int) -> None:
+        """Add credit for `count` pages that were replaced or removed; call after the journal commit."""
+        self._credit += count * DOCUMENTS_PER_REPLACEMENT
+
+    def clean_generations(self, finished: int) -> None:
+        """Examine as many of the `finished` generations as the credit allows."""
+        examined = 0
+        for _ in range(finished if self._credit else 0):
+            path = self._home / f"{self._next % finished:05}"
+            meta = read_meta(path / META)
+            size = meta.documents if meta is not None else 0
+            if size > self._credit or examined >= _MAX_GENERATIONS:
+                break
+            self._next = (self._next + 1) % finished
+            if size:
+                self._credit -= size
+                examined += 1
+                delete_replaced_versions(path, self._shard, self._copies)
+
+
+@panics_as_errors()
+def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> int:
+    """Delete the old versions from a finished generation if they are enough; return the number deleted."""
+    index = tantivy.Index.open(str(path))
+    if not has_columns(index.schema):
+        return 0
+    index.reload()
+    searcher = index.searcher()
+    hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
+    addresses = [address for _, address in hits]
+    page_keys, batches = keys_and_batches(searcher, addresses, columns=True, key_seed=lambda: 0)
+    keys: list[int] = page_keys.tolist()
+    old = copies.newest_versions(keys) > version_numbers(batches, shard)
+    count = int(np.count_nonzero(old))
+    snapshots = IndexSnapshots(path)
+    if count * REWRITE_ONE_IN < len(keys) or not count or not snapshots.save_for_deletion():
+        return 0
+    snapshots.delete_unlisted_files()  # files of a killed writer would block ours
+    current = {key for key, gone in zip(keys, old, strict=True) if not gone}
+    replaced = {key for key, gone in zip(keys, old, strict=True) if gone} - current
+    writer = index.writer(heap_size=_HEAP, num_threads=1)
+    if replaced:
+        writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(replaced)))
+    for key, batch, gone in zip(keys, batches, old, strict=True):
+        if gone and key in current:
+            writer.delete_documents_by_query(version_query(index.schema, key, batch))
+    writer.commit()
+    writer.wait_merging_threads()
+    snapshots.drop_after_deletion()
+    return count
+
+
+class ShardReplacements:
+    def __init__(self, directory: Path, shard: int, state: ShardState):
+        """Open at `state`; `directory` has the indexes of all shards."""
+        self._shard = shard
+        self._log = VersionLog(directory, shard, state.copies)
+        self._copies = VersionTable(directory, shard)
+        # After a kill between journal and table: entries in the journal are valid.
+        self._copies.apply_log(state.copies)
+        self._clearing = ReplacedVersionCleaner(directory / f"shard-{shard}", shard, self._copies)
+        self._in_batch: set[int] = set()  # pages with a document in the current batch
+        self._lengths: dict[int, int] = {}  # length of the log by batch, for batches not committed yet
+
+    def note_document(self, key: int) -> None:
+        """Note that the current batch has a document of this page."""
+        self._in_batch.add(key)
+
+    def log_replacement(self, key: int, batch: int, *, present: bool) -> bool:
+        """Log that a page was fetched again or is gone; True if this batch has a document to delete."""
+        self._log.note(key, version_number(batch, self._shard, present=present))
+        replaced = key in self._in_batch
+        self._in_batch.discard(key)
+        return replaced
+
+    def seal(self, batch: int) -> int:
+        """Make the log durable; return its length as of `batch`."""
+        self._in_batch.clear()
+        self._lengths[batch] = self._log.seal()
+        return self._lengths[batch]
+
+    def committed(self, batch: int, finished: int) -> None:
+        """Delete older versions from generations before `finished`, now that the journal has `batch`."""
+        length = max((length for sealed, length in self._lengths.items() if sealed <= batch), default=0)
+        self._lengths = {sealed: length for sealed, length in self._lengths.items() if sealed > batch}
+        self._clearing.add_credit(self._copies.apply_log(length) if length else 0)
+        self._clearing.clean_generations(finished)
+
+    def close(self) -> None:
+        self._log.close()
+        self._copies.close()

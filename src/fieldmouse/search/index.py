@@ -1,4 +1,4 @@
-"""Full-text index of one shard, stored in generations.
+"""Full-text index of one shard, stored in generations, and the errors of tantivy.
 
 tantivy indexes words with their positions and stores the text for snippets. A checkpoint keeps a snapshot
 of the index, and an uncommitted batch is undone by restoring the committed snapshot. Every document also
@@ -17,20 +17,94 @@ for all other errors. Files are also checked against the checksum that tantivy w
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+import msgspec
 import tantivy
 
-from fieldmouse.config.worker_config import WorkerConfig
-from fieldmouse.errors import DamagedFile, StorageError
+from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.errors import DamagedFile, IndexFileDamaged, StorageError
 from fieldmouse.search.query import authority_of, searchable_host_names
 from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta
-from fieldmouse.search.tantivy_errors import index_file_damage, panics_as_errors
-from fieldmouse.storage.fsync import sync_directory
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
+from fieldmouse.storage.log import sync_directory
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Raise `IndexFileDamaged` instead of a panic; Ctrl-C and process exit pass unchanged."""
+    try:
+        yield
+    except BaseException as error:
+        if not _is_panic(error):
+            raise
+        raise IndexFileDamaged(f"a file of it is damaged ({' '.join(str(error).split())})") from error
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Recognize a panic by name: every pyo3 extension module has its own class."""
+    kind = type(error)
+    return kind.__name__ == "PanicException" and kind.__module__ == "pyo3_runtime"
+
+
+_FORMATS = range(4, 8)  # file formats that our tantivy can read; it ignores the rest of the version
+_FOOTER = struct.Struct("<II")  # length of the JSON before it, and a magic number
+_MAGIC = 1337
+_PIECE = 1 << 20
+
+
+def index_file_damage(path: Path, *, through: bool = True) -> str:
+    """Description of the damage of an index file, or "". Unless `through`, only the footer is read."""
+    with path.open("rb") as file:
+        body, wanted = _read_footer(file, path.stat().st_size)
+        if wanted is None:
+            return f"`{path.name}` has lost its end"
+        if not through:
+            return ""
+        file.seek(0)
+        check = 0
+        while body and (piece := file.read(min(body, _PIECE))):
+            check, body = zlib.crc32(piece, check), body - len(piece)
+    return "" if check == wanted else f"`{path.name}` does not match its checksum"
+
+
+class TantivyVersion(msgspec.Struct):
+    major: int
+    minor: int
+    patch: int
+    index_format_version: int
+
+
+class TantivyFooter(msgspec.Struct):
+    """JSON footer, fields in the order in which they are written."""
+
+    version: TantivyVersion
+    crc: int
+
+
+_decode = msgspec.json.Decoder(TantivyFooter).decode
+
+
+def _read_footer(file: BinaryIO, size: int) -> tuple[int, int | None]:
+    """Number of bytes before the footer, and their checksum; None if there is no valid footer."""
+    if size <= _FOOTER.size:
+        return 0, None
+    file.seek(size - _FOOTER.size)
+    length, magic = _FOOTER.unpack(file.read())
+    body = size - _FOOTER.size - length
+    if magic != _MAGIC or body < 0:
+        return 0, None
+    file.seek(body)
+    try:
+        footer = _decode(file.read(length))
+    except msgspec.MsgspecError:
+        return 0, None
+    return body, footer.crc if footer.version.index_format_version in _FORMATS else None
 
 
 def document_schema(store_text: bool = True, hosts: bool = True, columns: bool = True) -> tantivy.Schema:

@@ -27,12 +27,12 @@ TITLE_WEIGHT = 3.0
 _PIECE = re.compile(r'(-?)(?:(title|host):)?("[^"]*"(?=[^\w\s"-]*(?:\s|\Z))|\S+)', re.IGNORECASE)
 
 
+#: Spellings to try: lower case does not unify GRÜSSE and grüße, so the index has two words.
 _SPELLINGS: tuple[Callable[[str], str], ...] = (
     str,
     lambda text: text.replace("ß", "ss").replace("ẞ", "ss"),
     lambda text: text.replace("SS", "ß"),
 )
-"""Spellings to try: lower case does not unify GRÜSSE and grüße, so the index has two words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def _analyzer() -> tantivy.TextAnalyzer:
     return builder.filter(tantivy.Filter.remove_long(40)).filter(tantivy.Filter.lowercase()).build()
 
 
+#: Weight of adjacent words in a field.
 FieldWeight = Callable[[str, tuple[str, ...]], float]
-"""Weight of adjacent words in a field."""
 
 
 def build_query(

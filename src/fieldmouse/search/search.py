@@ -44,8 +44,8 @@ _K1, _B = 1.2, 0.75  # tantivy's constants
 _FIELDS = ("title", "text")
 _SAMPLES = 8
 
+#: A field and adjacent words in it.
 ScoreTerm = tuple[str, tuple[str, ...]]
-"""A field and adjacent words in it."""
 
 
 class FieldStats:
@@ -108,9 +108,7 @@ class Ranking:
         if not self.question.groups:
             return 1.0
         scores = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
-        return sum(
-            scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
-        )
+        return sum(scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question))
 
     def _score(self, leaf: ScoreTerm, generation: Generation, address: tantivy.DocAddress) -> float:
         field, terms = leaf
@@ -167,9 +165,7 @@ def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAd
             yield address, word
 
 
-def _explained(
-    generation: Generation, query: tantivy.Query, address: tantivy.DocAddress
-) -> dict[str, float] | None:
+def _explained(generation: Generation, query: tantivy.Query, address: tantivy.DocAddress) -> dict[str, float] | None:
     """Return the numbers of a score explanation by the first words of their descriptions; None without a
     match."""
     try:
@@ -186,9 +182,7 @@ def _explained(
 
 
 SNIPPET_LENGTH = 240  # characters
-MAX_SCORED_PAGES = (
-    500  # pages scored for one question, though thousands might be among the best for a common word
-)
+MAX_SCORED_PAGES = 500  # pages scored for one question, though thousands might be among the best for a common word
 _MARK = re.compile(r"</?b>")  # tantivy puts found words between these tags, and escapes those of the page
 
 
@@ -209,8 +203,8 @@ class ScoredPage(msgspec.Struct, frozen=True):
     generation: Generation
 
 
+#: Text of a snippet, and whether it is a word that was searched for.
 SnippetPiece = tuple[str, bool]
-"""Text of a snippet, and whether it is a word that was searched for."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -224,8 +218,8 @@ class Hit(msgspec.Struct, frozen=True):
     pieces: tuple[SnippetPiece, ...]  # the snippet without the added `**`; a page may contain `**` itself
 
 
+#: Whether the crawl at an index of the searched directories may show its version of a URL.
 IsVisible = Callable[[int, str], bool]
-"""Whether the crawl at an index of the searched directories may show its version of a URL."""
 
 
 def search_crawl(directory: Path, words: str, limit: int = 10) -> list[Hit]:
@@ -247,9 +241,7 @@ def search_crawls(directories: Sequence[Path], words: str, limit: int, counts: I
             if generation.searcher.num_docs
         ]
         ranking = Ranking([generation for _, generation, _ in sources], question)
-        streams = [
-            HitStream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources
-        ]
+        streams = [HitStream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources]
         return _make_hits(_best(streams, ranking, 2 * limit, counts), ranking, limit)
 
 
@@ -313,9 +305,7 @@ def _best(streams: list[HitStream], ranking: Ranking, count: int, counts: IsVisi
             if len(best) > count:
                 heapq.heappop(best)
         least = best[0] if len(best) == count else 0.0
-        active = (
-            [stream for stream in streams if stream.max_remaining_score > least] if len(pages) < most else []
-        )
+        active = [stream for stream in streams if stream.max_remaining_score > least] if len(pages) < most else []
     newest: dict[str, ScoredPage] = {}
     for page in pages:
         if page.url not in newest or newest[page.url].version < page.version:
@@ -344,11 +334,7 @@ def searchable_urls(directory: Path) -> Iterator[str]:
             with generation.read_errors():
                 addresses = generation.all_addresses()
                 shown = generation.are_newest(addresses, copies)
-                urls = [
-                    generation.url(address)
-                    for address, visible in zip(addresses, shown, strict=True)
-                    if visible
-                ]
+                urls = [generation.url(address) for address, visible in zip(addresses, shown, strict=True) if visible]
             yield from (url for url in urls if url not in yielded)
             yielded.update(urls)
 
@@ -364,9 +350,7 @@ def count_searchable_pages(directory: Path) -> int:
                 addresses = generation.all_addresses()
                 shown = generation.are_newest(addresses, copies)
                 keys.update(
-                    key
-                    for key, visible in zip(generation.keys(addresses).tolist(), shown, strict=True)
-                    if visible
+                    key for key, visible in zip(generation.keys(addresses).tolist(), shown, strict=True) if visible
                 )
         return len(keys)
 

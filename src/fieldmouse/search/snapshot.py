@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from fieldmouse.storage.fsync import sync_directory
+from fieldmouse.storage.log import sync_directory
 
 KEPT = "kept"
 _CLEARING = "clearing.json"

@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.fsync import sync_directory
-from fieldmouse.storage.log import Log, records
+from fieldmouse.storage.log import Log, records, sync_directory
 
 VERSION_TABLE = "copies.lmdb"
 _MAP_SIZE = 64 << 30  # address space, not memory
@@ -260,9 +259,7 @@ def _open_readonly(directory: Path) -> lmdb.Environment | None:
             # The same map size as its writers: the file grows while we read, and a smaller map would not
             # follow.
             lock = os.access(directory, os.W_OK)
-            env = lmdb.open(
-                str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256, lock=lock
-            )
+            env = lmdb.open(str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256, lock=lock)
             if (env.info()["last_pgno"] + 1) * env.stat()["psize"] <= path.stat().st_size:
                 return env
             env.close()

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
+    CrawlCounters,
     Durable,
     DurableLog,
     DurableSet,
@@ -33,10 +34,10 @@ from fieldmouse.storage.checkpoint import (
     inspect_journal,
     open_journal,
     read_checkpoint,
+    sealed_counters,
     sealed_outcomes,
     sealed_scope,
 )
-from fieldmouse.storage.counters import CrawlCounters, sealed_counters
 from fieldmouse.storage.directory import (
     AGENT_FILE,
     OWNER_ONLY,
@@ -47,22 +48,19 @@ from fieldmouse.storage.directory import (
     write_identity,
     write_settings,
 )
-from fieldmouse.storage.fsync import FileSync, make_directory, sync_directory, write_atomically
-from fieldmouse.storage.journal import (
-    BadSpan,
-    Journal,
-    JournalReport,
-    inspect_journal_file,
-    latest_checkpoint,
-)
+from fieldmouse.storage.journal import BadSpan, Journal, JournalReport, inspect_journal_file, latest_checkpoint
 from fieldmouse.storage.log import (
     BestEffortLog,
+    FileSync,
     Log,
     decode_record,
     length_of_whole_records,
+    make_directory,
     record_at,
     records,
     required_size,
+    sync_directory,
+    write_atomically,
 )
 
 __all__ = [

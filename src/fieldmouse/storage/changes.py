@@ -24,8 +24,8 @@ from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import RequestKind
 
+#: The part of a checkpoint that holds the baseline.
 REFRESH_PART = "refresh"
-"""The part of a checkpoint that holds the baseline."""
 
 _SIGNALS = frozenset((RequestKind.SITEMAP.value, RequestKind.FEED.value, RequestKind.ROBOTS_TXT.value))
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -145,9 +145,7 @@ def _withdrawal(row: OutcomeRow, at: float) -> Change:
     )
 
 
-def changes_from(
-    home: CrawlDir, start: int, *, length: int, baseline: Baseline | None
-) -> Iterator[tuple[Change, int]]:
+def changes_from(home: CrawlDir, start: int, *, length: int, baseline: Baseline | None) -> Iterator[tuple[Change, int]]:
     """Yield every change from byte `start` of the outcome log on, with the offset to continue from.
 
     That offset is the end of the row, or the start of the row if more of its changes follow: a reader

@@ -25,29 +25,28 @@ from fieldmouse.errors import (
     UnsupportedFormat,
     shell_quoted,
 )
-from fieldmouse.storage.fsync import make_directory, sync_directory, write_atomically
+from fieldmouse.storage.log import make_directory, sync_directory, write_atomically
 
 FORMAT = 3
 SUBDIRECTORIES = ("frontier", "archive", "index")
+#: Present only in directories of cluster agents (`cluster/client/identity.py`).
 AGENT_FILE = "agent.json"
-"""Present only in directories of cluster agents (`cluster/client/identity.py`)."""
 SETTINGS_FILE = "fieldmouse.toml"
 OWNER_ONLY = 0o600
+#: Format 1 had no checksums in its runs and key logs. Before format 3 a checkpoint was not a table of parts. The
+#: journal says which kind each file is. The number in `crawl.json` says which versions of fieldmouse may open the
+#: crawl; it is raised before the first file of a newer kind counts.
 READABLE_FORMATS = (1, 2, 3)
-"""Format 1 had no checksums in its runs and key logs. Before format 3 a checkpoint was not a table of
-parts. The journal says which kind each file is. The number in `crawl.json` says which versions of
-fieldmouse may open
-the crawl; it is raised before the first file of a newer kind counts."""
 
 
 _FILES = {AGENT_FILE, SETTINGS_FILE, "crawl.json", "journal", "lock", "pages.trace"} | {
     f"{name}.log" for name in ("outcomes", "decisions", "control", "readings", "unbooked", "held")
 }
+#: File name suffixes in the subdirectories. Names of our directories contain no dot.
 _SUFFIXES = tuple(
     ".log .keys .columns .warc.gz .cdxj .lmdb .copies .json .lock .lmdb-lock"
     " .fast .fieldnorm .idx .pos .store .term .del simhashes".split()
 )
-"""File name suffixes in the subdirectories. Names of our directories contain no dot."""
 
 _NONBLOCKING = os.O_RDONLY | os.O_NONBLOCK  # does not block on a pipe in place of a file
 _LOCK_ATTEMPTS = 25  # attempts to lock a directory that seems free
@@ -190,9 +189,7 @@ class CrawlDir:
                 mode = path.stat().st_mode
             except FileNotFoundError:
                 if path.is_symlink():
-                    raise DamagedFile(
-                        path, f"it is a link to `{path.readlink()}`, which is not there"
-                    ) from None
+                    raise DamagedFile(path, f"it is a link to `{path.readlink()}`, which is not there") from None
                 continue  # deleted since listing: a killed worker may still be ending
             if not stat.S_ISREG(mode):
                 is_directory = stat.S_ISDIR(mode)
@@ -386,12 +383,7 @@ def write_identity(path: Path, identity: Identity) -> None:
     write_atomically(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))
 
 
-_WRITTEN_AFTER_FIRST_CHECKPOINT = (
-    "outcomes.log",
-    "archive/*.cdxj",
-    "frontier/front-*.log",
-    "frontier/links-*.log",
-)
+_WRITTEN_AFTER_FIRST_CHECKPOINT = ("outcomes.log", "archive/*.cdxj", "frontier/front-*.log", "frontier/links-*.log")
 
 
 def evidence_of_checkpoint(directory: Path) -> Path | None:

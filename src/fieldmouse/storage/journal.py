@@ -18,14 +18,13 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.fsync import sync_directory, write_atomically
-from fieldmouse.storage.log import FRAME, Log
+from fieldmouse.storage.log import FRAME, Log, sync_directory, write_atomically
 
 _REWRITE_AT = 4 << 20
 _LONGEST = 1 << 28  # bytes: longer than any checkpoint
 
+#: Predicate that tells whether a payload is a checkpoint; the journal does not know the format.
 IsCheckpoint = Callable[[bytes], bool]
-"""Predicate that tells whether a payload is a checkpoint; the journal does not know the format."""
 
 
 class BadSpan(msgspec.Struct, frozen=True):

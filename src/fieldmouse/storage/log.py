@@ -1,10 +1,17 @@
-"""Append-only files of framed records, and a best-effort log whose write errors never stop the crawl.
+"""Append-only log files of framed records, durable writes, and deferred deletion of files.
 
 Every durable file of a crawl that grows is a log: a sequence of length, checksum and
 payload. Nothing in it is changed in place. A checkpoint stores the length of
 each log. After a kill each log is cut back to the stored length, so that all
 logs match the same checkpoint. Invariant: all bytes before a stored length have
 reached the disk before the checkpoint did.
+
+A kill brings back the last committed state, and with it every file it names. So
+a superseded file is deleted only when a state sealed after it was superseded has been
+committed.
+
+A file is safe when its content *and* its name are. The name belongs to the
+directory and reaches the disk only when the directory is synced.
 """
 
 from __future__ import annotations
@@ -13,10 +20,11 @@ import logging
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
@@ -286,6 +294,115 @@ class BestEffortLog(Log):
         self._given_up = True
         self._parts.clear()
         self._buffered = 0
-        log.warning(
-            "`%s` is not written any further: %s; the crawl continues without it", self.path, trouble.strerror
-        )
+        log.warning("`%s` is not written any further: %s; the crawl continues without it", self.path, trouble.strerror)
+
+
+class SupersededFiles:
+    """Superseded paths: first pending, then sealed without them, then deleted."""
+
+    def __init__(self) -> None:
+        self._superseded: list[Path] = []
+        self._sealed: list[Path] = []
+
+    def add(self, paths: Iterable[Path]) -> None:
+        self._superseded.extend(paths)
+
+    def seal(self) -> None:
+        self._sealed.extend(self._superseded)
+        self._superseded.clear()
+
+    def committed(self) -> None:
+        for path in self._sealed:
+            path.unlink(missing_ok=True)
+        self._sealed.clear()
+
+
+def delete_unnamed(directory: Path, pattern: str, keep: Iterable[str]) -> None:
+    """Delete files left by a kill that no checkpoint ever named."""
+    kept = set(keep)
+    for path in directory.glob(pattern):
+        if path.name not in kept:
+            path.unlink()
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class FileSync:
+    """Sync of files that never tries again after a failure.
+
+    After an error the operating system may have dropped the unwritten data, and a
+    second call would report success.
+    """
+
+    def __init__(self) -> None:
+        self._trouble: OSError | None = None
+
+    def sync(self, files: Iterable[Path], directory: Path | None = None) -> None:
+        """Make the content of `files` durable, then the names in `directory`."""
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            for path in files:
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fdatasync(handle)
+                finally:
+                    os.close(handle)
+            if directory is not None:
+                sync_directory(directory)
+        except OSError as trouble:
+            self._trouble = trouble
+            raise
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and all missing parents, with durable names."""
+    missing = [path]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)
+        # We may not be allowed to open a parent that belongs to another user; then its names are not ours to
+        # sync.
+        with suppress(PermissionError):
+            sync_directory(directory.parent)
+
+
+@contextmanager
+def atomic_write(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator[BinaryIO]:
+    """Write a file atomically: a reader or a crash sees the old or the new one, never a part.
+
+    Inside the block the file has `suffix` at the end of its name; if the block fails, it is deleted.
+    `mode` sets the permissions from the first byte on; None means the default of the system.
+    """
+    fresh = path.with_name(path.name + suffix)
+    try:
+        if mode is not None:
+            fresh.unlink(missing_ok=True)  # a file left by a kill may be readable by others
+        with open(
+            fresh, "wb", buffering=1 << 20, opener=partial(os.open, mode=0o666 if mode is None else mode)
+        ) as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):  # an error here would hide the first one
+            fresh.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Replace a file atomically, as `atomic_write` does, by `content`."""
+    with atomic_write(path, mode=mode) as file:
+        file.write(content)

@@ -199,8 +199,8 @@ class LatestOutcomes(msgspec.Struct, frozen=True):
         return float(self.at[position]) if is_known else None
 
 
+#: The result for a log that was not read yet.
 NO_OUTCOMES = LatestOutcomes(np.empty(0, np.uint64), np.empty(0, np.float64))
-"""The result for a log that was not read yet."""
 
 
 def read_latest_outcomes(home: CrawlDir, length: int, known: LatestOutcomes = NO_OUTCOMES) -> LatestOutcomes:

@@ -55,9 +55,7 @@ def _now(spells: Sequence[Fault], now: float, dns: bool) -> FaultKind | None:
 class FaultyFetcher(MeadowFetcher):
     """Meadow fetcher with faults. `unsent` records the requests that were not sent."""
 
-    def __init__(
-        self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, dead: Collection[Host] = ()
-    ):
+    def __init__(self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, dead: Collection[Host] = ()):
         super().__init__(meadow, clock)
         self.unsent: list[tuple[float, Host]] = []
         self._spells, self._dead = spells, frozenset(dead)
@@ -77,9 +75,7 @@ class FaultyFetcher(MeadowFetcher):
             self.unsent.append((began, host))
             return await self._fail(link, ill)
         answer = await super().fetch(link, host, address, body_limit=body_limit)
-        cut = next(
-            (s for s in self._spells if began < s.began <= self._clock.now() and s.ill.value > 0), None
-        )
+        cut = next((s for s in self._spells if began < s.began <= self._clock.now() and s.ill.value > 0), None)
         if cut is None or cut.ill is FaultKind.NO_DESCRIPTORS:
             return answer
         # The fault began while we waited for the response, which therefore never came.
@@ -96,9 +92,7 @@ class FaultyFetcher(MeadowFetcher):
 class FaultyDns:
     """Nameserver of a meadow with names, with faults. Names in `mute` never get an answer."""
 
-    def __init__(
-        self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, mute: Collection[str] = ()
-    ):
+    def __init__(self, meadow: Meadow, clock: Clock, spells: Sequence[Fault] = (), *, mute: Collection[str] = ()):
         self._addresses = {hostname_of(Host(site.origin)): site.address for site in meadow.plan.sites}
         self._clock, self._spells, self._mute = clock, spells, frozenset(mute)
         self.queries: list[tuple[float, str]] = []

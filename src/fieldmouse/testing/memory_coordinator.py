@@ -34,6 +34,7 @@ from fieldmouse.cluster.coordinator import (
     PageCount,
     PageReservation,
     ReleasedHost,
+    RestoredHost,
     RetryBatch,
     Row,
     SiteBounds,
@@ -49,7 +50,6 @@ from fieldmouse.cluster.errors import (
     stale_data_error,
     superseded_error,
 )
-from fieldmouse.cluster.rebuild import RestoredHost
 from fieldmouse.testing.memory_crawl_state import (
     DEFAULT_LEASE,
     EXTRA_CALM,
@@ -62,8 +62,8 @@ from fieldmouse.testing.memory_crawl_state import (
 )
 from fieldmouse.url import Host, Url
 
+#: Seconds after which a held address is asked for again, if its delay is not longer.
 ADDRESS_RETRY_SECONDS = 0.05
-"""Seconds after which a held address is asked for again, if its delay is not longer."""
 
 
 def lease_address_in(ledger: MemoryCrawl, name: AgentId, ask: AddressRequest, now: float) -> AddressReply:
@@ -110,9 +110,7 @@ def reserve_pages_in(ledger: MemoryCrawl, name: AgentId, ask: PageReservation, n
     own, counted = living.pop(name.agent), count_pages_in(ledger, now)
     others = sum(record.reserved_pages for record in living.values())
     own.reserve_pages(
-        compute_reservation(
-            ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm
-        )
+        compute_reservation(ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm)
     )
     return own.reserved_pages
 
@@ -166,11 +164,7 @@ class MemoryCoordinator:
         ledger = self.crawl_state()
         if not ledger.is_active(name):
             record = ledger.agents.get(name.agent)
-            raise (
-                superseded_error(name)
-                if record and record.incarnation > name.incarnation
-                else fenced_error(name)
-            )
+            raise (superseded_error(name) if record and record.incarnation > name.incarnation else fenced_error(name))
         return ledger
 
     # -- the crawl
@@ -277,9 +271,7 @@ class MemoryCoordinator:
     async def list_departed_agents(self) -> list[ListedAgent]:
         ledger, now = self.crawl_state(), self._now()
         gone = [
-            (agent, ledger.agents.get(agent))
-            for agent in sorted(ledger.kept_batches)
-            if ledger.kept_batches[agent]
+            (agent, ledger.agents.get(agent)) for agent in sorted(ledger.kept_batches) if ledger.kept_batches[agent]
         ]
         return [
             ListedAgent(agent, record.incarnation, False, False, record.status, now - record.seen_at)
@@ -305,9 +297,7 @@ class MemoryCoordinator:
 
     # -- links
 
-    async def offer_links(
-        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
-    ) -> OfferResult:
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         ledger = self.crawl_state()
         if seeds:
             ledger.mark_started()
@@ -367,9 +357,7 @@ class MemoryCoordinator:
             if ledger.owes_urls(name, held):
                 ledger.return_urls(held.epoch, host_rows, self._now())
 
-    async def reconcile_leases(
-        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
-    ) -> list[LeaseId]:
+    async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
         ledger, now = self._ledger_for(name), self._now()
         for host, record in ledger.hosts.items():
             if record.holder == name and LeaseId(host, record.epoch) not in known:
@@ -426,9 +414,7 @@ class HiddenMemoryCrawl(MemoryCrawl):
         self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
         self.last_retry[name.agent] = max(told, self.last_retry.get(name.agent, 0))
 
-    def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool
-    ) -> int:
+    def restore_outcomes(self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool) -> int:
         counted: list[bool] = []
         fresh: list[str] = []
         for host in hosts:

@@ -28,7 +28,7 @@ from fieldmouse.cluster.coordinator import (
     Row,
     SiteBounds,
 )
-from fieldmouse.cluster.rows import UrlsToRefetch
+from fieldmouse.cluster.decoding import UrlsToRefetch
 from fieldmouse.url import Host, Url
 
 
@@ -229,10 +229,10 @@ def next_names(names: Sequence[str], after: str, most: int = MOST_LISTED_AGENTS)
     return [*names[first : first + most], *names[: max(0, first + most - len(names))]]
 
 
+#: Seconds after which a host that was held, or kept for another agent, is tried again.
 RETRY_SECONDS = 1.0
-"""Seconds after which a host that was held, or kept for another agent, is tried again."""
+#: Wishes tried in one call.
 MOST_REQUESTS = 64
-"""Wishes tried in one call."""
 
 
 class HostRequests:
@@ -256,9 +256,7 @@ class HostRequests:
     def remove(self, agent: str, host: Host) -> None:
         self._by_agent.get(agent, {}).pop(host, None)
 
-    def grantable_hosts(
-        self, agent: str, now: float, soon: float, next_of: Callable[[Host], str]
-    ) -> list[Host]:
+    def grantable_hosts(self, agent: str, now: float, soon: float, next_of: Callable[[Host], str]) -> list[Host]:
         """Hosts that the agent may have now. The first agent that finds a host held gets it next."""
         wishes, hosts = self._by_agent.get(agent, {}), list[Host]()
         due = sorted((at, host) for host, at in wishes.items() if at <= now)
@@ -276,14 +274,14 @@ class HostRequests:
         return hosts
 
 
+#: Epochs that a restarted server skips: more than the old one can have granted and lost.
 EPOCH_JUMP = 1_000_000
-"""Epochs that a restarted server skips: more than the old one can have granted and lost."""
+#: Seconds for which a restarted server is calm beyond the longest lease and the longest delay.
 EXTRA_CALM = 2.0
-"""Seconds for which a restarted server is calm beyond the longest lease and the longest delay."""
+#: Seconds: longer delays do not prolong the calm after a restart.
 MOST_CALM_DELAY = 60.0
-"""Seconds: longer delays do not prolong the calm after a restart."""
+#: Seconds assumed for a lease if its length was lost, too.
 DEFAULT_LEASE = 15.0
-"""Seconds assumed for a lease if its length was lost, too."""
 
 
 class MemoryCrawl:
@@ -294,9 +292,7 @@ class MemoryCrawl:
         self.run, self.created_at, self.run_since = run, now, -inf
         self.started, self.stop_reason = False, ""
         self.epoch = 0
-        self.lost_epochs: list[
-            tuple[int, int]
-        ] = []  # epochs that may have been granted and lost, first and last
+        self.lost_epochs: list[tuple[int, int]] = []  # epochs that may have been granted and lost, first and last
         self.calm_until = 0.0
         self.longest_lease = self.longest_delay = 0.0
         self.seen: set[int] = set()
@@ -439,9 +435,7 @@ class MemoryCrawl:
             for host, record in self.hosts.items()
             if (record.is_available and record.place not in ("", *self.members))
             or (record.holder is not None and not self.is_active(record.holder))
-            or any(
-                lease.host == host and not self.is_active(lease.agent_id) for lease in self.leases.values()
-            )
+            or any(lease.host == host and not self.is_active(lease.agent_id) for lease in self.leases.values())
         ]
 
     def repair(self, now: float) -> int:

@@ -18,8 +18,8 @@ from typing import Any, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
+#: Time at which the virtual clock starts, in epoch seconds.
 EPOCH = 1_700_000_000.0
-"""Time at which the virtual clock starts, in epoch seconds."""
 
 
 class VirtualTimeDeadlock(RuntimeError):
@@ -72,9 +72,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jump.now
 
-    def run_in_executor(
-        self, executor: Executor | None, func: Callable[[*Args], T], *args: *Args
-    ) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Args], T], *args: *Args) -> asyncio.Future[T]:
         """Run `func` inline, because a thread would follow the wall clock; `asyncio.to_thread` ends here."""
         done: asyncio.Future[T] = self.create_future()
         done.set_result(func(*args))

@@ -110,9 +110,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
 
 Outcome = Page | Unchanged | Moved | Refused | Failed
 
-GONE_STATUSES = frozenset(
-    (404, 410)
-)  # the page no longer exists; other failures do not affect the stored copy
+GONE_STATUSES = frozenset((404, 410))  # the page no longer exists; other failures do not affect the stored copy
 
 
 class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Connection to one worker: its process, its socket, the pages it has in hand, and the causes of its deaths.
+"""Connection to one worker: its process, its socket, the pages it has in hand, and the causes of its end.
 
 For every page sent, the connection knows whether its result is back and in which batch it will be
 committed. When the worker dies, the pages that are not in a committed batch are lost. Pages with a ticket
@@ -9,26 +9,34 @@ A page that kills its worker twice is given up. An error of the local disk or me
 page: it ends the crawl with an error. Repeated deaths with nothing stored in between also end it, because
 each of them makes the crawler fetch the same pages again. If a plug-in kills its worker, the page is sent
 again and stored without plug-ins. After a few such deaths, all pages of the shard are.
+
+A plain child with a socket, not a fork of the crawler: it shares none of its memory. A few bytes of shared
+memory hold the page it is working on, readable even after it died.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
+import os
 import signal
+import socket
+import struct
+import subprocess
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import CrawlDirError, FieldmouseError, shell_quoted
-from fieldmouse.plugins.thread_runner import PluginWarnings
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.plugins.runner import PluginWarnings
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Url
-from fieldmouse.workers.process import WorkerProcess
 from fieldmouse.workers.protocol import (
     FRAME_LENGTH,
     AddToScope,
@@ -49,6 +57,106 @@ from fieldmouse.workers.protocol import (
     decode_from_worker,
     encode,
 )
+
+NO_PAGE = -1  # no page in hand
+EXIT_GRACE = 0.5  # seconds between closing the connection and being gone
+EXIT_TIMEOUT = 10.0  # seconds that a worker may take to exit by itself
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NUMBER = struct.Struct("<q")
+_ENVIRONMENT = {
+    # We multiply no matrices; numpy's threads for that would spin at every start, one for each core.
+    "OPENBLAS_NUM_THREADS": "1",
+    # A tree is built and freed for each page: keep glibc from returning its memory to the system each time.
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TOP_PAD_": str(1 << 20),
+    "MALLOC_ARENA_MAX": "2",
+}
+
+
+def toggle_plugin_mark(number: int) -> int:
+    """Encode that a plug-in is processing page `number`; applied again, it decodes.
+
+    >>> toggle_plugin_mark(0), toggle_plugin_mark(5), toggle_plugin_mark(toggle_plugin_mark(5))
+    (-2, -7, 5)
+    """
+    return -2 - number
+
+
+class WorkerProcess:
+    """A running worker; create it with `start`."""
+
+    def __init__(self, child: subprocess.Popen[bytes], memory: mmap.mmap):
+        self._child, self._memory = child, memory
+        self.pid = child.pid
+
+    @classmethod
+    def start(cls) -> tuple[WorkerProcess, socket.socket]:
+        """Start a worker; return it and our end of its socket."""
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        memory = os.memfd_create("in-hand")
+        os.ftruncate(memory, _NUMBER.size)
+        scrap = mmap.mmap(memory, _NUMBER.size)
+        _NUMBER.pack_into(scrap, 0, NO_PAGE)
+        handles = (theirs.fileno(), memory)
+        # A child inherits our signal mask: no signal reaches it before it can ignore them.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
+        try:
+            # -P: a file in the current directory must not shadow an installed module.
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", "fieldmouse.workers.worker", *map(str, (*handles, os.getpid()))],
+                pass_fds=handles,
+                stdin=subprocess.DEVNULL,
+                env=os.environ | _ENVIRONMENT,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
+        os.close(memory)
+        ours.setblocking(False)
+        return cls(child, scrap), ours
+
+    @property
+    def current_page(self) -> int:
+        """Number of the page that it is processing, or `NO_PAGE`."""
+        number: int = _NUMBER.unpack_from(self._memory)[0]
+        return toggle_plugin_mark(number) if number < NO_PAGE else number
+
+    @property
+    def in_plugin(self) -> bool:
+        """Whether plug-in code is processing the page."""
+        return bool(_NUMBER.unpack_from(self._memory)[0] < NO_PAGE)
+
+    def stop(self) -> int:
+        """End it after a short wait for its own exit; return the exit code, negative for a signal."""
+        try:
+            return self._child.wait(EXIT_GRACE)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            return self._child.wait()
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    def wait(self) -> None:
+        """Wait until it exits by itself, at most `EXIT_TIMEOUT` seconds; then kill it."""
+        try:
+            self._child.wait(EXIT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+
+def peak_rss() -> int:
+    """Peak memory of this process in bytes.
+
+    `getrusage` would be wrong: there a child starts with the peak of its parent.
+    """
+    with open("/proc/self/status", "rb") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(b"VmHWM:"))
+
 
 StorableOutcome = Page | Unchanged | Moved | Failed
 
@@ -156,8 +264,7 @@ class WorkerDeaths:
             return None
         return CrawlDirError(
             f"the indexer of `{self._directory}` (shard {self._shard}) cannot start",
-            f"`fieldmouse doctor {shell_quoted(self._directory)}` may find the cause; the last output "
-            "is above",
+            f"`fieldmouse doctor {shell_quoted(self._directory)}` may find the cause; the last output is above",
         )
 
     def record_death(self, url: str, code: int, in_plugin: bool = False) -> CrawlDirError | None:

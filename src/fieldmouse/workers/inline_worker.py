@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError, StorageError
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
 from fieldmouse.url import Url
 from fieldmouse.workers.shard import CheckedShard, Shard
@@ -47,9 +47,7 @@ class InlineWorker:
         self._answers: list[IndexResult] = []
 
     async def start(self) -> None:
-        self._opened = CheckedShard(
-            self._directory, self._number, self._config, self._committed, batch=self._batch
-        )
+        self._opened = CheckedShard(self._directory, self._number, self._config, self._committed, batch=self._batch)
 
     async def begin(self) -> None:
         assert self._opened is not None, "started first"

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import xxhash
 
-from fieldmouse.archive import cdxj
+from fieldmouse.archive import warc_writer
 from fieldmouse.archive.dedup import DigestStore
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.backpressure import Backpressure
-from fieldmouse.config.worker_config import WorkerConfig
+from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.search.versions import VersionTable
-from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.storage.checkpoint import Sealed, ShardState
 from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.url import Host, Url, host_of
 from fieldmouse.workers.connection import WorkerConnection
@@ -64,9 +63,7 @@ class WorkerPool:
         `outstanding`
         pages is reported to the `meter`.
         """
-        assert states is None or len(states) == shards, (
-            "the number of shards is fixed when a crawl is created"
-        )
+        assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is created"
         self._directory = directory
         self.shards = shards
         self._new = states is None
@@ -86,7 +83,7 @@ class WorkerPool:
     async def begin(self) -> None:
         """Have each worker restore its files to its state; then pages can be sent."""
         archive = self._directory / "archive"
-        cdxj.remove_leftovers(archive / "index.cdxj")
+        warc_writer.remove_leftovers(archive / "index.cdxj")
         if self._new:
             DigestStore.delete_all(archive)
         DigestStore.delete_outdated(archive)
@@ -152,9 +149,7 @@ class WorkerPool:
         await asyncio.gather(*(lane.finish() for lane in self._lanes))
         archive = self._directory / "archive"
         logs = [cdxj_log_path(archive, shard) for shard in range(self.shards)]
-        await asyncio.to_thread(
-            cdxj.merge_logs, [log for log in logs if log.exists()], archive / "index.cdxj"
-        )
+        await asyncio.to_thread(warc_writer.merge_logs, [log for log in logs if log.exists()], archive / "index.cdxj")
 
     @property
     def peak_rss(self) -> int:

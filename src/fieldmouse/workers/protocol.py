@@ -10,8 +10,8 @@ import struct
 
 import msgspec
 
-from fieldmouse.config.worker_config import WorkerConfig
-from fieldmouse.storage.shard_state import ShardState
+from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
 from fieldmouse.url import Url
 

@@ -1,9 +1,12 @@
-"""Shard: archives, parses and indexes responses, and keeps its files consistent.
+"""Shard: archives, parses and indexes responses, runs plug-ins on them, and keeps its files consistent.
 
 A shard is locked and verified before anything in it is changed. Every response is archived. A 2xx page is
 also parsed and added to the full-text index unless it forbids indexing; a sitemap is read for its URLs; a
 redirect becomes a link. All files of a shard move together from one saved state to the next: `prepare`
 makes them durable and returns the new state.
+
+The user's `extract` is called for each stored page. Its rows are encoded at once and archived beside the
+response, so they are exactly as durable as their page.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from typing import Any, NamedTuple
 
 import lmdb
 import msgspec
+from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.archive import dedup, warc_writer
 from fieldmouse.archive.dedup import DigestStore, format_digest, max_distance, payload_digest, sketch
-from fieldmouse.archive.record_reader import StoredVersions
+from fieldmouse.archive.warc_reader import StoredVersions
 from fieldmouse.archive.warc_writer import MIN_REVISIT_BYTES, WarcWriter
-from fieldmouse.config.worker_config import WorkerConfig
-from fieldmouse.diff.verdict import (
+from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.diff.change_detection import (
     NO_NEWS,
     ChangeJudge,
     Judgement,
@@ -32,46 +36,84 @@ from fieldmouse.diff.verdict import (
     sighting_without_body,
 )
 from fieldmouse.errors import FieldmouseError, storage_errors
-from fieldmouse.parse.content import read_page_content, response_mime
+from fieldmouse.import_string import import_callable
+from fieldmouse.parse.content import (
+    READERS,
+    PageContent,
+    html_for_parser,
+    is_html,
+    load_readers,
+    read_page_content,
+    response_mime,
+)
 from fieldmouse.parse.html import RobotsDirectives, parse_robots_tag
 from fieldmouse.parse.links import LinkExtractor
-from fieldmouse.plugins.rows import EncodedRows
-from fieldmouse.plugins.runner import PluginError, Watchdog
+from fieldmouse.parse.parse_cost import limit_parse_cost
+from fieldmouse.plugins.link_filter import EncodedRows, LinkFilter, encode_rows
+from fieldmouse.plugins.page import FoundLink, PageText, ParsedPage, RawPage
+from fieldmouse.plugins.runner import PluginError, PluginNames, Watchdog, call_plugin
 from fieldmouse.search import index
+from fieldmouse.search.generations import ShardReplacements
 from fieldmouse.search.index import TextIndex
-from fieldmouse.search.replacements import ShardReplacements
 from fieldmouse.search.versions import verify_version_log
-from fieldmouse.storage.fsync import sync_directory
-from fieldmouse.storage.shard_state import ShardState
-from fieldmouse.types.outcome import (
-    GONE_STATUSES,
-    Failed,
-    IndexResult,
-    Moved,
-    OutcomeRow,
-    Page,
-    Response,
-    Unchanged,
-)
+from fieldmouse.storage.checkpoint import ShardState
+from fieldmouse.storage.log import sync_directory
+from fieldmouse.types.outcome import GONE_STATUSES, Failed, IndexResult, Moved, OutcomeRow, Page, Response, Unchanged
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Origin, Request, RequestKind
 from fieldmouse.url import Url, key_of
-from fieldmouse.workers.plugins import WorkerPlugins
 
+
+class Extractor:
+    def __init__(self, names: PluginNames, onlooker: Watchdog):
+        """Load `extract`; raises `FieldmouseError` if it cannot be loaded."""
+        self._extract = import_callable(names.extract, "extract", names.path)
+        self._names, self._onlooker = names, onlooker
+
+    def extract_rows(
+        self, link: Request, response: Response, read: PageContent, bare: bool = False
+    ) -> EncodedRows | PluginError:
+        """The rows of the page, or the plug-in's error; `extract` is not called if `bare`."""
+        if bare:
+            return PluginError(self._names.extract, "was left out: plug-ins brought workers down")
+        document, status, limit = read.document, response.status, self._names.most_bytes
+        answer = RawPage(url=link.url, status=status, mime=read.mime, body=read.body, fields=response.headers)
+        text = PageText(document.text, document.title, document.hrefs, document.language)
+        found = FoundLink(link.url, link.via, link.depth, link.kind.value)
+        tree = partial(_tree, read)
+        page = ParsedPage(answer, text, found, at=response.ended_at, base=document.base, tree=tree)
+        name, patience = self._names.extract, self._names.patience
+        return call_plugin(name, patience, self._onlooker, lambda: encode_rows(self._extract(page), limit))
+
+
+def _tree(read: PageContent) -> LexborHTMLParser | None:
+    if not is_html(read.mime, read.body):
+        return None
+    html = html_for_parser(read.body, read.charset)
+    raw, _ = limit_parse_cost(html.encode("utf-8", "replace") if isinstance(html, str) else html)
+    return LexborHTMLParser(raw)
+
+
+class WorkerPlugins:
+    """The configured plug-ins; without any, nothing is loaded or called."""
+
+    def __init__(self, names: PluginNames, onlooker: Watchdog | None = None):
+        """`onlooker` is notified of each call. Raises `FieldmouseError` if a plug-in cannot be loaded."""
+        onlooker = onlooker or Watchdog()
+        self.extractor = Extractor(names, onlooker) if names.extract else None
+        self.link_filter = LinkFilter(names, onlooker) if names.admit else None
+        self.readers = load_readers(names, onlooker) if names.readers else READERS
+
+
+#: Errors that lmdb and tantivy raise when the disk fails.
 STORAGE_ERRORS = (lmdb.Error, ValueError)
-"""Errors that lmdb and tantivy raise when the disk fails."""
 
 
 class LockedShard:
     """A locked and verified shard. Nothing in it has been changed yet."""
 
     def __init__(
-        self,
-        directory: Path,
-        number: int,
-        config: WorkerConfig,
-        state: ShardState,
-        onlooker: Watchdog | None = None,
+        self, directory: Path, number: int, config: WorkerConfig, state: ShardState, onlooker: Watchdog | None = None
     ):
         """Raises `DamagedFile` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
         cannot be loaded."""
@@ -165,8 +207,8 @@ class CheckedShard:
         cannot be loaded."""
         held = LockedShard(directory, number, config, state, onlooker)
         self.close = held.close
+        #: Cut everything written after the state, and continue from there.
         self.begin = partial(Shard, directory, number, config, state, held, batch)
-        """Cut everything written after the state, and continue from there."""
 
 
 class Shard:
@@ -208,9 +250,7 @@ class Shard:
             self._remove(link)
         if response is None:
             assert isinstance(outcome, Failed)
-            row = build_outcome_row(
-                link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail
-            )
+            row = build_outcome_row(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
             return self._parsed(number, row)
         if isinstance(outcome, Unchanged):
             return self._unchanged(number, link, response, meaning)
@@ -224,40 +264,21 @@ class Shard:
             detail = self._links.plugin_error
         elif link.kind is RequestKind.SITEMAP and response.truncated and response.status == 200:
             # Some of its URLs arrived, although the sitemap is incomplete.
-            links = read_page_content(
-                link, response, self._config, self._links, self._guests.readers, bare=bare
-            ).links
+            links = read_page_content(link, response, self._config, self._links, self._guests.readers, bare=bare).links
         columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
         columns.update(status=response.status, mime=mime, digest=digest, size=len(response.body))
-        judgement = judge_other_response(
-            link, meaning.kind, gone=meaning.gone, moved=meaning.removes_document
-        )
+        judgement = judge_other_response(link, meaning.kind, gone=meaning.gone, moved=meaning.removes_document)
         row = build_outcome_row(
-            link,
-            meaning.kind,
-            response.ended_at,
-            judgement,
-            warc=stored.warc,
-            offset=stored.offset,
-            **columns,
+            link, meaning.kind, response.ended_at, judgement, warc=stored.warc, offset=stored.offset, **columns
         )
         return self._parsed(
-            number,
-            row,
-            links,
-            sighting=sighting_without_body(link, response, gone=True) if meaning.gone else None,
+            number, row, links, sighting=sighting_without_body(link, response, gone=True) if meaning.gone else None
         )
 
-    def _unchanged(
-        self, number: int, link: Request, response: Response, meaning: Interpretation
-    ) -> IndexResult:
+    def _unchanged(self, number: int, link: Request, response: Response, meaning: Interpretation) -> IndexResult:
         """Record that the stored version is current; the archive gets a revisit record if configured."""
         digest = link.digest or format_digest(payload_digest(b""))
-        columns: dict[str, Any] = {
-            "status": response.status,
-            "mime": response_mime(response),
-            "digest": digest,
-        }
+        columns: dict[str, Any] = {"status": response.status, "mime": response_mime(response), "digest": digest}
         if self._config.revisits or not link.was:
             stored = self._archive.write(link, response, payload=b"", digest=digest)
             columns.update(warc=stored.warc, offset=stored.offset)
@@ -298,38 +319,18 @@ class Shard:
                 rows = harvested
         original = earlier if len(response.body) >= MIN_REVISIT_BYTES else None
         stored = self._archive.write(
-            link,
-            response,
-            payload=response.body,
-            digest=digest,
-            fields=fields,
-            items=rows.lines,
-            earlier=original,
+            link, response, payload=response.body, digest=digest, fields=fields, items=rows.lines, earlier=original
         )
         key = key_of(link.url, config.key_seed)
-        if (
-            link.may_be_stored
-            and reason is None
-            and self._turnover.log_replacement(key, self._batch, present=indexed)
-        ):
+        if link.may_be_stored and reason is None and self._turnover.log_replacement(key, self._batch, present=indexed):
             self._index.delete_version(key, self._batch)
         if indexed:
             self._turnover.note_document(key)
             canonical = page.canonical if page.canonical != link.url else ""
             self._index.add(
-                url=link.url,
-                key=key,
-                title=page.title,
-                text=page.text,
-                batch=self._batch,
-                canonical=canonical,
+                url=link.url, key=key, title=page.title, text=page.text, batch=self._batch, canonical=canonical
             )
-        columns: dict[str, Any] = {
-            "status": response.status,
-            "mime": mime,
-            "detail": detail,
-            "digest": digest,
-        }
+        columns: dict[str, Any] = {"status": response.status, "mime": mime, "detail": detail, "digest": digest}
         columns.update(title=page.title, language=page.language, charset=charset, canonical=page.canonical)
         columns.update(simhash=simhash, words=words, size=len(body), links=page.anchors, indexed=indexed)
         columns.update(warc=stored.warc, offset=stored.offset, items=rows.count, items_at=stored.items_at)
@@ -375,13 +376,9 @@ class Shard:
         entry = self._archive.read_cdxj_line(place) if place is not None else None
         return entry[1].url if entry is not None else ""
 
-    def _parsed(
-        self, number: int, row: OutcomeRow, links: Sequence[Request] = (), **extra: Any
-    ) -> IndexResult:
+    def _parsed(self, number: int, row: OutcomeRow, links: Sequence[Request] = (), **extra: Any) -> IndexResult:
         place, held = (number, self._number, self._batch), tuple(self._links.take_held())
-        return IndexResult(
-            *place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra
-        )
+        return IndexResult(*place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra)
 
     def add_to_scope(self, joined: Sequence[Url], is_open: bool) -> None:
         """Extend the scope by pages that seeds redirected to."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, Watchdog
 from fieldmouse.types.outcome import IndexResult
-from fieldmouse.workers.process import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
+from fieldmouse.workers.connection import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
 from fieldmouse.workers.protocol import (
     AddToScope,
     Begin,
@@ -44,9 +44,7 @@ from fieldmouse.workers.protocol import (
 )
 from fieldmouse.workers.shard import CheckedShard, Shard
 
-PAGE_CPU_SECONDS = (
-    20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
-)
+PAGE_CPU_SECONDS = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
 MAX_MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
 PAGES_PER_FRAME = 16  # responses collected while more pages wait
 _PIECE = 1 << 18

@@ -1,1 +1,3 @@
 """Commands of the lab: `lab` and `model`."""
+
+from __future__ import annotations

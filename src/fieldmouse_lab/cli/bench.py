@@ -42,9 +42,7 @@ def run_experiments(
     bars = console.ProgressBars(len(experiments)) if console.messages_on_terminal() else None
     done: list[LabFinding] = []
     try:
-        with closing(
-            engine.run_experiments(experiments, jobs=jobs, watch=bars.show if bars else _nobody)
-        ) as found:
+        with closing(engine.run_experiments(experiments, jobs=jobs, watch=bars.show if bars else _nobody)) as found:
             for finding in found:
                 done.append(finding)
                 if bars is None:
@@ -97,9 +95,7 @@ def exit_code(counts: Counter[Verdict]) -> int:
     """Exit code: 1 if a number differs for an unknown reason, else 0."""
     different = counts[Verdict.DIFFERENT]
     if different:
-        console.message(
-            f"{different} number{' differs' if different == 1 else 's differ'} for an unknown reason"
-        )
+        console.message(f"{different} number{' differs' if different == 1 else 's differ'} for an unknown reason")
         console.hint("look for `different` above; in a paper it may be a misprint, in our code a mistake")
     return 1 if different else 0
 

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import click
 
-from fieldmouse.cli.lazy import Commands, LazyGroup
+from fieldmouse.cli.main import Commands, LazyGroup
 
 COMMANDS: Commands = {
     "list": ("fieldmouse_lab.cli.run:list_experiments", "List the experiments."),
-    "run": (
-        "fieldmouse_lab.cli.run:command",
-        "Run experiments and compare every number with the printed one.",
-    ),
-    "report": (
-        "fieldmouse_lab.cli.report:command",
-        "Write one HTML page with all tables, verdicts and figures.",
-    ),
-    "urn": (
-        "fieldmouse_lab.cli.urn:command",
-        "Play the urn game: how many distinct hosts does a policy keep at hand?",
-    ),
+    "run": ("fieldmouse_lab.cli.run:command", "Run experiments and compare every number with the printed one."),
+    "report": ("fieldmouse_lab.cli.report:command", "Write one HTML page with all tables, verdicts and figures."),
+    "urn": ("fieldmouse_lab.cli.urn:command", "Play the urn game: how many distinct hosts does a policy keep at hand?"),
     "refresh": (
         "fieldmouse_lab.cli.refresh:command",
         "Play a polling policy: how fresh does it keep pages that change by chance?",
@@ -29,10 +20,7 @@ COMMANDS: Commands = {
         "fieldmouse_lab.cli.network:command",
         "Simulate a network of agents: which of them should visit a host next?",
     ),
-    "replay": (
-        "fieldmouse_lab.cli.replay:command",
-        "Ask what another policy would have decided on a crawl of yours.",
-    ),
+    "replay": ("fieldmouse_lab.cli.replay:command", "Ask what another policy would have decided on a crawl of yours."),
 }
 
 

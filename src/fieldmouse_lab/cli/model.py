@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fieldmouse.cli.lazy import Commands, LazyGroup
+from fieldmouse.cli.main import Commands, LazyGroup
 
 COMMANDS: Commands = {
     "solve": ("fieldmouse_lab.cli.model_solve:command", "Compute the measures of a model under its rule."),

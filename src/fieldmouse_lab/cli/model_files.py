@@ -13,11 +13,11 @@ import msgspec
 from fieldmouse.cli import console
 from fieldmouse.errors import UsageError
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.measures import Measures, cost_of
-from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
 from fieldmouse.queueing.model.model_file import ModelFile, read_model
 from fieldmouse.queueing.simulate import SimulatedMeasures
 
+#: The paper's symbol, our name, and what it means.
 MEASURES = {
     "lambda": ("rate", "pages brought in a unit of time"),
     "P_loss": ("loss", "of them find no room"),
@@ -28,7 +28,6 @@ MEASURES = {
     "V1": ("sojourn_served", "time in the system of a page that is served"),
     "V2": ("sojourn_obsolete", "time in the buffer of a page that grows obsolete"),
 }
-"""The paper's symbol, our name, and what it means."""
 
 
 def read_model_file(source: Path) -> ModelFile:
@@ -42,9 +41,7 @@ def read_model_file(source: Path) -> ModelFile:
     try:
         decoded = msgspec.json.decode(written)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
-        raise UsageError(
-            f"`{source}` is no JSON: {trouble}", "docs/model.md shows what a model looks like"
-        ) from None
+        raise UsageError(f"`{source}` is no JSON: {trouble}", "docs/model.md shows what a model looks like") from None
     return read_model(decoded)
 
 
@@ -105,9 +102,7 @@ def describe_rule(rule: Thresholds) -> str:
 def print_measures(model: Model, rule: Thresholds, found: Measures, weights: Cost) -> None:
     """Print the measures: value, interval, meaning."""
     modes = ", ".join(map(str, model.modes))
-    console.message(
-        f"room for {model.capacity} pages, modes {modes}; {describe_rule(rule)}; method {found.method}"
-    )
+    console.message(f"room for {model.capacity} pages, modes {modes}; {describe_rule(rule)}; method {found.method}")
     told = measures_row(found, weights)
     told_intervals = told.get("intervals", {})
     meanings = {symbol: text for symbol, (_, text) in MEASURES.items()} | {"J": "cost in a unit of time"}

@@ -27,29 +27,17 @@ Examples:
   fieldmouse model fit atlas --modes 1,4,16 --to atlas.json --plot atlas.svg"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout."
-)
+@click.option("--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout.")
 @click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
 @options.modes_option("Fit only these numbers of fetch workers; default: all observed.")
-@click.option(
-    "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
-)
+@click.option("--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`.")
 @click.option("--gap", metavar="SECONDS", type=click.FloatRange(0), help="Pages this close are one batch.")
 @click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Longer intervals are left out.")
-@click.option(
-    "--service", type=METHODS, default="auto", show_default=True, help="How service times are fitted."
-)
+@click.option("--service", type=METHODS, default="auto", show_default=True, help="How service times are fitted.")
 @click.option("--lifetime", type=METHODS, default="auto", show_default=True, help="How lifetimes are fitted.")
+@click.option("--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a time.")
 @click.option(
-    "--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a time."
-)
-@click.option(
-    "--draws",
-    type=click.IntRange(0),
-    default=99,
-    show_default=True,
-    help="Samples drawn to judge a distance.",
+    "--draws", type=click.IntRange(0), default=99, show_default=True, help="Samples drawn to judge a distance."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draws.")
 @options.json_option
@@ -125,9 +113,7 @@ def command(
 
 
 def _show(report: Goodness) -> None:
-    table: list[tuple[str, ...]] = [
-        ("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law"),
-    ]
+    table: list[tuple[str, ...]] = [("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law")]
     for part in report.parts:
         mark = "" if part.played else "<= "
         table.append(
@@ -156,12 +142,10 @@ def _check_plot(plot: str | None) -> None:
 
 def _draw(report: Goodness, path: Path, name: str) -> None:
     from fieldmouse_lab import plot
-    from fieldmouse_lab.extras import explain_missing_extra
+    from fieldmouse_lab.catalogue import explain_missing_extra
     from fieldmouse_lab.plot import fit_figure
 
     with explain_missing_extra():
         figure = fit_figure(report, path.stem, f"`{name}` and its model")
-        output_file.write_output(
-            path, plot.render_png(figure) if path.suffix == ".png" else plot.render_svg(figure)
-        )
+        output_file.write_output(path, plot.render_png(figure) if path.suffix == ".png" else plot.render_svg(figure))
     console.message(f"drew data and fit into `{path}`")

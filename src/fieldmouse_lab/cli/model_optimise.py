@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from fieldmouse.queueing.optimise.optimum import Optimum
 
 
+#: Events of each simulation of a search.
 SEARCH_EVENTS = 300_000
-"""Events of each simulation of a search."""
 
+#: Measures that can be minimised or bounded, by the paper's symbols.
 SYMBOLS = {
     "P_loss": "loss",
     "P_obs": "obs",
@@ -30,7 +31,6 @@ SYMBOLS = {
     "V": "sojourn",
     "V1": "sojourn_served",
 }
-"""Measures that can be minimised or bounded, by the paper's symbols."""
 
 
 @click.command(
@@ -43,9 +43,7 @@ Examples:
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @options.modes_option("Consider only these numbers of fetch workers.")
 @click.option("--least", type=click.Choice(list(SYMBOLS)), help="Make this least, instead of the cost.")
-@click.option(
-    "--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound."
-)
+@click.option("--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound.")
 @click.option(
     "--events",
     type=click.IntRange(1000, 10**9),
@@ -77,9 +75,7 @@ def command(
     asked = model_files.read_model_file(file)
     chosen = list(modes) if modes is not None else None
     if at_most and least is None:
-        raise UsageError(
-            "`--at-most` is a bound for `--least`, which is not given", "add `--least P_star`, say"
-        )
+        raise UsageError("`--at-most` is a bound for `--least`, which is not given", "add `--least P_star`, say")
     if least is not None:
         return _within_bounds(asked, least, _bounds(at_most), chosen, as_json)
     if not any((asked.cost.loss, asked.cost.obs, asked.cost.sojourn, asked.cost.robots, asked.cost.star)):
@@ -115,16 +111,11 @@ def command(
     rule = Thresholds(best.robots, best.limits)
     model_files.print_measures(asked.model, rule, best.measures, asked.cost)
     console.print_data()
-    table = [
-        (f"{one.J:.6g}", model_files.describe_rule(Thresholds(one.robots, one.limits)))
-        for one in best.subsets
-    ]
+    table = [(f"{one.J:.6g}", model_files.describe_rule(Thresholds(one.robots, one.limits))) for one in best.subsets]
     for line in console.align_columns([("J", "best rule of each subset of modes"), *table]):
         console.print_data(line)
     tried = "" if best.exhaustive else ", too few to be sure"
-    console.message(
-        f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.describe_rule(rule)}"
-    )
+    console.message(f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.describe_rule(rule)}")
     return 0
 
 

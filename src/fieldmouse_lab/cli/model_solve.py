@@ -10,8 +10,8 @@ import click
 from fieldmouse.cli import console, options
 from fieldmouse_lab.cli.bench import interruptible
 
+#: Default length of a simulation; it takes a second or less.
 SOLVE_EVENTS = 3_000_000
-"""Default length of a simulation; it takes a second or less."""
 
 
 @click.command(
@@ -45,8 +45,7 @@ def command(file: Path, method: str | None, events: int, seed: int, levels: bool
     """
     import numpy as np
 
-    from fieldmouse.queueing.model.measures import Measures
-    from fieldmouse.queueing.model.model import Method, Model
+    from fieldmouse.queueing.model.model import Measures, Method, Model
     from fieldmouse.queueing.simulate import BATCHES, simulate
     from fieldmouse.queueing.solve.solve import solve
     from fieldmouse_lab.cli import model_files

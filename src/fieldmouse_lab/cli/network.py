@@ -20,8 +20,8 @@ _POLICIES = ("kalman", "hash", "ipmicra", "shortest-delay", "two-choices", "pric
 _MOST_PAIRS = 20_000_000  # hosts times agents: 80 bytes of memory each
 _PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 _SHOCKS = ("none", "slow", "die", "join", "drift")
+#: Seconds below which there is nothing to measure: shocks come at 20,000.
 _SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0, "drift": 100.0}
-"""Seconds below which there is nothing to measure: shocks come at 20,000."""
 
 
 @click.command(
@@ -54,12 +54,8 @@ Examples:
     show_default=True,
     help="Round trips as printed, or as the printed figures need them.",
 )
-@click.option(
-    "--sigma-tr", type=float, default=0.1, show_default=True, metavar="S", help="kalman: transition noise."
-)
-@click.option(
-    "--sigma-ob", type=float, default=2.0, show_default=True, metavar="S", help="kalman: observation noise."
-)
+@click.option("--sigma-tr", type=float, default=0.1, show_default=True, metavar="S", help="kalman: transition noise.")
+@click.option("--sigma-ob", type=float, default=2.0, show_default=True, metavar="S", help="kalman: observation noise.")
 @click.option("--seconds", type=float, default=150_000.0, show_default=True, help="Simulated time.")
 @click.option("--agents", type=int, default=4, show_default=True, metavar="N", help="Agents of the network.")
 @click.option(
@@ -69,9 +65,7 @@ Examples:
     show_default=True,
     help="Agent 4 becomes slow or dies, a fifth joins, or round trips drift.",
 )
-@click.option(
-    "--transfer", type=float, default=0.0, metavar="S", help="Seconds that a host is on its way to another."
-)
+@click.option("--transfer", type=float, default=0.0, metavar="S", help="Seconds that a host is on its way to another.")
 @click.option("--delay", type=float, default=0.0, metavar="S", help="Seconds between two visits of a host.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
 @options.json_option
@@ -88,7 +82,7 @@ def command(as_json: bool, seed: int, **given: Any) -> int:
     if seed < 0:
         raise UsageError(f"`--seed {seed}` is negative", "give 0 or more")
 
-    from fieldmouse_lab.extras import explain_missing_extra
+    from fieldmouse_lab.catalogue import explain_missing_extra
     from fieldmouse_lab.network.play import play_network
 
     with explain_missing_extra():
@@ -109,9 +103,7 @@ def _compile(setting: NetworkSetting) -> None:
     """Compile the simulation before it is timed; the first time takes half a minute."""
     from fieldmouse_lab.network.play import NetworkGame, web_of_seed
 
-    notice = Timer(
-        _PATIENCE, console.message, ["loading the simulation; the first time it is compiled (once)"]
-    )
+    notice = Timer(_PATIENCE, console.message, ["loading the simulation; the first time it is compiled (once)"])
     notice.daemon = True
     notice.start()
     try:
@@ -128,8 +120,7 @@ def _setting(given: dict[str, Any]) -> NetworkSetting:
     shortest = _SHORTEST[given["shock"]]
     if not given["seconds"] >= shortest:
         raise UsageError(
-            f"`--seconds {given['seconds']:g}` is too short to measure anything",
-            f"give {shortest:,.0f} or more",
+            f"`--seconds {given['seconds']:g}` is too short to measure anything", f"give {shortest:,.0f} or more"
         )
     fewest = 4 if given["shock"] in ("slow", "die") else 1
     if not fewest <= given["agents"] <= 1000:

@@ -12,7 +12,7 @@ from fieldmouse.errors import UsageError
 from fieldmouse_lab.cli.bench import interruptible
 
 if TYPE_CHECKING:
-    from fieldmouse_lab.refresh.populations import PageSet
+    from fieldmouse_lab.refresh.contest import PageSet
 
 
 POPULATIONS = ("test1", "zipf", "heavy")
@@ -40,9 +40,7 @@ Examples:
     "--policy", type=click.Choice(POLICIES), default="learned", show_default=True, help="Who plans the polls."
 )
 @click.option(
-    "--spacing",
-    type=click.Choice(["random", "even"]),
-    help="Of a page's polls. [automaton: random, all others: even]",
+    "--spacing", type=click.Choice(["random", "even"]), help="Of a page's polls. [automaton: random, all others: even]"
 )
 @click.option(
     "--budget",
@@ -51,13 +49,7 @@ Examples:
     metavar="B",
     help="Polls a slot; natural: what automata of 16 states use, tight: 1.1 pages / N.",
 )
-@click.option(
-    "--switch-every",
-    type=int,
-    default=0,
-    metavar="T",
-    help="Deal the chances anew every T slots.",
-)
+@click.option("--switch-every", type=int, default=0, metavar="T", help="Deal the chances anew every T slots.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
 @options.json_option
 def command(as_json: bool, **given: Any) -> int:

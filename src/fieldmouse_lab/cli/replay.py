@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fieldmouse.cli import console, options, output_file
-from fieldmouse.config.toml_format import from_command_line
+from fieldmouse.config.settings_file import from_command_line
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,15 +28,11 @@ Examples:
   fieldmouse lab replay atlas --policy mice-and-elephants --set delta=2 --set own_queues=true"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--policy", "names", metavar="NAME", multiple=True, help="Policy to replay; default: all built-in ones."
-)
+@click.option("--policy", "names", metavar="NAME", multiple=True, help="Policy to replay; default: all built-in ones.")
 @click.option(
     "--set", "changes", metavar="KEY=VALUE", multiple=True, help="A parameter of the policy, such as delta=3."
 )
-@click.option(
-    "--run", "number", type=int, metavar="N", help="Which run of the crawl; the longest if not given."
-)
+@click.option("--run", "number", type=int, metavar="N", help="Which run of the crawl; the longest if not given.")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -67,9 +67,7 @@ def command(
     counts = book.tally(found)
     if as_json:
         verdicts = {verdict.value: counts[verdict] for verdict in catalogue.Verdict}
-        console.print_json(
-            {"to": str(to), "experiments": [finding.id for finding in found], "verdicts": verdicts}
-        )
+        console.print_json({"to": str(to), "experiments": [finding.id for finding in found], "verdicts": verdicts})
     else:
         console.message(book.summarise(counts))
     return bench.exit_code(counts)

@@ -15,8 +15,8 @@ from fieldmouse_lab.catalogue import Row, Verdict
 from fieldmouse_lab.cli import bench
 from fieldmouse_lab.findings import LabFinding
 
+#: Columns that sentences are folded to.
 TEXT_WIDTH = 100
-"""Columns that sentences are folded to."""
 
 
 @click.command(
@@ -48,9 +48,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     bench.check_outputs(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
     chosen = catalogue.select_experiments(*names)
     found = (
-        bench.run_experiments(chosen, jobs=jobs)
-        if as_json
-        else bench.run_experiments(chosen, jobs=jobs, show=_show)
+        bench.run_experiments(chosen, jobs=jobs) if as_json else bench.run_experiments(chosen, jobs=jobs, show=_show)
     )
     if keep is not None:
         output_file.write_output(keep, book.encode_findings(found), parents=True)
@@ -60,9 +58,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     counts = book.tally(found)
     if as_json:
         alone = len(found) == 1 and names == (found[0].id,)
-        console.print_json(
-            book.finding_to_json(found[0]) if alone else book.findings_to_json(" ".join(names), found)
-        )
+        console.print_json(book.finding_to_json(found[0]) if alone else book.findings_to_json(" ".join(names), found))
     elif len(found) > 1:
         console.print_data(book.summarise(counts))
     return bench.exit_code(counts)
@@ -96,24 +92,14 @@ def _table(block: grid.Block) -> list[str]:
     """A grid that the terminal would fold is easier to read as a list."""
     if isinstance(block, grid.Grid):
         laid = _grid(block)
-        return (
-            laid
-            if max(map(len, laid)) + 2 <= console.terminal_width()
-            else _list(tuple(block.cells.values()))
-        )
+        return laid if max(map(len, laid)) + 2 <= console.terminal_width() else _list(tuple(block.cells.values()))
     return _list(block)
 
 
 def _list(rows: tuple[Row, ...]) -> list[str]:
     table = [("", "printed", "ours", "spread", "verdict")]
     table += [
-        (
-            row.label,
-            digits.format_printed(row),
-            digits.format_ours(row),
-            digits.format_spread(row),
-            row.verdict.value,
-        )
+        (row.label, digits.format_printed(row), digits.format_ours(row), digits.format_spread(row), row.verdict.value)
         for row in rows
     ]
     return console.align_columns(table, right={1, 2, 3})

@@ -38,9 +38,7 @@ def source_options(command: F) -> F:
                 show_default=True,
                 help="How probable each host is.",
             ),
-            click.option(
-                "--hosts", type=int, default=100_000, show_default=True, metavar="C", help="How many hosts."
-            ),
+            click.option("--hosts", type=int, default=100_000, show_default=True, metavar="C", help="How many hosts."),
             click.option(
                 "--gamma",
                 type=float,
@@ -55,9 +53,7 @@ def source_options(command: F) -> F:
                 metavar="M",
                 help="exponential, normal, poisson: the mean; a tenth of C if not given.",
             ),
-            click.option(
-                "--deviation", type=float, metavar="S", help="normal: a tenth of the mean if not given."
-            ),
+            click.option("--deviation", type=float, metavar="S", help="normal: a tenth of the mean if not given."),
             click.option(
                 "--crawl",
                 type=click.Path(path_type=Path),
@@ -90,8 +86,7 @@ def make_source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0
             deviation = given["deviation"]
             if deviation is None and not mean > 0.0:
                 raise UsageError(
-                    f"a mean of {mean:g} leaves no deviation to choose",
-                    "give a mean above 0, or `--deviation`",
+                    f"a mean of {mean:g} leaves no deviation to choose", "give a mean above 0, or `--deviation`"
                 )
             found = urn.normal(hosts, mean, mean / 10 if deviation is None else deviation)
         case "poisson":
@@ -106,8 +101,8 @@ def make_source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0
     return replace(found, permute_every=permute_every) if permute_every else found
 
 
+#: Options that some strategies do not have; the command then prints a note and ignores them.
 STRATEGY_OPTIONS = ("delta", "trigger", "stop_search", "queues")
-"""Options that some strategies do not have; the command then prints a note and ignores them."""
 
 _PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 
@@ -136,23 +131,14 @@ Examples:
     type=click.Choice(["exceeds", "reaches"]),
     help="alg11, alg12: whether delta must be passed or reached. [exceeds]",
 )
-@click.option(
-    "--stop-search",
-    type=click.IntRange(0),
-    metavar="T",
-    help="alg11, alg12: name no elephant after step T.",
-)
+@click.option("--stop-search", type=click.IntRange(0), metavar="T", help="alg11, alg12: name no elephant after step T.")
 @click.option(
     "--queues",
     type=click.Choice(["per-host", "one"]),
     help="alg11, alg12: queues offline. [alg11: per-host, alg12: one]",
 )
 @click.option(
-    "--permute-every",
-    type=int,
-    default=0,
-    metavar="N",
-    help="Deal the probabilities anew to the hosts every N steps.",
+    "--permute-every", type=int, default=0, metavar="N", help="Deal the probabilities anew to the hosts every N steps."
 )
 @click.option("--balls", type=int, default=0, metavar="N", help="The hosts end: N balls in all.")
 @click.option(
@@ -160,9 +146,7 @@ Examples:
     type=click.Choice(["strategy", "neutral"]),
     help="How the first K balls are placed. [alg1 to alg10: neutral]",
 )
-@click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy."
-)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
 @options.json_option
 def command(as_json: bool, **given: Any) -> int:
@@ -177,9 +161,7 @@ def command(as_json: bool, **given: Any) -> int:
     if given["seed"] < 0:
         raise UsageError(f"`--seed {given['seed']}` is negative", "give 0 or more")
     if given["balls"] < 0:
-        raise UsageError(
-            f"a source of {given['balls']} balls has nothing to give", "give `--balls` 1 or more"
-        )
+        raise UsageError(f"a source of {given['balls']} balls has nothing to give", "give `--balls` 1 or more")
     drawn = make_source(given, given["permute_every"], given["balls"])
 
     from fieldmouse_lab import urn

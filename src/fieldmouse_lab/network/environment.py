@@ -187,12 +187,12 @@ class Measured(IntEnum):
 
 
 PARTITIONS = 4
+#: Percentage of hosts in each partition.
 SHARES = (6, 13, 25, 56)
-"""Percentage of hosts in each partition."""
+#: The thesis's k: the cost of distance.
 CONFUSION = 7.0
-"""The thesis's k: the cost of distance."""
+#: Number of subnets with hosts, for IPMicra.
 LEAVES = 20
-"""Number of subnets with hosts, for IPMicra."""
 REGIONS = 6
 
 
@@ -203,8 +203,8 @@ class TripReading(StrEnum):
     CALIBRATED = "calibrated"
 
 
+#: Seconds of an agent's work per visit besides the round trip.
 OVERHEAD = {TripReading.LITERAL: 0.0, TripReading.CALIBRATED: 0.5}
-"""Seconds of an agent's work per visit besides the round trip."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,16 +6,8 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts as compiled
-from fieldmouse.policy.balance import (
-    agent_load,
-    baselines,
-    kalman,
-    priced,
-    prior,
-)
-from fieldmouse.policy.balance import (
-    priced as sharing,
-)
+from fieldmouse.policy.balance import balancer, baselines, kalman, priced, prior
+from fieldmouse.policy.balance import priced as sharing
 from fieldmouse.policy.balance.priced import MIN_TRIP, WELL_KNOWN
 from fieldmouse_lab.network.environment import KernelParameters, NetworkTables
 
@@ -29,8 +21,8 @@ _DRIFT_EVERY = 100.0
 shortest_delay, better_of_two = compiled(baselines.shortest_delay), compiled(baselines.better_of_two)
 learn, least_drawn = compiled(kalman.kalman_update), compiled(kalman.sample_least)
 cheapest, reprice = compiled(priced.cheapest_agent), compiled(priced.update_prices)
-usual_after, advert_after = compiled(priced.usual_trip_after), compiled(agent_load.advert_after)
-speed_after, pace_after = compiled(agent_load.speed_after), compiled(agent_load.visit_time_after)
+usual_after, advert_after = compiled(priced.usual_trip_after), compiled(balancer.advert_after)
+speed_after, pace_after = compiled(balancer.speed_after), compiled(balancer.visit_time_after)
 delegate = compiled(baselines.assign_subnet)
 surprised, worthiest = compiled(prior.update_prior), compiled(prior.best_unvisited)
 fullness, share_price = compiled(sharing.fullness), compiled(sharing.share_price)
@@ -85,9 +77,7 @@ def _measure(t: NetworkTables, seconds: float) -> None:
 
 
 @compiled
-def _finish(
-    rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, now: float, measuring: bool
-) -> None:
+def _finish(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, now: float, measuring: bool) -> None:
     host, process = t.serving[agent], t.process[agent]
     t.serving[agent] = -1
     if measuring:
@@ -258,9 +248,7 @@ def _trip(rng: Generator, t: NetworkTables, host: int, agent: int) -> float:
 
 
 @compiled
-def _enqueue(
-    rng: Generator, t: NetworkTables, k: KernelParameters, host: int, agent: int, now: float
-) -> None:
+def _enqueue(rng: Generator, t: NetworkTables, k: KernelParameters, host: int, agent: int, now: float) -> None:
     places = t.queue.shape[1]
     t.at[host], t.stamp[host] = agent, now
     t.queue[agent, (t.head[agent] + t.length[agent]) % places] = host
@@ -318,9 +306,7 @@ def reassign_hosts(rng: Generator, t: NetworkTables, k: KernelParameters, agent:
 
 
 @compiled
-def _take_over(
-    rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, host: int, now: float
-) -> None:
+def _take_over(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, host: int, now: float) -> None:
     t.hosts[agent] -= 1
     chosen = choose_agent(rng, t, k, host, -1)
     t.hosts[chosen] += 1

@@ -23,8 +23,8 @@ from fieldmouse.testing.meadow.plan import MeadowPlan
 from fieldmouse.testing.meadow.serve import meadow_process
 from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 
+#: Source addresses of agents; the last number is the place.
 AGENT_ADDRESSES = "127.9.0"
-"""Source addresses of agents; the last number is the place."""
 _HOSTS = "127.20.0.0/16"
 _WAIT = 60.0  # seconds for a server to start
 
@@ -100,8 +100,7 @@ def run_live_trial(land: RegionSetup, policy: str, folder: Path, seed: int) -> R
         ready = stack.enter_context(meadow_process(options))
         agents = [stack.enter_context(_agent(land, policy, folder, board, ready.seeds, 1))]
         agents += [
-            stack.enter_context(_agent(land, policy, folder, board, (), place))
-            for place in range(2, land.places + 1)
+            stack.enter_context(_agent(land, policy, folder, board, (), place)) for place in range(2, land.places + 1)
         ]
         for agent in agents:
             if agent.wait():
@@ -112,10 +111,7 @@ def run_live_trial(land: RegionSetup, policy: str, folder: Path, seed: int) -> R
 def result_from_arrivals(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> RegionTrialResult:
     """Compute the result from the arrivals at the meadow."""
     places = [place_of_client(arrival.client, plan.options.places) for arrival in arrivals]
-    near = [
-        plan.by_address[arrival.address].place == place
-        for arrival, place in zip(arrivals, places, strict=True)
-    ]
+    near = [plan.by_address[arrival.address].place == place for arrival, place in zip(arrivals, places, strict=True)]
     visits: dict[str, list[int]] = {}
     for arrival, place in zip(arrivals, places, strict=True):
         visits.setdefault(arrival.address, []).append(place)
@@ -126,10 +122,7 @@ def result_from_arrivals(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> Regio
 
 @contextmanager
 def _process(words: Sequence[str], talk: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with (
-        talk.open("wb") as errors,
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors) as process,
-    ):
+    with talk.open("wb") as errors, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors) as process:
         try:
             yield process
         finally:

@@ -29,11 +29,11 @@ from fieldmouse_lab.network.environment import (
 )
 from fieldmouse_lab.network.kernel import advance, assign_hosts, reassign_hosts
 
+#: Seconds at which a shock starts and ends.
 FROM, TO = 20_000.0, 40_000.0
-"""Seconds at which a shock starts and ends."""
 SLOWER = 5.0
+#: The agent that a shock hits: the fourth.
 SHOCKED_AGENT = 3
-"""The agent that a shock hits: the fourth."""
 LEASE = 15.0
 
 RULES = {

@@ -14,8 +14,7 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
@@ -25,17 +24,10 @@ from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Url
 from fieldmouse.workers.inline_worker import InlineWorker
-from fieldmouse_lab.network.live_trial import (
-    AGENT_ADDRESSES,
-    RegionSetup,
-    RegionTrialResult,
-    result_from_arrivals,
-)
+from fieldmouse_lab.network.live_trial import AGENT_ADDRESSES, RegionSetup, RegionTrialResult, result_from_arrivals
 
 
-def run_virtual_trial(
-    path: Path, land: RegionSetup, policy: str, seed: int
-) -> tuple[RegionTrialResult, list[bytes]]:
+def run_virtual_trial(path: Path, land: RegionSetup, policy: str, seed: int) -> tuple[RegionTrialResult, list[bytes]]:
     """Crawl once into `path`, with an agent in every place; return the result and the learned data of each
     host."""
     meadow = Meadow(msgspec.structs.replace(land.options(seed, path), arrivals=None))

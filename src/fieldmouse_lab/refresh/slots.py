@@ -19,8 +19,8 @@ from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
 
 Reals = npt.NDArray[np.float64]
+#: Factory of a policy from the pages' true probabilities of change, which only an oracle uses.
 PolicyFactory = Callable[[Reals], PollingPolicy]
-"""Factory of a policy from the pages' true probabilities of change, which only an oracle uses."""
 
 
 class Spacing(StrEnum):
@@ -120,10 +120,5 @@ def play_slots(
             plan, unplanned = policy.plan(state, belief, budget), 0
     fresh, age, useful, asked = sums / max(1, slots - slots // 2)
     return SlotCourse(
-        float(fresh),
-        float(age),
-        float(useful / max(asked, 1e-300)),
-        float(useful / pages),
-        float(asked),
-        plan,
+        float(fresh), float(age), float(useful / max(asked, 1e-300)), float(useful / pages), float(asked), plan
     )

@@ -15,8 +15,8 @@ from fieldmouse.testing.meadow.serve import MeadowChange
 from fieldmouse.testing.meadow.server import Arrival
 
 Reals = NDArray[np.float64]
+#: Sorted times by URL.
 Moments = Mapping[str, Reals]
-"""Sorted times by URL."""
 
 
 def request_times(arrivals: Iterable[Arrival]) -> Moments:

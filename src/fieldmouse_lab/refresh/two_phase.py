@@ -17,13 +17,13 @@ import numpy.typing as npt
 from fieldmouse.policy.automata import NodeAutomaton, count_penalties, feedback, frequency, push_history
 from fieldmouse.policy.packing.bin_packing import bin_loads
 from fieldmouse.policy.packing.two_phase import TwoPhaseScheme
-from fieldmouse_lab.refresh.populations import PageSet
+from fieldmouse_lab.refresh.contest import PageSet
 
+#: Rewards and penalties stored per page; the document does not give the number.
 REGISTER = 8
-"""Rewards and penalties stored per page; the document does not give the number."""
 
+#: The document gives neither the number of states of a node nor its threshold.
 NODE = NodeAutomaton(states=16, threshold=2)
-"""The document gives neither the number of states of a node nor its threshold."""
 
 Reals = npt.NDArray[np.float64]
 

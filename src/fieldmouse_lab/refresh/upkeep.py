@@ -22,8 +22,7 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.sections import RefreshOrder
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.toml_format import render
+from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy import change
@@ -216,9 +215,7 @@ def run_live_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed: i
     options = msgspec.structs.replace(
         upkeep.options(seed), port=0, arrivals=arrivals, changes=changes, follow_parent=True
     )
-    settings = [
-        word for name, value in upkeep.settings(policy).items() for word in ("--set", f"{name}={value}")
-    ]
+    settings = [word for name, value in upkeep.settings(policy).items() for word in ("--set", f"{name}={value}")]
     with meadow_process(options) as ready:
         _run("crawl", str(atlas), *(word for url in ready.seeds for word in ("--seed", url)), *settings)
         began = time.time()
@@ -226,9 +223,7 @@ def run_live_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed: i
         window = f"{upkeep.counted * upkeep.round}s"
         report = msgspec.json.decode(_run("freshness", str(atlas), "--window", window), type=FreshnessReport)
     told = [msgspec.json.decode(line, type=MeadowChange) for line in changes.read_bytes().splitlines()]
-    return compare_with_truth(
-        upkeep, report, atlas, Meadow(options, ready.port), read_arrivals(arrivals), told, began
-    )
+    return compare_with_truth(upkeep, report, atlas, Meadow(options, ready.port), read_arrivals(arrivals), told, began)
 
 
 def _run(*words: str) -> bytes:

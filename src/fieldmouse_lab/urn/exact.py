@@ -19,8 +19,8 @@ from fieldmouse.errors import UsageError
 
 Reals = npt.NDArray[np.float64]
 
+#: Largest K; the stationary means take time proportional to the square of K.
 MOST_PLACES = 100_000
-"""Largest K; the stationary means take time proportional to the square of K."""
 
 
 def initial_colours(p: Reals, capacity: int) -> float:

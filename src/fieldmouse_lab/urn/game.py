@@ -21,8 +21,8 @@ from fieldmouse_lab.urn.strategies import Strategy
 
 Longs = npt.NDArray[np.int64]
 
+#: Number of columns in `GameResult.lengths`: queues online of length 0, 1, ..., LENGTHS - 1 (Figure 5.2).
 QUEUE_LENGTHS = 6
-"""Number of columns in `GameResult.lengths`: queues online of length 0, 1, ..., LENGTHS - 1 (Figure 5.2)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -94,10 +94,7 @@ def _policy(game: Game, rng: Generator) -> DistributionPolicy[int]:
 
 
 def play_many(
-    games: Sequence[Game],
-    seeds: Sequence[int],
-    on_progress: Callable[[float], None] | None = None,
-    jobs: int = 2,
+    games: Sequence[Game], seeds: Sequence[int], on_progress: Callable[[float], None] | None = None, jobs: int = 2
 ) -> list[list[GameResult]]:
     """Play every game with every seed; return one row per game, in the given order.
 

@@ -211,10 +211,7 @@ class PurePlayer:
 
     def lengths(self) -> list[int]:
         counts_by_length = Counter(self._online.values())
-        return [
-            len(self._p) - len(self._slots),
-            *(counts_by_length[length] for length in range(1, QUEUE_LENGTHS)),
-        ]
+        return [len(self._p) - len(self._slots), *(counts_by_length[length] for length in range(1, QUEUE_LENGTHS))]
 
     @property
     def events(self) -> Ints:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.hosts.host_rows import read_hosts
+from fieldmouse.frontier.hosts.host_table import read_hosts
 from fieldmouse.frontier.queues.queue_index import queue_lengths
 from fieldmouse.frontier.queues.ready import waiting_items
 from fieldmouse.frontier.state import FrontierState, sealed_frontier
@@ -147,8 +147,7 @@ def power(hosts: int, gamma: float) -> Source:
     """Section 5.5: host i in proportion to i^-gamma; 0 is uniform."""
     if not 0.0 <= gamma < 100.0:
         raise UsageError(
-            f"a power law with gamma {gamma:g} cannot be played",
-            "give 0 (uniform) or more, and less than 100",
+            f"a power law with gamma {gamma:g} cannot be played", "give 0 (uniform) or more, and less than 100"
         )
     return Source("power", np.arange(1, _many(hosts) + 1, dtype=np.float64) ** -gamma)
 
@@ -190,9 +189,7 @@ def host_url_counts(directory: Path) -> dict[Host, int]:
         home, lambda last: _counts(home / "frontier", sealed_frontier(last)), before=nothing
     ):
         return urls
-    raise FieldmouseError(
-        f"the crawl in `{directory}` has no hosts yet", "let it crawl for a while and try again"
-    )
+    raise FieldmouseError(f"the crawl in `{directory}` has no hosts yet", "let it crawl for a while and try again")
 
 
 def _counts(frontier: Path, state: FrontierState) -> dict[Host, int]:

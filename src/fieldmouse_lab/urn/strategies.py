@@ -22,8 +22,8 @@ from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndEleph
 from fieldmouse_lab.urn import thesis_strategies
 from fieldmouse_lab.urn.sources import Source
 
+#: Draw limit that is never reached: the game has its own `draw_cap`, so a policy needs none.
 NO_CAP = 1 << 62
-"""Draw limit that is never reached: the game has its own `draw_cap`, so a policy needs none."""
 
 
 class StrategyInputs(NamedTuple):
@@ -106,12 +106,8 @@ STRATEGIES: dict[str, StrategyFactory] = {
     "alg2": StrategyFactory(
         lambda seat: thesis_strategies.OfflineFirst(), "any ball offline, then the greedy source", "neutral"
     ),
-    "alg3": StrategyFactory(
-        lambda seat: thesis_strategies.SourceOnly(), "the greedy source alone", "neutral"
-    ),
-    "alg4": StrategyFactory(
-        lambda seat: GreedyPolicy(NO_CAP), "greedy offline, then the greedy source", "neutral"
-    ),
+    "alg3": StrategyFactory(lambda seat: thesis_strategies.SourceOnly(), "the greedy source alone", "neutral"),
+    "alg4": StrategyFactory(lambda seat: GreedyPolicy(NO_CAP), "greedy offline, then the greedy source", "neutral"),
     "alg5": StrategyFactory(
         lambda seat: thesis_strategies.GreedyUntilFull(seat.share),
         "as 4, and any ball offline once most are there",
@@ -157,9 +153,7 @@ def strategy_factory(name: str) -> StrategyFactory:
     if name in STRATEGIES:
         return STRATEGIES[name]
     policy = _policy(name)
-    return StrategyFactory(
-        lambda seat, **options: policy(**options), (inspect.getdoc(policy) or "").split("\n")[0]
-    )
+    return StrategyFactory(lambda seat, **options: policy(**options), (inspect.getdoc(policy) or "").split("\n")[0])
 
 
 def strategy_parameters(name: str) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from typing import TypeVar
 
 from numpy.random import Generator
 
-from fieldmouse.policy.distribution.one_queue import OneQueuePolicy
+from fieldmouse.policy.distribution.strategies import OneQueuePolicy
 
 H = TypeVar("H", bound=Hashable)
 
+#: When hosts offline have more than this share of all draws, new ones are too hard to find.
 OFFLINE_SHARE_LIMIT = 0.99
-"""When hosts offline have more than this share of all draws, new ones are too hard to find."""
 
 
 class AcceptNewHosts(OneQueuePolicy[H]):

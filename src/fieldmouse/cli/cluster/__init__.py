@@ -1,1 +1,3 @@
 """Commands of a cluster."""
+
+from __future__ import annotations

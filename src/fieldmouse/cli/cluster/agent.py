@@ -46,9 +46,7 @@ Examples:
 @options.seeds_file_option
 @options.scope_option
 @options.seed_redirects_option
-@click.option(
-    "--balance", metavar="NAME", help="Policy that assigns hosts to agents: priced, kalman, hash, ..."
-)
+@click.option("--balance", metavar="NAME", help="Policy that assigns hosts to agents: priced, kalman, hash, ...")
 @options.config_option
 @options.retry_failed_option
 @options.crawl_options
@@ -90,7 +88,5 @@ def command(directory: Path, coordinators: tuple[str, ...], name: str, as_json: 
         on_forgiven = resume.report_retried if given["retry_failed"] else None
         return crawl.run_plan(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
     except FieldmouseError as trouble:
-        trouble.replace_resume_command(
-            "agent", resume_command(directory).partition(shell_quoted(directory))[2]
-        )
+        trouble.replace_resume_command("agent", resume_command(directory).partition(shell_quoted(directory))[2])
         raise

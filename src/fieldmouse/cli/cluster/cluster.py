@@ -16,12 +16,11 @@ from fieldmouse.api import cluster
 from fieldmouse.api.cluster import AgentSummary, ClusterStatus
 from fieldmouse.api.cluster_agent import COORDINATOR_VARIABLE
 from fieldmouse.cli import console, options
-from fieldmouse.cli.lazy import Commands, LazyGroup
+from fieldmouse.cli.main import Commands, LazyGroup
 from fieldmouse.cli.options import RenamedOption
 from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
 from fieldmouse.errors import CoordinatorUnreachable, shell_quoted
-from fieldmouse.formatting import format_count, join_names
-from fieldmouse.sanitize import sanitize
+from fieldmouse.formatting import format_count, join_names, sanitize
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,11 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def crawl_name_options(command: F) -> F:
     """Add `--coordinator` and `--crawl`, as in `fieldmouse agent`."""
     crawl = click.option(
-        "--crawl",
-        metavar="NAME",
-        default=DEFAULT_CRAWL,
-        show_default=True,
-        help="Select the crawl of this name.",
+        "--crawl", metavar="NAME", default=DEFAULT_CRAWL, show_default=True, help="Select the crawl of this name."
     )
     return coordinator_option(crawl(command))
 
@@ -188,9 +183,7 @@ def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> int:
     """
     totals = cluster.remove_crawl(coordinators, crawl)
     if as_json:
-        console.print_json(
-            {"crawl": crawl, "seen": totals.seen, "booked": totals.settled, "waiting": totals.waiting}
-        )
+        console.print_json({"crawl": crawl, "seen": totals.seen, "booked": totals.settled, "waiting": totals.waiting})
     else:
         console.message(
             f"removed `{crawl}` from the coordinator: {format_count(totals.seen, 'URL')} seen,"
@@ -238,11 +231,7 @@ def status_lines(status: ClusterStatus) -> list[str]:
             f" {'was' if status.quarantined == 1 else 'were'} set aside (see docs/network.md#damaged-values)"
         )
     rows = [STATUS_HEADERS, *map(_row, status.agents)]
-    return [
-        head,
-        *_faults(status),
-        *(console.align_columns(rows, right=range(2, 8)) if status.agents else ()),
-    ]
+    return [head, *_faults(status), *(console.align_columns(rows, right=range(2, 8)) if status.agents else ())]
 
 
 def _faults(status: ClusterStatus) -> list[str]:
@@ -315,10 +304,7 @@ COMMANDS: Commands = {
     "list": ("fieldmouse.cli.cluster.cluster:list_crawls", "List the crawls on a coordinator."),
     "drain": ("fieldmouse.cli.cluster.cluster:drain", "Ask an agent to finish its work and leave."),
     "forget": ("fieldmouse.cli.cluster.cluster:forget", "Take all hosts from an agent permanently."),
-    "rebuild": (
-        "fieldmouse.cli.cluster.cluster:rebuild",
-        "Rebuild a lost coordinator from the agents' directories.",
-    ),
+    "rebuild": ("fieldmouse.cli.cluster.cluster:rebuild", "Rebuild a lost coordinator from the agents' directories."),
     "remove": ("fieldmouse.cli.cluster.cluster:remove", "Remove a crawl from its coordinator."),
 }
 

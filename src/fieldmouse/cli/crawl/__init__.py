@@ -1,1 +1,3 @@
 """Commands that crawl."""
+
+from __future__ import annotations

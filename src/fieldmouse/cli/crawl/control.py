@@ -12,7 +12,7 @@ from fieldmouse.errors import FieldmouseError, shell_quoted
 
 if TYPE_CHECKING:
     from fieldmouse.control.control_log import ControlPeriod
-    from fieldmouse.control.gauge import BufferMetrics
+    from fieldmouse.control.page_trace import BufferMetrics
 
 
 RULE_HEADERS = ("", "workers", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
@@ -26,12 +26,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--last",
-    metavar="N",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="Show the newest N rules.",
+    "--last", metavar="N", type=click.IntRange(1), default=20, show_default=True, help="Show the newest N rules."
 )
 @options.json_option
 def command(directory: Path, last: int, as_json: bool) -> int:

@@ -31,9 +31,7 @@ Examples:
   fieldmouse crawl local --seed http://127.0.0.1:8000/ --allow-private --delay 0s"""
 )
 @click.argument("directory", type=click.Path())
-@click.option(
-    "--seed", "seeds", metavar="URL", multiple=True, help="Start the crawl at this URL; repeatable."
-)
+@click.option("--seed", "seeds", metavar="URL", multiple=True, help="Start the crawl at this URL; repeatable.")
 @options.seeds_file_option
 @options.scope_option
 @options.seed_redirects_option
@@ -68,11 +66,7 @@ def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any)
 
 
 def run_plan(
-    plan: Plan,
-    *,
-    as_json: bool,
-    every: float | None,
-    on_forgiven: Callable[[RetriedHosts], None] | None = None,
+    plan: Plan, *, as_json: bool, every: float | None, on_forgiven: Callable[[RetriedHosts], None] | None = None
 ) -> int:
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
@@ -85,9 +79,7 @@ def run_plan(
 
         def opened(life: crawler.CrawlRun) -> None:
             _tune_garbage_collector()
-            signals.attach_loop(
-                asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once
-            )
+            signals.attach_loop(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once)
 
         private = plan.settings.network.allow_private
         mercy = crawler.RetryFailed(on_forgiven, private=private) if on_forgiven else None
@@ -96,13 +88,7 @@ def run_plan(
         shown = progress.show_progress(every=every, polls=polls, budget=budget, network=network)
         with shown as line, console.stdout_to_stderr():
             try:
-                summary = api.run(
-                    plan,
-                    runner=uvloop.run,
-                    on_reading=line.show,
-                    on_open=opened,
-                    mercy=mercy,
-                )
+                summary = api.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
             finally:
                 signals.detach_loop()
         why, hint = _why_nothing(plan.directory) if summary.exit == 1 else ("", "")
@@ -135,9 +121,7 @@ def read_seeds_file(file: str) -> list[str]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as trouble:
-        raise UsageError(
-            f"cannot read the seeds in `{file}`: {trouble}", "check the name of the file"
-        ) from trouble
+        raise UsageError(f"cannot read the seeds in `{file}`: {trouble}", "check the name of the file") from trouble
     # A comment starts the line or follows white space; a `#` inside a URL belongs to the URL.
     lines = (re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in text.splitlines())
     return [line for line in lines if line]

@@ -22,8 +22,8 @@ import click
 from fieldmouse.cli import console, options
 from fieldmouse.errors import FieldmouseError, UsageError, shell_quoted
 
+#: Files that a demo leaves behind; a directory with other files in it is not emptied.
 DEMO_FILES = {"atlas", "pages.jsonl", "truth.jsonl"}
-"""Files that a demo leaves behind; a directory with other files in it is not emptied."""
 
 MEADOW = {"hosts": 200, "pages": 2500, "gamma": 0.6, "port": 0, "latency": 0.005}
 CRAWL_OPTIONS = ("--allow-private", "--delay", "50ms")
@@ -130,9 +130,7 @@ def _meadow(truth: Path) -> Iterator[str]:
     """Serve a meadow while the block runs; yields the seed URL."""
     # With `follow_parent` the server ends even if this process is killed.
     given = json.dumps(MEADOW | {"truth": str(truth), "follow_parent": True})
-    server = subprocess.Popen(
-        [sys.executable, "-m", "fieldmouse.testing.meadow.serve", given], stdout=subprocess.PIPE
-    )
+    server = subprocess.Popen([sys.executable, "-m", "fieldmouse.testing.meadow.serve", given], stdout=subprocess.PIPE)
     assert server.stdout is not None
     try:
         ready = server.stdout.readline()

@@ -66,8 +66,7 @@ def _check(home: CrawlDir, deep: bool, as_json: bool, repairs: list[str]) -> int
         return 0 if healthy else 1
     born = home.identity
     console.print_data(
-        f"crawl `{home.path}`, format {born.format}, made by {born.made_by} on "
-        f"{console.format_time(born.created_at)}"
+        f"crawl `{home.path}`, format {born.format}, made by {born.made_by} on {console.format_time(born.created_at)}"
     )
     for finding in findings:
         mark = "ok " if finding.healthy else "BAD"

@@ -15,6 +15,7 @@ from fieldmouse.config import values
 from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.options import MeadowOptions
 
+#: Help text of every option of the meadow.
 OPTION_HELP = {
     "hosts": "Number of hosts, each on a separate address.",
     "pages": "Pages with status 200 that may be crawled, in all.",
@@ -69,10 +70,9 @@ OPTION_HELP = {
     "slow_seconds": "How long such a body takes.",
     "stalling": "Share of hosts where some pages never get an answer.",
 }
-"""Help text of every option of the meadow."""
 
+#: Fields without an option, for programs that start a meadow.
 HIDDEN_OPTIONS = {"follow_parent", "began", "stands_at"}
-"""Fields without an option, for programs that start a meadow."""
 
 DURATION_OPTIONS = {"change_every", "staying", "crawl_delay", "latency", "near", "far", "slow_seconds"}
 
@@ -91,9 +91,7 @@ def meadow_options(command: Callable[..., int]) -> Callable[..., int]:
             continue
         flag, text = field.name.replace("_", "-"), OPTION_HELP[field.name]
         if field.type is bool:
-            option = click.option(
-                f"--{flag}/--no-{flag}", default=field.default, show_default=True, help=text
-            )
+            option = click.option(f"--{flag}/--no-{flag}", default=field.default, show_default=True, help=text)
         elif field.name in DURATION_OPTIONS:
             usual = values.write_seconds(field.default)
             option = click.option(
@@ -105,9 +103,7 @@ def meadow_options(command: Callable[..., int]) -> Callable[..., int]:
                 f"--{flag}", type=kind, default=field.default, show_default=True, help=text, metavar="N"
             )
         elif field.type is str:
-            option = click.option(
-                f"--{flag}", default=field.default, show_default=True, help=text, metavar="NETWORK"
-            )
+            option = click.option(f"--{flag}", default=field.default, show_default=True, help=text, metavar="NETWORK")
         else:
             option = click.option(f"--{flag}", type=click.Path(path_type=Path), metavar="FILE", help=text)
         command = option(command)
@@ -143,9 +139,7 @@ def serve(as_json: bool, **given: Any) -> int:
     """
     for name in ("truth", "arrivals", "changes"):
         if given[name] is not None and not given[name].absolute().parent.is_dir():
-            raise UsageError(
-                f"there is no directory for `{given[name]}`", f"make it first, or change `--{name}`"
-            )
+            raise UsageError(f"there is no directory for `{given[name]}`", f"make it first, or change `--{name}`")
     by_default = click.get_current_context().get_parameter_source("rewriting") is ParameterSource.DEFAULT
     if given["changes"] is not None and by_default:
         given["rewriting"] = True  # a crawl would treat a changed revision number alone as noise

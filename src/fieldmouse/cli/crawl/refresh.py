@@ -23,9 +23,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--budget", metavar="RATE", help='Limit the polls, such as 500/h; "none" for no limit.')
-@click.option(
-    "--policy", metavar="NAME", help="Policy that plans the polls: learned, uniform, ..., or module:Class."
-)
+@click.option("--policy", metavar="NAME", help="Policy that plans the polls: learned, uniform, ..., or module:Class.")
 @click.option("--once", is_flag=True, help="End when every known page was polled once.")
 @click.option("--for", "time", metavar="T", help="End after this time, such as 1d.")
 @click.option("--continue", "rest", is_flag=True, help="Also fetch the URLs that still wait to be crawled.")

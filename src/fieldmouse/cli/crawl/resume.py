@@ -47,9 +47,7 @@ def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json
     _tell_lifted(plan)
     if plan.new_seeds:
         _tell_added(plan)
-    return crawl.run_plan(
-        plan, as_json=as_json, every=every, on_forgiven=report_retried if retry_failed else None
-    )
+    return crawl.run_plan(plan, as_json=as_json, every=every, on_forgiven=report_retried if retry_failed else None)
 
 
 def report_retried(forgiven: RetriedHosts) -> None:
@@ -64,9 +62,7 @@ def _tell_lifted(plan: Plan) -> None:
     if "pages" in plan.lifted_limits:
         console.message(f"the limit of {format_count(kept.pages, 'page')} was reached; continuing without it")
     if "time" in plan.lifted_limits:
-        console.message(
-            f"the limit of {console.format_duration(kept.time)} was reached; continuing without it"
-        )
+        console.message(f"the limit of {console.format_duration(kept.time)} was reached; continuing without it")
 
 
 def _tell_added(plan: Plan) -> None:

@@ -1,1 +1,3 @@
 """Commands that read a crawl."""
+
+from __future__ import annotations

@@ -107,10 +107,10 @@ _PAGE_FIELDS = """
 PAGE_FIELDS = tuple(_PAGE_FIELDS.split())
 PAGE_KINDS: dict[str, ColumnType] = dict.fromkeys("status depth size words links offset tries".split(), int)
 PAGE_KINDS["indexed"] = bool
+#: Columns only with `--all`; a stored page has none of them.
 OUTCOME_FIELDS = ("kind", "reason", "detail", "target")
-"""Columns only with `--all`; a stored page has none of them."""
+#: Column only with `--with`.
 DIRECTORY_FIELD = "directory"
-"""Column only with `--with`."""
 
 
 @click.command(
@@ -124,11 +124,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--to",
-    "target",
-    metavar="FILE",
-    required=True,
-    help="Write a .jsonl, .csv or .parquet file; - for stdout.",
+    "--to", "target", metavar="FILE", required=True, help="Write a .jsonl, .csv or .parquet file; - for stdout."
 )
 @click.option("--all", "everything", is_flag=True, help="Also export moved, failed and refused URLs.")
 @click.option("--items", is_flag=True, help="Export the rows that `plugins.extract` made from the pages.")
@@ -151,8 +147,7 @@ def command(
     writer = _writer_for(target)
     if as_json and target == "-":
         raise UsageError(
-            "`--to -` and `--json` both write to standard output",
-            "leave out `--json`: the rows are JSON lines already",
+            "`--to -` and `--json` both write to standard output", "leave out `--json`: the rows are JSON lines already"
         )
 
     room = options.open_reader(directory, others).pinned()  # one snapshot: a table may be read twice
@@ -214,9 +209,7 @@ def _writer_for(target: str) -> Writer:
     try:
         return {".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet}[suffix]
     except KeyError:
-        raise UsageError(
-            f"the name `{target}` has no known format", "end it in .jsonl, .csv or .parquet"
-        ) from None
+        raise UsageError(f"the name `{target}` has no known format", "end it in .jsonl, .csv or .parquet") from None
 
 
 def _jsonl(table: Table, file: BinaryIO) -> int:
@@ -260,8 +253,7 @@ def _parquet(table: Table, file: BinaryIO) -> int:
         import pyarrow.parquet as pq
     except ImportError:
         raise FieldmouseError(
-            "Parquet needs pyarrow, which is not installed",
-            "`pip install 'fieldmouse[export]'`, or use .jsonl",
+            "Parquet needs pyarrow, which is not installed", "`pip install 'fieldmouse[export]'`, or use .jsonl"
         ) from None
     kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
     schema = pa.schema([(field, kinds[kind]) for field, kind in table.column_types.items()])

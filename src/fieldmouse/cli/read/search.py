@@ -50,9 +50,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Show at most N results."
-)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Show at most N results.")
 @click.option("--versions", is_flag=True, help="Also search old versions of pages, and pages that are gone.")
 @options.with_option
 @options.json_option
@@ -90,9 +88,7 @@ def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool,
         hits = version_hits = room.search_versions(query, limit)
         more = [{"at": hit.at, "version": hit.version, "newest": hit.newest} for hit in version_hits]
     if given["as_json"]:
-        console.print_json(
-            [_plain(hit, placed=bool(others)) | extra for hit, extra in zip(hits, more, strict=True)]
-        )
+        console.print_json([_plain(hit, placed=bool(others)) | extra for hit, extra in zip(hits, more, strict=True)])
         return 0
     if not hits:
         where = " or ".join(f"`{path}`" for path in (directory, *others))

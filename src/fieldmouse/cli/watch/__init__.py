@@ -1,1 +1,3 @@
 """Commands that watch pages for changes."""
+
+from __future__ import annotations

@@ -20,8 +20,7 @@ import msgspec
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse.formatting import format_percentage, format_time
-from fieldmouse.sanitize import sanitize
+from fieldmouse.formatting import format_percentage, format_time, sanitize
 
 if TYPE_CHECKING:
     from fieldmouse.diff.compare import Hunk
@@ -144,19 +143,13 @@ Examples:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--since", metavar="T", help="List only changes since then: 1d, 12h, 2026-11-16.")
 @click.option("--host", metavar="H", help="List only pages of this host and its subdomains.")
-@click.option(
-    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="List only this kind; repeatable."
-)
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="List only this kind; repeatable.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="List only the newest N changes.")
-@click.option(
-    "--diff", "diffed", metavar="URL", help="Show the difference of two stored versions of this page."
-)
+@click.option("--diff", "diffed", metavar="URL", help="Show the difference of two stored versions of this page.")
 @click.option("--from", "old", metavar="V", help="With --diff: the older version, by number or time.")
 @click.option("--to", "new", metavar="V", help="With --diff: the newer version, by number or time.")
 @click.option("--versions", "versioned", metavar="URL", help="List the stored versions of this page.")
-@click.option(
-    "--propose-rules", "proposing", is_flag=True, help="Suggest noise rules for parts that always differ."
-)
+@click.option("--propose-rules", "proposing", is_flag=True, help="Suggest noise rules for parts that always differ.")
 @options.with_option
 @options.json_option
 def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: Any) -> int:
@@ -239,13 +232,7 @@ def _plain(where: Path | None, change: Change) -> dict[str, object]:
 def _cells(where: Path | None, change: Change) -> tuple[str, ...]:
     share = format_percentage(change.difference) if change.kind == "changed" else ""
     url = f"{change.url} -> {change.target}" if change.target else change.url
-    cells = (
-        console.format_time(round(change.at)),
-        change.kind.value,
-        share,
-        url,
-        " ".join(change.title.split()),
-    )
+    cells = (console.format_time(round(change.at)), change.kind.value, share, url, " ".join(change.title.split()))
     return cells if where is None else (*cells[:3], str(where), *cells[3:])
 
 
@@ -278,11 +265,7 @@ def _show_difference(room: Crawls, url: str, old: str | None, new: str | None, a
     difference = room.difference(url, old, new)
     if as_json:
         versions = {"from": difference.old.row.at, "to": difference.new.row.at, "numbers": difference.numbers}
-        result = {
-            "difference": difference.share,
-            "same": difference.same,
-            "text": difference.hunks is not None,
-        }
+        result = {"difference": difference.share, "same": difference.same, "text": difference.hunks is not None}
         hunks = [{"old": hunk.old, "new": hunk.new} for hunk in difference.hunks or ()]
         console.print_json({"url": difference.url, **versions, **result, "hunks": hunks})
         return 0
@@ -311,7 +294,5 @@ def _propose(directory: Path, others: tuple[Path, ...], host: str | None, as_jso
         console.print_data(f"  # {proposal.pages} of {proposal.looked} pages: {sample}")
         console.print_data(f"  {json.dumps(proposal.rule, ensure_ascii=False)},")
     console.print_data("]")
-    console.message(
-        f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too"
-    )
+    console.message(f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too")
     return 0

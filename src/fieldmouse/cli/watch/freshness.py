@@ -27,15 +27,11 @@ Examples:
   fieldmouse freshness east --with west"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--budget", "budgets", metavar="RATE", multiple=True, help="Estimate this budget (500/h); repeatable."
-)
+@click.option("--budget", "budgets", metavar="RATE", multiple=True, help="Estimate this budget (500/h); repeatable.")
 @click.option("--window", metavar="T", default="7d", show_default=True, help="Measure at most this far back.")
 @options.with_option
 @options.json_option
-def command(
-    directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool
-) -> int:
+def command(directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool) -> int:
     """Show how fresh the copies in DIRECTORY are, and how useful the polls are.
 
     "Expected" is the share of copies that are current now, estimated from the
@@ -93,9 +89,7 @@ def _sentences(directory: Path, report: FreshnessReport) -> list[str]:
         sentences.append("measured: too few pages were polled twice")
     else:
         span = console.format_duration(report.window[1] - report.window[0])
-        sentences.append(
-            f"measured: copies were current {report.measured:.1%} of the time in the last {span}"
-        )
+        sentences.append(f"measured: copies were current {report.measured:.1%} of the time in the last {span}")
     pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: no rate limit"
     if report.polls_an_hour and (not report.budget or report.polls_an_hour < 0.9 * report.budget):
         pace += f", {_rate(report.polls_an_hour)} used"
@@ -109,11 +103,7 @@ def _rate(an_hour: float) -> str:
     """
     if an_hour < 1:
         return f"{console.format_number(an_hour * 24)}/d"
-    return (
-        f"{console.format_number(an_hour)}/h"
-        if an_hour < 36_000
-        else f"{console.format_number(an_hour / 3600)}/s"
-    )
+    return f"{console.format_number(an_hour)}/h" if an_hour < 36_000 else f"{console.format_number(an_hour / 3600)}/s"
 
 
 def _curve(report: FreshnessReport) -> list[str]:
@@ -142,8 +132,6 @@ def _most_polled(report: FreshnessReport) -> list[str]:
         rows = [("polls", "changes", "every", "most polled pages")]
         for page in report.top_pages:
             every = console.format_duration(page.every) if page.every else "-"
-            rows.append(
-                (console.format_number(page.polls), console.format_number(page.changes), every, page.url)
-            )
+            rows.append((console.format_number(page.polls), console.format_number(page.changes), every, page.url))
         lines += ["", *console.align_columns(rows, right=(0, 1, 2))]
     return lines

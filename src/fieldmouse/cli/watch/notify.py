@@ -79,11 +79,7 @@ def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool)
             f"set one in `[notify]` of `{directory / 'fieldmouse.toml'}`; see docs/guides/notify.md",
         )
     for report in reports:
-        sent = (
-            f"last sent {console.format_time(round(report.told_at))}"
-            if report.told_at
-            else "nothing sent yet"
-        )
+        sent = f"last sent {console.format_time(round(report.told_at))}" if report.told_at else "nothing sent yet"
         wait = f"{format_count(report.waiting, 'change')} {'waits' if report.waiting == 1 else 'wait'}"
         console.print_data(f"{report.channel:<8} {report.receiver}: {sent}, {wait}")
     return 0
@@ -95,7 +91,5 @@ def _show_samples(trials: list[SampleReport], as_json: bool) -> int:
     for trial in trials:
         verdict = "ok " if trial.delivered else "BAD"
         if not as_json:
-            console.print_data(
-                f"{verdict}  {trial.channel:<8} {trial.receiver}{': ' if trial.why else ''}{trial.why}"
-            )
+            console.print_data(f"{verdict}  {trial.channel:<8} {trial.receiver}{': ' if trial.why else ''}{trial.why}")
     return 0 if all(trial.delivered for trial in trials) else 1

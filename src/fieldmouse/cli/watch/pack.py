@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fieldmouse.policy.packing.plan import PackedNode, PackingPlan, SiteMove, SiteShare
 
 
+#: Sites named per node; `--json` names all.
 _NAMED = 4
-"""Sites named per node; `--json` names all."""
 
 _MOVES = 12
 
@@ -29,11 +29,7 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
-    "--capacity",
-    type=click.FloatRange(0, min_open=True),
-    required=True,
-    metavar="N",
-    help="Polls/h of a node.",
+    "--capacity", type=click.FloatRange(0, min_open=True), required=True, metavar="N", help="Polls/h of a node."
 )
 @click.option("--anew", is_flag=True, help="Pack from scratch; by default sites stay on their nodes.")
 @options.with_option
@@ -68,9 +64,7 @@ def _sentences(plan: PackingPlan) -> list[str]:
     needed = len(plan.nodes)
     enough = f"{console.format_count(needed, 'node')} of {console.format_number(plan.capacity)}"
     bound = "the minimum" if needed == plan.at_least else f"at least {plan.at_least}"
-    polls = (
-        f"{console.format_count(plan.sites, 'site')} with {console.format_number(plan.polls)} polls an hour"
-    )
+    polls = f"{console.format_count(plan.sites, 'site')} with {console.format_number(plan.polls)} polls an hour"
     sentences = [f"{polls} need {enough} ({bound})"]
     sentences += [_large(plan, site) for site in plan.large]
     if plan.moved:
@@ -83,9 +77,7 @@ def _sentences(plan: PackingPlan) -> list[str]:
 
 def _large(plan: PackingPlan, site: str) -> str:
     shares = [share for node in plan.nodes for share in node.sites if share.site == site]
-    needs = (
-        f"{site} needs {console.format_number(sum(share.polls for share in shares))}, more than one node has"
-    )
+    needs = f"{site} needs {console.format_number(sum(share.polls for share in shares))}, more than one node has"
     hosts = {share.host for share in shares}
     cut = {share.host for share in shares if share.parts > 1}
     if not cut:
@@ -104,9 +96,7 @@ def _table(plan: PackingPlan) -> list[str]:
     rows = [("node", "polls/h", "full", "sites", "")]
     for node in plan.nodes:
         full = f"{node.polls / plan.capacity:.0%}"
-        rows.append(
-            (str(node.node), console.format_number(node.polls), full, str(len(node.sites)), _site_names(node))
-        )
+        rows.append((str(node.node), console.format_number(node.polls), full, str(len(node.sites)), _site_names(node)))
     return console.align_columns(rows, right={0, 1, 2, 3})
 
 

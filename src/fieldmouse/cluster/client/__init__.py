@@ -1,1 +1,3 @@
 """An agent's side of the cluster."""
+
+from __future__ import annotations

@@ -17,13 +17,7 @@ from collections.abc import Sequence
 from math import ceil, isfinite
 
 from fieldmouse.cluster.client.outbox import OutboxState
-from fieldmouse.cluster.coordinator import (
-    MOST_LISTED_AGENTS,
-    AgentId,
-    Coordinator,
-    HeartbeatReply,
-    ListedAgent,
-)
+from fieldmouse.cluster.coordinator import MOST_LISTED_AGENTS, AgentId, Coordinator, HeartbeatReply, ListedAgent
 from fieldmouse.cluster.coordinator import AgentStatus as AgentStatus
 from fieldmouse.cluster.decoding import DamagedValue, decode_agent_status
 from fieldmouse.cluster.errors import stale_directory_error
@@ -110,9 +104,7 @@ class KnownAgents:
 
     def __init__(self) -> None:
         self._turn = 0
-        self._listed: dict[
-            str, tuple[int, ListedAgent]
-        ] = {}  # last turn in which it was listed, and its status
+        self._listed: dict[str, tuple[int, ListedAgent]] = {}  # last turn in which it was listed, and its status
 
     def update(self, pulse: HeartbeatReply) -> Sequence[ListedAgent]:
         """Take in a heartbeat reply and return all agents believed to be alive."""

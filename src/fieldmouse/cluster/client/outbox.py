@@ -34,17 +34,16 @@ from fieldmouse.cluster.coordinator import (
     RetryBatch,
     SiteBounds,
 )
-from fieldmouse.cluster.rows import pack_urls
+from fieldmouse.cluster.decoding import pack_urls
 from fieldmouse.errors import AgentFenced
-from fieldmouse.policy.site_limits import site_for_limits
+from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
-from fieldmouse.storage.fsync import make_directory
-from fieldmouse.storage.log import Log, decode_record, records
+from fieldmouse.storage.log import Log, decode_record, make_directory, records
 from fieldmouse.url import Host
 
 CHECKPOINT_PART = "board"
+#: Seconds for which sent messages are kept: an append-only file is synced every second or two.
 KEEP_SENT_SECONDS = 30.0
-"""Seconds for which sent messages are kept: an append-only file is synced every second or two."""
 _SEGMENT_BYTES = 4 << 20  # bytes
 
 
@@ -101,9 +100,7 @@ class OutboxState(msgspec.Struct, frozen=True):
     agent: str = ""
     incarnation: int = 0
     done: int = 0  # number of the last `AckMessage` or `RetryMessage`
-    since: HeartbeatMark = (
-        ANY_HEARTBEAT  # heartbeat known to a coordinator that received all messages no longer kept
-    )
+    since: HeartbeatMark = ANY_HEARTBEAT  # heartbeat known to a coordinator that received all messages no longer kept
 
 
 class _Segment:
@@ -124,9 +121,7 @@ class Outbox:
         self.restored_state, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._done = state.done
         self.safe_heartbeat, self._since_at = state.since, -inf
-        self._heartbeats: deque[tuple[float, HeartbeatMark]] = (
-            deque()
-        )  # later heartbeats, and when each was sent
+        self._heartbeats: deque[tuple[float, HeartbeatMark]] = deque()  # later heartbeats, and when each was sent
         self._segments: deque[_Segment] = deque()
         self._queue: deque[tuple[_Segment, OutboxMessage]] = deque()  # to be sent, oldest first
         self._sent: deque[tuple[_Segment, OutboxMessage]] = deque()  # sent, and perhaps not safe yet
@@ -165,9 +160,7 @@ class Outbox:
         """Add outcomes that the coming checkpoint holds."""
         self._done += 1
         message = AckMessage(
-            self._incarnation,
-            tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()),
-            self._done,
+            self._incarnation, tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()), self._done
         )
         segment = self._current()
         segment.log.append(_encode(message))
@@ -277,11 +270,7 @@ class Outbox:
 
     def seal(self) -> Sealed[OutboxState]:
         now = self._now()
-        if (
-            self._segments
-            and self._segments[-1].log.length
-            and now - self._segments[-1].begun_at > KEEP_SENT_SECONDS
-        ):
+        if self._segments and self._segments[-1].log.length and now - self._segments[-1].begun_at > KEEP_SENT_SECONDS:
             self._begin_segment()  # so that the one before can be deleted later
         while len(self._segments) > 1 and self._is_safe(self._segments[0], now):
             segment = self._segments.popleft()
@@ -359,9 +348,7 @@ class OutboxSender:
 
     async def _send_links(self, messages: Sequence[LinksMessage]) -> None:
         offers = [
-            LinkOffer(
-                message.host, site_for_limits(message.host), message.links, self._place_new(message.host)
-            )
+            LinkOffer(message.host, site_for_limits(message.host), message.links, self._place_new(message.host))
             for message in messages
         ]
         seeds = any(message.is_seed for message in messages)

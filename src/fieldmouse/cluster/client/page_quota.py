@@ -18,10 +18,10 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.outbox import Outbox
 from fieldmouse.cluster.coordinator import AgentId, Coordinator, PageReservation
 
+#: Most pages to spare: more than are fetched while the coordinator is asked.
 MOST_SPARE_PAGES = 32
-"""Most pages to spare: more than are fetched while the coordinator is asked."""
+#: Pages to spare for each host that we hold.
 SPARE_PAGES_PER_HOST = 8
-"""Pages to spare for each host that we hold."""
 _FIRST_PAUSE = 0.05  # seconds until the coordinator is asked again after it had too few, at first
 _LONGEST_PAUSE = 1.0  # ... and at most
 

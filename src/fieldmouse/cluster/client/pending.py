@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.lease_clock import LeaseClock
+from fieldmouse.cluster.client.identity import LeaseClock
 from fieldmouse.cluster.client.outbox import AckedUrl, LinksMessage, Outbox
 from fieldmouse.cluster.client.placement import HostPlacement
 from fieldmouse.cluster.client.shared_scope import SharedScope
@@ -32,10 +32,10 @@ from fieldmouse.cluster.coordinator import (
     ReleasedHost,
     Row,
 )
-from fieldmouse.cluster.rows import encode_row
+from fieldmouse.cluster.decoding import encode_row
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.policy.outage import blocked_agents
-from fieldmouse.policy.site_limits import DropRule
+from fieldmouse.policy.scope import DropRule
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
@@ -113,9 +113,7 @@ class PendingCalls:
         self.returned_urls = CallQueue[tuple[LeaseId, Row]]()  # URLs to return whose hosts left before
         self.url_requests = CallQueue[LeaseId]()
         self.host_requests = CallQueue[Host]()
-        self.freed_addresses: dict[
-            str, float
-        ] = {}  # addresses that are free, and when each may be visited again
+        self.freed_addresses: dict[str, float] = {}  # addresses that are free, and when each may be visited again
         self.totals = CrawlTotals()
         self.scope = SharedScope()
         self._has_totals = False  # totals were received from the coordinator
@@ -173,9 +171,7 @@ class PendingCalls:
         rows = [(self.key_of(link.url), encode_row(link, host, now)) for link in unused]
         shuns = blocked_agents(state.unreached, now)
         place = self._chooser.next_agent(host, shuns, idle=idle)
-        self.released_hosts.put(
-            ReleasedHost(LeaseId(host, epoch), self._pack(host, state), rows, place, shuns)
-        )
+        self.released_hosts.put(ReleasedHost(LeaseId(host, epoch), self._pack(host, state), rows, place, shuns))
         self._chooser.remove_host(host)
         self.notify()
 
@@ -327,11 +323,7 @@ class AddressLeases:
     """Batches the pending requests for addresses: while one call is under way, the next batch gathers."""
 
     def __init__(
-        self,
-        board: Coordinator,
-        mailbox: PendingCalls,
-        name: Callable[[], AgentId],
-        on_refused: Callable[[str], None],
+        self, board: Coordinator, mailbox: PendingCalls, name: Callable[[], AgentId], on_refused: Callable[[str], None]
     ):
         """`on_refused` receives an address that is no longer ours."""
         self._board, self._mailbox, self._name = board, mailbox, name

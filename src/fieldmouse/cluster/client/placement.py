@@ -23,8 +23,8 @@ from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import HostVisit, Origin
 from fieldmouse.url import Host
 
+#: Seconds.
 ROUND_TRIP_UNIT = 0.05
-"""Seconds."""
 
 
 class HostPlacement:
@@ -140,9 +140,7 @@ class HostPlacement:
         The workers start on a page that arrives now after `behind` seconds.
         """
         self._robots = max(1, robots)
-        return self._balancer.load_of(self._me).next_advert(
-            max(0, due), self._robots, behind / ROUND_TRIP_UNIT
-        )
+        return self._balancer.load_of(self._me).next_advert(max(0, due), self._robots, behind / ROUND_TRIP_UNIT)
 
     @property
     def speed(self) -> float:

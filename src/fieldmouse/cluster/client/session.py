@@ -1,4 +1,4 @@
-"""Session of an agent with the coordinator: join, heartbeats, leases, delivery of calls, leave.
+"""Session of an agent with the coordinator: connect, join, heartbeats, leases, delivery of calls, leave.
 
 Three tasks run concurrently so that none delays another: heartbeats, the addresses that fetch workers
 wait for, and everything else. While the coordinator cannot be reached, all calls stay pending and are
@@ -17,13 +17,14 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fieldmouse.aio import cancel_and_wait
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.lease_clock import LeaseClock, LeasingFrontier
+from fieldmouse.cluster.client.identity import LeaseClock, LeasingFrontier
 from fieldmouse.cluster.client.membership import check_directory_is_newest
 from fieldmouse.cluster.client.outbox import AckedUrl, Outbox, OutboxSender
 from fieldmouse.cluster.client.page_quota import ClusterPageQuota
@@ -32,6 +33,8 @@ from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     AgentId,
     Coordinator,
+    CrawlRebuilder,
+    CrawlSpec,
     DamagedField,
     Heartbeat,
     HeartbeatMark,
@@ -42,7 +45,10 @@ from fieldmouse.cluster.coordinator import (
 )
 from fieldmouse.cluster.decoding import DamagedValue, decode_row
 from fieldmouse.cluster.errors import check_same_crawl
-from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable
+from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
+from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
+from fieldmouse.cluster.sharded.sharding import check_not_sharded
+from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable, UsageError
 from fieldmouse.policy.retry import clear_host_failure
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request
@@ -50,8 +56,8 @@ from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
+#: Seconds between two tries to reach the coordinator.
 RETRY_SECONDS = 0.3
-"""Seconds between two tries to reach the coordinator."""
 
 
 class CallRetry:
@@ -197,9 +203,7 @@ class HostLeaser:
         for held, values in damaged.items():
             for value in values[:_MOST_LOGGED]:
                 log.warning(
-                    "a value of %s on the coordinator cannot be read and is set aside: %s",
-                    held.host,
-                    value.reason,
+                    "a value of %s on the coordinator cannot be read and is set aside: %s", held.host, value.reason
                 )
             if len(values) > _MOST_LOGGED:
                 log.warning("%d more values of %s cannot be read", len(values) - _MOST_LOGGED, held.host)
@@ -285,13 +289,9 @@ class ClusterSession:
         before = self._tellings.restored_state
         last_name = AgentId(before.agent, before.incarnation)
         await self._patience.retry_until_answered(self._publish_scope)
-        if before.incarnation and await self._patience.retry_until_answered(
-            lambda: self._board.is_active(last_name)
-        ):
+        if before.incarnation and await self._patience.retry_until_answered(lambda: self._board.is_active(last_name)):
             self._name = last_name
-            with contextlib.suppress(
-                AgentFenced
-            ):  # its lease ended just now: the next start delivers all of it
+            with contextlib.suppress(AgentFenced):  # its lease ended just now: the next start delivers all of it
                 await self._patience.retry_until_answered(lambda: self._teller.send_all(last_name))
         await self._join_and_beat()
         loops = (self._heartbeat_loop(), self._door.run(), self._delivery_loop())
@@ -356,12 +356,7 @@ class ClusterSession:
     @property
     def _has_undelivered(self) -> bool:
         mailbox = self._mailbox
-        return bool(
-            len(self._tellings)
-            or mailbox.released_hosts
-            or mailbox.returned_urls
-            or mailbox.scope.unpublished
-        )
+        return bool(len(self._tellings) or mailbox.released_hosts or mailbox.returned_urls or mailbox.scope.unpublished)
 
     async def close(self) -> None:
         tasks, self._tasks = self._tasks, []
@@ -379,9 +374,7 @@ class ClusterSession:
             # many idle agents together send as few heartbeats as `MOST_LISTED_AGENTS` of them
             idle = _IDLE_SECONDS * max(1.0, self._members / MOST_LISTED_AGENTS)
             pause = (
-                self._terms.heartbeat_seconds
-                if self._tenant.lease_count
-                else min(idle, self._terms.heartbeat_seconds)
+                self._terms.heartbeat_seconds if self._tenant.lease_count else min(idle, self._terms.heartbeat_seconds)
             )
             await self._clock.sleep(pause if self._patience.is_reachable else min(pause, RETRY_SECONDS))
             if await self._run_or_rejoin(self._send_heartbeat):
@@ -428,9 +421,7 @@ class ClusterSession:
             self._allowance.renew_now(self._tellings.resend_all())
             await self._recover()
             await self._door.renew_held()
-            await self._board.save_host_payloads(
-                self._name, self._mailbox.host_payloads(self._tenant.host_states())
-            )
+            await self._board.save_host_payloads(self._name, self._mailbox.host_payloads(self._tenant.host_states()))
         elif not self._run:
             await self._recover()
         elif not self._tenant.lease_count and self._beats % _CHECK_EVERY == 0:
@@ -494,9 +485,7 @@ class ClusterSession:
             except CoordinatorUnreachable:
                 mailbox.returned_urls.put_back(strays)
                 raise
-        if (
-            self._patience.take_needs_reconcile()
-        ):  # now that no request is open and everything given back is delivered
+        if self._patience.take_needs_reconcile():  # now that no request is open and everything given back is delivered
             await self._recover()
         if wishes := mailbox.host_requests.take():  # repeated later in case they do not arrive
             await self._board.request_hosts(self._name, list(dict.fromkeys(wishes)))
@@ -507,3 +496,63 @@ class ClusterSession:
                 mailbox.url_requests.put_back(wanted)
                 raise
         await self._host_fetcher.lease_hosts(self._name)
+
+
+def open_coordinator(urls: Sequence[str], crawl: str) -> Coordinator:
+    """Coordinator of a crawl; connects later. With several URLs, sites are sharded over their servers."""
+    labels = _labels(urls, crawl)
+    from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+
+    boards = {label: RedisCoordinator(url, crawl) for label, url in zip(labels, urls, strict=True)}
+    return ShardedCoordinator(boards, crawl) if len(urls) > 1 else boards[labels[0]]
+
+
+def open_rebuilder(urls: Sequence[str], crawl: str) -> CrawlRebuilder:
+    """Builder of a crawl that is rebuilt; otherwise as above."""
+    labels = _labels(urls, crawl)
+    from fieldmouse.cluster.redis.coordinator import RedisCoordinator
+    from fieldmouse.cluster.redis.rebuild import RedisRebuilder
+
+    boards = {label: RedisCoordinator(url, crawl) for label, url in zip(labels, urls, strict=True)}
+    builders = {label: RedisRebuilder(url, crawl) for label, url in zip(labels, urls, strict=True)}
+    return ShardedRebuilder(builders, boards, crawl) if len(urls) > 1 else builders[labels[0]]
+
+
+def _labels(urls: Sequence[str], crawl: str) -> list[str]:
+    """Names of the servers for people. Raises `UsageError` if a URL or the crawl's name is invalid."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", crawl):
+        raise UsageError(
+            f"`--crawl {crawl}` is no name of a crawl", "use letters, digits, dots, dashes and underscores"
+        )
+    if not urls:
+        raise UsageError("no coordinator is named", "name its server: `--coordinator redis://HOST:6379/0`")
+    try:
+        from fieldmouse.cluster.redis.connection import url_label
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"a coordinator needs `{missing.name}`, which is not installed",
+            "install it with `pip install fieldmouse[network]`",
+        ) from missing
+    labels = [url_label(url) for url in urls]
+    if len(set(labels)) != len(labels):
+        raise UsageError("one coordinator is named twice", "name each server once")
+    return labels
+
+
+async def list_crawls_on(urls: Sequence[str]) -> list[str]:
+    """Names of all crawls on these servers."""
+    _labels(urls, "any")
+    from fieldmouse.cluster.redis.coordinator import list_crawls
+
+    return sorted(set[str]().union(*[await list_crawls(url) for url in urls]))
+
+
+async def read_crawl_spec(board: Coordinator, crawl: str) -> CrawlSpec | None:
+    """Specification of the crawl, None if there is none.
+
+    Raises `UsageError` if the crawl lies on other servers than were named.
+    """
+    charter = await board.crawl_spec()
+    if charter is not None:
+        check_not_sharded(charter, crawl)
+    return charter

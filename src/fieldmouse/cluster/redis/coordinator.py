@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster import decoding as blocks
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     MOST_LISTED_AGENTS,
@@ -45,23 +45,13 @@ from fieldmouse.cluster.coordinator import (
     SiteBounds,
     StrandedHosts,
 )
-from fieldmouse.cluster.decoding import DamagedValue, decode_bool, decode_crawl_spec, decode_int
-from fieldmouse.cluster.redis.connection import RedisClient, RedisCrawl, ScriptArgument
-from fieldmouse.cluster.redis.errors import unreadable_data_error
+from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, decode_bool, decode_crawl_spec, decode_int
+from fieldmouse.cluster.redis.connection import RedisClient, RedisCrawl, ScriptArgument, unreadable_data_error
 from fieldmouse.cluster.redis.messages import (
     RequeuedUrls,
     ack_args,
     heartbeat_mark_args,
     milliseconds,
-    payload_args,
-    quarantine_args,
-    release_args,
-    requeue_args,
-    row_args,
-    split_offers,
-    without_keys,
-)
-from fieldmouse.cluster.redis.replies import (
     parse_ack_results,
     parse_address_replies,
     parse_agents,
@@ -79,8 +69,14 @@ from fieldmouse.cluster.redis.replies import (
     parse_scan_names,
     parse_stranded,
     parse_totals,
+    payload_args,
+    quarantine_args,
+    release_args,
+    requeue_args,
+    row_args,
+    split_offers,
+    without_keys,
 )
-from fieldmouse.cluster.rows import UrlsToRefetch
 from fieldmouse.url import Host, Url
 
 _CHECK_EVERY = 12  # heartbeats between two checks that the server does not evict keys
@@ -149,15 +145,7 @@ class RedisCoordinator(RedisCrawl):
         if self._beats % _CHECK_EVERY == 0:
             await self._server.check_no_eviction()
         since, lease = heartbeat_mark_args(beat.since), milliseconds(beat.lease_seconds)
-        words = (
-            beat.status,
-            lease,
-            beat.list_after,
-            MOST_LISTED_AGENTS,
-            beat.number,
-            *since,
-            beat.known_scope_pages,
-        )
+        words = (beat.status, lease, beat.list_after, MOST_LISTED_AGENTS, beat.number, *since, beat.known_scope_pages)
         reply = await self._call("beat", *words, name=name)
         pulse, swept = self._read(parse_heartbeat_reply, reply)
         await self._release_fenced(swept)
@@ -203,9 +191,7 @@ class RedisCoordinator(RedisCrawl):
             try:
                 batch = UrlsToRefetch(urls, counted, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
-                log.warning(
-                    "a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble
-                )
+                log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
                 await self._call("again", agent, digest, 0, 0)
                 continue
             left = (len(batch.retried_keys), *map(blocks.signed_key, batch.retried_keys))
@@ -214,11 +200,7 @@ class RedisCoordinator(RedisCrawl):
         return urls_again
 
     async def _unsettle(
-        self,
-        act: str,
-        words: tuple[ScriptArgument, ...],
-        hosts: Sequence[RequeuedUrls],
-        name: AgentId | None = None,
+        self, act: str, words: tuple[ScriptArgument, ...], hosts: Sequence[RequeuedUrls], name: AgentId | None = None
     ) -> int:
         """Let URLs wait again; repeats the call without those that the server reports as waiting already."""
         waiting: set[int] = set()
@@ -231,9 +213,7 @@ class RedisCoordinator(RedisCrawl):
 
     # -- links
 
-    async def offer_links(
-        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
-    ) -> OfferResult:
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         new = dropped_hosts = dropped_urls = 0
         for part in split_offers(offers) if offers else [[]]:
             words: list[ScriptArgument] = [bounds.hosts, bounds.urls, int(seeds), len(part)]
@@ -309,9 +289,7 @@ class RedisCoordinator(RedisCrawl):
             words += (held.host, held.epoch, *row_args(host_rows))
         await self._call("putback", *words, name=name)
 
-    async def reconcile_leases(
-        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
-    ) -> list[LeaseId]:
+    async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
         holds, owes = self._read(parse_leases, await self._call("holdings", name=name))
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
@@ -357,9 +335,7 @@ class RedisCoordinator(RedisCrawl):
         return self._read(parse_int_reply, await self._call("lasttold", name.agent, name.incarnation))
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        return self._read(
-            parse_int_reply, await self._call("quarantine", *quarantine_args(damaged), name=name)
-        )
+        return self._read(parse_int_reply, await self._call("quarantine", *quarantine_args(damaged), name=name))
 
     async def close(self) -> None:
         await self._server.close()

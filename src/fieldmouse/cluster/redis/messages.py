@@ -1,33 +1,70 @@
-"""Arguments of the scripts of a Redis coordinator.
+"""Arguments of the scripts of a Redis coordinator, and bounded reading of their replies.
 
 Scripts take a flat list of arguments; seconds travel as milliseconds. `decoding` reads the answers.
+
+A reply is nested lists. Its shape, counts and numbers are checked here, its values by `decoding`. A
+foreign reply raises `DamagedValue`. Damage within an otherwise readable reply costs one part of it: a
+host, an agent, a block of rows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from math import ceil
+from typing import Any
 
-from fieldmouse.cluster import rows as blocks
+from fieldmouse.cluster import decoding as blocks
 from fieldmouse.cluster.coordinator import (
     AckBatch,
+    AddressReply,
+    CrawlTotals,
     DamagedField,
     HeartbeatMark,
+    HeartbeatReply,
+    HostGrant,
     HostPayload,
     LeaseId,
     LinkOffer,
+    ListedAgent,
+    OfferResult,
+    PageCount,
     ReleasedHost,
+    RestoredHost,
     Row,
 )
-from fieldmouse.cluster.rebuild import RestoredHost
+from fieldmouse.cluster.decoding import (
+    MOST_BATCH_URLS,
+    MOST_BLOCK,
+    MOST_NUMBER,
+    MOST_REPLY_AGENTS,
+    MOST_REPLY_ROWS,
+    MOST_ROW,
+    MOST_STATE,
+    MOST_STATUS,
+    DamagedValue,
+    block_keys,
+    block_rows,
+    check_bytes,
+    check_list,
+    decode_agent_name,
+    decode_bool,
+    decode_host,
+    decode_int,
+    decode_pairs,
+    decode_robots_txt,
+    decode_seconds,
+    decode_text,
+)
 from fieldmouse.cluster.redis.connection import ScriptArgument
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url, parse
 
+#: Links in one script call: a server that is busy with a script keeps all agents waiting.
 OFFER_LINKS = 1000
-"""Links in one script call: a server that is busy with a script keeps all agents waiting."""
+#: Bytes of their rows: no block may be larger than `decoding` reads.
 OFFER_BYTES = 2 << 20
-"""Bytes of their rows: no block may be larger than `decoding` reads."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -118,8 +155,8 @@ def release_args(given: ReleasedHost) -> tuple[ScriptArgument, ...]:
     )
 
 
+#: A host, URLs of it that shall wait again, and the kind of each outcome.
 RequeuedUrls = tuple[Host, Sequence[Row], Sequence[str]]
-"""A host, URLs of it that shall wait again, and the kind of each outcome."""
 
 
 def without_keys(part: RequeuedUrls, waiting: Collection[int]) -> RequeuedUrls:
@@ -136,3 +173,280 @@ def quarantine_args(damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> list[S
             keys = map(blocks.signed_key, each.keys)
             words += (held.host, held.epoch, each.field, each.reason[:500], len(each.keys), *keys, each.value)
     return words
+
+
+_WRAP = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class GrantsReply:
+    """Answer to a request for hosts."""
+
+    grants: list[HostGrant]
+    all_released: int  # 1 if all leases of fenced agents are released
+    surplus: list[tuple[bytes, int]]  # hosts and epochs beyond the byte limit: they go back
+    invalid: list[tuple[bytes, int, str]]  # values that are no hosts, their epochs, and the reason
+
+
+def parse_grants(answer: Any) -> GrantsReply:
+    granted, swept = check_list(answer, "grants", 2, 2)
+    result = GrantsReply([], decode_int(swept, "swept", 0, 1), [], [])
+    room = MOST_REPLY_ROWS
+    for each in check_list(granted, "grants", 1 << 16):
+        host, epoch, *_ = check_list(each, "grant", 10, 10)
+        name, number = check_bytes(host, "host", 1024), decode_int(epoch, "epoch", 1)
+        if room <= 0:
+            result.surplus.append((name, number))
+            continue
+        try:
+            grant = parse_grant(each)
+        except DamagedValue as trouble:
+            result.invalid.append((name, number, str(trouble)))
+            continue
+        room -= sum(len(row) + 64 for _, row in grant.rows) + len(grant.payload.robots_txt)
+        result.grants.append(grant)
+    return result
+
+
+def parse_more_urls(reply: Any, held: Sequence[LeaseId]) -> list[HostGrant]:
+    """More rows of held hosts; a host that is no longer held has none."""
+    grants = []
+    for answer, each in zip(check_list(reply, "grants", len(held), len(held)), held, strict=True):
+        grant = parse_grant(answer) if isinstance(answer, list) else HostGrant(each.host, each.epoch, ())
+        if (grant.host, grant.epoch) != (each.host, each.epoch):
+            raise DamagedValue("grants", f"{each.host} was asked for, and {grant.host} granted")
+        grants.append(grant)
+    return grants
+
+
+def parse_grant(reply: Any) -> HostGrant:
+    """A grant; its damaged values are in `damaged`."""
+    host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = check_list(reply, "grant", 10, 10)
+    damaged: list[DamagedField] = []
+    rows: list[Row] = []
+    text = b""
+    try:
+        text = decode_robots_txt(robots_txt)
+    except DamagedValue as trouble:
+        damaged.append(DamagedField("rt", str(trouble)))
+    luggage = HostPayload(
+        state=check_bytes(state, "state", MOST_STATE),
+        rest=decode_seconds(rest, "rest"),
+        delay=decode_seconds(delay, "delay"),
+        policy_data=check_bytes(learned, "learned", MOST_STATE),
+        robots_txt=text,
+        robots_txt_seconds=decode_seconds(robots_rest, "rest of robots.txt"),
+    )
+    for blob in check_list(blobs, "blocks of rows", 1 << 12):
+        try:
+            rows += block_rows(blob)
+        except DamagedValue as trouble:
+            value = blob[: 1 << 16] if isinstance(blob, bytes) else b""
+            damaged.append(DamagedField("rows", str(trouble), tuple(_keys_or_none(blob)), value))
+    return HostGrant(
+        decode_host(host), decode_int(epoch, "epoch", 1), rows, luggage, decode_int(left, "rows left"), tuple(damaged)
+    )
+
+
+def _keys_or_none(blob: Any) -> list[int]:
+    try:
+        return block_keys(blob)
+    except DamagedValue:
+        return []
+
+
+def parse_offer_result(reply: Any) -> tuple[OfferResult, list[bytes]]:
+    """Result of offers, and the hosts whose queues should be compressed."""
+    new, hosts, urls, raw = check_list(reply, "offered", 4, 4)
+    counts = OfferResult(decode_int(new, "new"), decode_int(hosts, "hosts"), decode_int(urls, "URLs"))
+    return counts, [check_bytes(host, "host", 320) for host in check_list(raw, "hosts", 1 << 16)]
+
+
+def parse_stranded(reply: Any) -> tuple[str, int, list[Host], int]:
+    """Next cursor, number of stranded hosts, some of their names, and number of repaired hosts.
+
+    The names are only for people, so a damaged name does not hide the others.
+    """
+    cursor, count, hosts, repaired = check_list(reply, "stranded", 4, 4)
+    names = [check_bytes(host, "host", 1 << 16)[:320] for host in check_list(hosts, "hosts", 1 << 18)]
+    shown = [Host(name.decode(errors="replace")) for name in names]
+    return (decode_text(cursor, "cursor", 20), decode_int(count, "count"), shown, decode_int(repaired, "repaired"))
+
+
+def parse_queue_ends(reply: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
+    """For each host the blocks at the end of its queue, and their digest."""
+    tails = []
+    for tail in check_list(reply, "ends of queues", hosts, hosts):
+        blobs, digest = check_list(tail, "end of a queue", 2, 2)
+        kept = [check_bytes(blob, "rows", MOST_BLOCK) for blob in check_list(blobs, "end of a queue", 64)]
+        tails.append((kept, check_bytes(digest, "digest", 64)))
+    return tails
+
+
+def parse_leases(reply: Any) -> tuple[set[LeaseId], set[LeaseId]]:
+    """Leases of the hosts that an agent holds, and leases under which it owes URLs.
+
+    Foreign entries are ignored: they end when the agent leaves.
+    """
+    hosts, debts = check_list(reply, "holdings", 2, 2)
+    holds, owes = set[LeaseId](), set[LeaseId]()
+    for host, epoch in decode_pairs(hosts, "hosts held", 1 << 20):
+        holds |= _held(host, epoch)
+    for epoch, debt in decode_pairs(debts, "URLs owed", 1 << 20):
+        words = debt.split(b" ", 2) if isinstance(debt, bytes) else []
+        owes |= _held(words[2], epoch) if len(words) == 3 else set()
+    return holds, owes
+
+
+def _held(host: Any, epoch: Any) -> set[LeaseId]:
+    try:
+        return {LeaseId(decode_host(host), decode_int(epoch, "epoch", 1))}
+    except DamagedValue:
+        return set()
+
+
+def parse_address_replies(reply: Any, asks: int) -> list[AddressReply]:
+    answers = []
+    for answer in check_list(reply, "addresses", asks, asks):
+        granted, rest, holder = check_list(answer, "address", 3, 3)
+        try:
+            who = decode_agent_name(holder)
+        except DamagedValue:
+            who = ""  # free, or held by an agent that cannot be sent a host
+        answers.append(AddressReply(decode_bool(granted, "granted"), decode_seconds(rest, "rest"), who))
+    return answers
+
+
+def parse_ack_results(reply: Any, bookings: int) -> list[bool]:
+    return [decode_bool(counted, "booked") for counted in check_list(reply, "bookings", bookings, bookings)]
+
+
+def parse_kept_batch(reply: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
+    """An acknowledged batch: its digest, its packed URLs, which of them counted, and their kinds."""
+    mask, names, digits, urls, digest = check_list(reply, "booked URLs", 5, 5)
+    kinds_named = [decode_text(name, "kind", 64) for name in check_list(names, "kinds", 10)]
+    try:
+        kinds = [kinds_named[digit - 48] for digit in check_bytes(digits, "kinds", MOST_BATCH_URLS) if digit >= 48]
+    except IndexError:
+        raise DamagedValue("kinds", "one is not named") from None
+    counted = [byte == 49 for byte in check_bytes(mask, "mask", MOST_BATCH_URLS)]
+    return check_bytes(digest, "digest", 64), check_bytes(urls, "URLs", MOST_BATCH_URLS), counted, kinds
+
+
+def parse_keys(reply: Any, most: int = 1 << 20) -> set[int]:
+    """Keys, which a server stores with a sign."""
+    return {unsigned_key(key) for key in check_list(reply, "keys", most)}
+
+
+def unsigned_key(value: Any) -> int:
+    return decode_int(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
+
+
+def parse_retry_counts(reply: Any) -> dict[int, int]:
+    """Keys that an agent retried, and how often."""
+    return {
+        unsigned_key(key): decode_int(count, "taken back", -MOST_NUMBER)
+        for key, count in decode_pairs(reply, "taken back", 1 << 24)
+    }
+
+
+def parse_totals(answer: Any) -> CrawlTotals:
+    sums, kinds, _ = check_list(answer, "books", 3, 3)
+    seen, settled, hosts, begun, age, *rest = check_list(sums, "books", 9, 9)
+    seen, settled = decode_int(seen, "seen"), decode_int(settled, "settled", -MOST_NUMBER)
+    counts = {}
+    for kind, count in decode_pairs(kinds, "kinds", 1024):
+        try:
+            number = decode_int(count, "kinds", -MOST_NUMBER)
+            name = decode_text(kind, "kinds", 64)
+        except DamagedValue:
+            continue  # only people see it
+        if number:
+            counts[name] = number
+    return CrawlTotals(
+        seen=seen,
+        settled=settled,
+        waiting=max(0, seen - settled),
+        hosts=decode_int(hosts, "hosts"),
+        started=decode_bool(begun, "begun"),
+        age=decode_seconds(age, "age"),
+        kinds=counts,
+        quarantined=decode_int(rest[-1], "quarantined"),
+    )
+
+
+def parse_page_count(reply: Any) -> PageCount:
+    booked, calm = check_list(reply, "pages", 2, 2)
+    return PageCount(decode_int(booked, "pages"), decode_bool(calm, "calm"))
+
+
+def parse_agents_of_totals(reply: Any) -> list[ListedAgent]:
+    """Agents in an answer that also has the totals."""
+    return parse_agents(check_list(reply, "books", 3, 3)[2])
+
+
+def parse_agents(listed: Any) -> list[ListedAgent]:
+    """Agents by name. An unreadable agent is left out: it is sent no host."""
+    notes = []
+    for note in check_list(listed, "agents", MOST_REPLY_AGENTS):
+        try:
+            agent, start, alive, draining, advert, ago, hosts = check_list(note, "agent", 7, 7)
+            state = (
+                decode_agent_name(agent),
+                decode_int(start, "start"),
+                decode_bool(alive, "alive"),
+                decode_bool(draining, "drains"),
+            )
+            figures = (
+                check_bytes(advert, "advert", MOST_STATUS),
+                decode_seconds(ago, "heard"),
+                decode_int(hosts, "hosts"),
+            )
+            notes.append(ListedAgent(*state, *figures))
+        except DamagedValue:
+            continue
+    return sorted(notes, key=lambda note: note.agent)
+
+
+def parse_heartbeat_reply(reply: Any) -> tuple[HeartbeatReply, int]:
+    """Reply to a heartbeat, and whether all leases of fenced agents are released."""
+    looked, draining, swept, alive, members, upto, joined = check_list(reply, "sign of life", 7, 7)
+    sums = check_list(check_list(looked, "books", 3, 3)[0], "books", 9, 9)
+    over, calm, run = sums[5:8]
+    return HeartbeatReply(
+        totals=parse_totals(looked),
+        agents=parse_agents_of_totals(looked),
+        alive=decode_int(alive, "alive"),
+        members=decode_int(members, "members"),
+        last_listed=decode_text(upto, "upto", 128),
+        server_run=decode_text(run, "run", 128),
+        calm_seconds=decode_seconds(calm, "calm"),
+        draining=decode_bool(draining, "draining"),
+        stop_reason=decode_text(over, "over", 64),
+        scope_pages=parse_scope(joined),
+    ), decode_int(swept, "swept", 0, 1)
+
+
+def parse_scope(reply: Any) -> list[Url]:
+    """URLs added to the scope; anything else is left out."""
+    words = [check_bytes(word, "scope", MOST_ROW) for word in check_list(reply, "scope", 1 << 16)]
+    urls = (parse(word.decode("ascii", errors="replace")) for word in words)
+    return [url for url, word in zip(urls, words, strict=True) if url is not None and url.encode() == word]
+
+
+def parse_scan(reply: Any) -> tuple[bytes, list[bytes]]:
+    """Answer to SCAN: the next cursor, and keys."""
+    cursor, keys = check_list(reply, "keys", 2, 2)
+    return check_bytes(cursor, "cursor", 32), [
+        check_bytes(key, "key", 1 << 20) for key in check_list(keys, "keys", 1 << 20)
+    ]
+
+
+def parse_scan_names(reply: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
+    """Answer to SCAN: the next cursor, and the matches of `pattern` in the keys."""
+    cursor, keys = parse_scan(reply)
+    return cursor, {match[1].decode("ascii") for key in keys if (match := pattern.fullmatch(key))}
+
+
+def parse_agent_names(reply: Any) -> list[str]:
+    return [decode_agent_name(agent) for agent in check_list(reply, "agents", MOST_REPLY_AGENTS)]

@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostPayload
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostPayload, RestoredHost
 from fieldmouse.cluster.errors import agents_active_error
-from fieldmouse.cluster.rebuild import RestoredHost
-from fieldmouse.cluster.redis.connection import ScriptArgument, load_script
+from fieldmouse.cluster.redis.connection import ScriptArgument, ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
-from fieldmouse.cluster.redis.errors import ScriptRefusal
 from fieldmouse.cluster.redis.messages import (
     heartbeat_mark_args,
     milliseconds,
+    parse_agent_names,
+    parse_scan,
     payload_args,
     restore_args,
 )
-from fieldmouse.cluster.redis.replies import parse_agent_names, parse_scan
 from fieldmouse.url import Host
 
 _KEYS = 1000  # keys in one step
@@ -62,9 +61,7 @@ class RedisRebuilder(RedisCoordinator):
         deletion."""
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
-            reply = await self._server.run_command(
-                "SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS
-            )
+            reply = await self._server.run_command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
             cursor, keys = self._read(parse_scan, reply)
             if gone := [key for key in keys if key != hidden.encode()]:
                 await self._server.run_command("UNLINK", *gone)

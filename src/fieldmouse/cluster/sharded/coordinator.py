@@ -48,14 +48,10 @@ from fieldmouse.cluster.coordinator import (
     StrandedHosts,
 )
 from fieldmouse.cluster.errors import crawl_lost_error, shard_missing_error
-from fieldmouse.cluster.sharded.servers import (
-    check_distinct_servers,
-    create_crawl_on,
-    shard_order,
-    without_servers,
-)
 from fieldmouse.cluster.sharded.sharding import (
+    check_distinct_servers,
     count_pages_on,
+    create_crawl_on,
     gather_all,
     lease_addresses_on,
     merge_agents,
@@ -64,8 +60,10 @@ from fieldmouse.cluster.sharded.sharding import (
     reserve_pages_on,
     shard_of_address,
     shard_of_host,
+    shard_order,
     split_batch,
     sum_totals,
+    without_servers,
 )
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.url import Host, Url
@@ -124,9 +122,7 @@ class ShardedCoordinator:
     async def _on_each(self, act: Callable[[Coordinator], Awaitable[T]]) -> list[T]:
         return await gather_all([act(board) for board in await self._all_shards()])
 
-    async def _by_host(
-        self, things: Iterable[K], host_of: Callable[[K], Host]
-    ) -> list[tuple[Coordinator, list[K]]]:
+    async def _by_host(self, things: Iterable[K], host_of: Callable[[K], Host]) -> list[tuple[Coordinator, list[K]]]:
         """Servers that have any of the hosts, each with its share of `things`."""
         boards = await self._all_shards()
         parts: dict[int, list[K]] = {}
@@ -166,9 +162,7 @@ class ShardedCoordinator:
             await call(sorted(self._unreachable))
         await call([place for place in range(len(boards)) if place not in pulses])
         replies = [pulse for _, pulse in sorted(pulses.items())]
-        return merge_heartbeat_replies(
-            replies, await self._consistent_totals([pulse.totals for pulse in replies])
-        )
+        return merge_heartbeat_replies(replies, await self._consistent_totals([pulse.totals for pulse in replies]))
 
     async def add_scope_pages(self, urls: Sequence[Url]) -> None:
         await self._on_each(lambda board: board.add_scope_pages(urls))
@@ -214,9 +208,7 @@ class ShardedCoordinator:
 
     # -- links
 
-    async def offer_links(
-        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
-    ) -> OfferResult:
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         parts = await self._by_host(offers, lambda offer: offer.host)
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
@@ -271,9 +263,7 @@ class ShardedCoordinator:
         parts = await self._by_host(rows.items(), lambda item: item[0].host)
         await gather_all([board.return_urls(name, dict(part)) for board, part in parts])
 
-    async def reconcile_leases(
-        self, name: AgentId, known: Mapping[LeaseId, Collection[int]]
-    ) -> list[LeaseId]:
+    async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
         parts = await self._by_host(known.items(), lambda item: item[0].host)
         concerned = [board for board, _ in parts]
         parts += [(board, []) for board in await self._all_shards() if board not in concerned]

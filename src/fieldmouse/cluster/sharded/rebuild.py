@@ -12,19 +12,26 @@ from dataclasses import replace
 from fieldmouse.cluster.coordinator import (
     AgentId,
     Coordinator,
+    CrawlRebuilder,
     CrawlSpec,
     CrawlTotals,
     HeartbeatMark,
     HostPayload,
     LinkOffer,
     OfferResult,
+    RestoredHost,
     SiteBounds,
 )
+from fieldmouse.cluster.decoding import pack_urls, unpack_urls
 from fieldmouse.cluster.errors import crawl_not_empty_error
-from fieldmouse.cluster.rebuild import CrawlRebuilder, RestoredHost
-from fieldmouse.cluster.rows import pack_urls, unpack_urls
-from fieldmouse.cluster.sharded.servers import check_distinct_servers, shard_order, wrong_servers_error
-from fieldmouse.cluster.sharded.sharding import gather_all, shard_of_host, sum_totals
+from fieldmouse.cluster.sharded.sharding import (
+    check_distinct_servers,
+    gather_all,
+    shard_of_host,
+    shard_order,
+    sum_totals,
+    wrong_servers_error,
+)
 from fieldmouse.url import Host
 
 
@@ -32,21 +39,14 @@ class ShardedRebuilder:
     """Implementation of `CrawlRebuilder`. `boards` are the same servers, as agents see them."""
 
     def __init__(
-        self,
-        builders: Mapping[str, CrawlRebuilder],
-        boards: Mapping[str, Coordinator],
-        crawl: str = "fieldmouse",
+        self, builders: Mapping[str, CrawlRebuilder], boards: Mapping[str, Coordinator], crawl: str = "fieldmouse"
     ) -> None:
         self._builders, self._boards, self._crawl = dict(builders), dict(boards), crawl
         self._hidden: dict[int, CrawlRebuilder] = {}  # builders of the lost shards, by index
         self._intact: list[Coordinator] = []
 
     async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
-        return any(
-            await gather_all(
-                [builder.clear_stale_copy(key_seed, since) for builder in self._builders.values()]
-            )
-        )
+        return any(await gather_all([builder.clear_stale_copy(key_seed, since) for builder in self._builders.values()]))
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         await check_distinct_servers(self._boards)
@@ -109,9 +109,7 @@ class ShardedRebuilder:
                 {hosts[number]: luggage[hosts[number]] for number in numbers}
             )
 
-    async def offer_links(
-        self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False
-    ) -> OfferResult:
+    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         results = [
             await self._hidden[place].offer_links([offers[number] for number in numbers], bounds, seeds=seeds)
             for place, numbers in self._lost_hosts([offer.host for offer in offers]).items()

@@ -10,24 +10,20 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fieldmouse.archive.audit import ShardAudit, audit_all_bytes, audit_heads, log_lines
+from fieldmouse.archive.warc_reader import ShardAudit, audit_all_bytes, audit_heads, log_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repairable
 from fieldmouse.doctor.check.probe import DigestStoreCheck, run_checks
 from fieldmouse.errors import shell_quoted
 from fieldmouse.formatting import format_count, format_size
-from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage.checkpoint import Checkpoint, shard_states
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import shard_states
 
 _SHOWN = 5  # URLs, or positions in files
 
 
 def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
-    directory, repair = (
-        home / "archive",
-        f"`fieldmouse doctor {shell_quoted(home.path)} --repair` writes it again",
-    )
+    directory, repair = (home / "archive", f"`fieldmouse doctor {shell_quoted(home.path)} --repair` writes it again")
     read = audit_all_bytes if deep else audit_heads
     reports = [read(directory, shard, state) for shard, state in enumerate(shard_states(last))]
     wounded = [report for report in reports if report.wounds]
@@ -37,10 +33,7 @@ def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep:
         total, records = sum(report.size for report in reports), sum(report.records for report in reports)
         files = sum(state.serial for state in shard_states(last))
         how = "every byte read" if deep else "`--deep` reads all of them"
-        says = (
-            f"{format_count(files, 'WARC file')}, {format_size(total)}, "
-            f"{format_count(records, 'answer')}; {how}"
-        )
+        says = f"{format_count(files, 'WARC file')}, {format_size(total)}, {format_count(records, 'answer')}; {how}"
         extra = _extra(directory, last) if here.owner is None else 0
         if extra:
             says += f"; {format_size(extra)} past the checkpoint will be cut and fetched again"
@@ -68,9 +61,7 @@ def _wounds(report: ShardAudit) -> Finding:
     if report.unreadable:
         urls = ", ".join(report.unreadable[:_SHOWN]) + (", ..." if len(report.unreadable) > _SHOWN else "")
         says += f"; {len(report.unreadable):,} answers cannot be read: {urls}"
-    return damaged(
-        "archive", says, "restore the file from a copy of the directory: there is no other copy of a page"
-    )
+    return damaged("archive", says, "restore the file from a copy of the directory: there is no other copy of a page")
 
 
 def _extra(directory: Path, last: Checkpoint) -> int:
@@ -96,9 +87,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> F
     if not path.is_file():
         if ended and lines:
             return repairable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
-        return healthy(
-            "cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends"
-        )
+        return healthy("cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends")
     logged, merged, expected = array("Q"), array("Q"), 0
     for shard, state in enumerate(shard_states(last)):
         # Lines past the checkpoint too: `index.cdxj` may be newer than a journal that lost its newest record.
@@ -125,9 +114,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> F
         says = f"`archive/index.cdxj` is damaged: {what}"
         return repairable("cdxj", says, advice, "archive/index.cdxj")
     if len(merged) != expected:
-        return healthy(
-            "cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends"
-        )
+        return healthy("cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends")
     return healthy("cdxj", f"{len(merged):,} lines, and each agrees with its record")
 
 

@@ -12,27 +12,14 @@ import msgspec
 import numpy as np
 
 from fieldmouse.archive.warc_reader import shard_of
-from fieldmouse.doctor.check.finding import (
-    RESTORE_FROM_COPY,
-    CrawlProcess,
-    Finding,
-    damaged,
-    healthy,
-    repairable,
-)
+from fieldmouse.doctor.check.finding import RESTORE_FROM_COPY, CrawlProcess, Finding, damaged, healthy, repairable
 from fieldmouse.doctor.check.frontier import FrontierDamage, FrontierFiles, inspect_frontier
 from fieldmouse.errors import FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_size
 from fieldmouse.frontier.seen.key_table import KeySum
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    inspect_journal,
-    read_checkpoint,
-    sealed_outcomes,
-)
-from fieldmouse.storage.counters import sealed_counters
+from fieldmouse.storage.checkpoint import Checkpoint, inspect_journal, read_checkpoint, sealed_counters, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import key_of
@@ -95,9 +82,7 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, here: CrawlProcess) -
     if report.torn and here.ended_normally:
         says = "`journal` is damaged: its last record was cut after the crawl had ended"
         return damaged(
-            "journal",
-            says,
-            f"{RESTORE_FROM_COPY}; otherwise a resume continues from the checkpoint before it",
+            "journal", says, f"{RESTORE_FROM_COPY}; otherwise a resume continues from the checkpoint before it"
         )
     if last is None:
         return healthy("journal", "no checkpoint yet", "" if here.owner else resume)
@@ -117,9 +102,7 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, here: CrawlProcess) -
     return healthy("journal", says)
 
 
-def check_outcomes(
-    home: CrawlDir, last: Checkpoint, owner: int | None
-) -> tuple[Finding, OutcomeCounts | None]:
+def check_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tuple[Finding, OutcomeCounts | None]:
     try:
         counts = count_outcomes(home, last)
     except (FieldmouseError, OSError, ValueError, msgspec.MsgspecError) as trouble:
@@ -172,9 +155,7 @@ def _accounts(home: CrawlDir, last: Checkpoint, counted: KeySum, waiting: KeySum
     frontier, settled = sealed_frontier(last), sealed_counters(last).settled
     seen = frontier.sieve.seen
     if frontier.shipments is not None:
-        return damaged(
-            "accounts", "not balanced: the crawl exchanged hosts with others, which is not supported"
-        )
+        return damaged("accounts", "not balanced: the crawl exchanged hosts with others, which is not supported")
     if seen != settled + waiting.count or frontier.done != settled:
         says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
         return damaged("accounts", says, REPORT_BUG)
@@ -190,10 +171,7 @@ def _accounts(home: CrawlDir, last: Checkpoint, counted: KeySum, waiting: KeySum
 
 
 def _rewrite_keys(path: Path) -> str:
-    return (
-        f"`fieldmouse doctor {shell_quoted(path)} --repair` writes the keys again, from the "
-        "settled and waiting URLs"
-    )
+    return f"`fieldmouse doctor {shell_quoted(path)} --repair` writes the keys again, from the settled and waiting URLs"
 
 
 def _restore_frontier(path: Path) -> str:

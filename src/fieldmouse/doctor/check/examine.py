@@ -36,8 +36,8 @@ from fieldmouse.storage.checkpoint import Checkpoint, identity_changed, identity
 from fieldmouse.storage.directory import CrawlDir, settings_readable_by_others
 from fieldmouse.storage.log import records
 
+#: Parts whose records are read and verified by other checks.
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
-"""Parts whose records are read and verified by other checks."""
 _LOGS = {"board", "unbooked", "held"}
 _NEW_AGENT = (
     f"{RESTORE_FROM_COPY}, or begin another one with `fieldmouse agent`: other agents fetch the URLs that"
@@ -119,9 +119,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None
         says = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
         yield healthy("lock", says)
     else:
-        yield healthy(
-            "lock", "no process crawls here now" if owner is None else f"process {owner} crawls here now"
-        )
+        yield healthy("lock", "no process crawls here now" if owner is None else f"process {owner} crawls here now")
     settings = Settings()
     try:
         settings = settings_file.load(home / "fieldmouse.toml")
@@ -130,8 +128,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None
             yield damaged(
                 "settings",
                 f"all users of this machine can read `fieldmouse.toml`, and {names} may hold a secret",
-                f"close it with `chmod 600 {shell_quoted(home / 'fieldmouse.toml')}`; the next resume "
-                "does it, too",
+                f"close it with `chmod 600 {shell_quoted(home / 'fieldmouse.toml')}`; the next resume does it, too",
             )
         elif settings.crawl.seeds:
             yield healthy("settings", "fieldmouse.toml is understood")
@@ -172,9 +169,7 @@ def _disk(home: CrawlDir, settings: Settings) -> Finding:
     free = home.free_bytes()
     says = f"{format_size(free)} are free"
     if free < settings.storage.min_free:
-        return damaged(
-            "disk", f"{says}, less than `storage.min_free`", "make room: a resume would stop at once"
-        )
+        return damaged("disk", f"{says}, less than `storage.min_free`", "make room: a resume would stop at once")
     return healthy("disk", says)
 
 

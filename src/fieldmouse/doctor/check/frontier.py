@@ -17,16 +17,15 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.front_log import read_open_tickets
-from fieldmouse.frontier.hosts.host_rows import HostTableState
+from fieldmouse.frontier.hosts.host_table import HostTableState
 from fieldmouse.frontier.hosts.sites import SitesState, read_sites
 from fieldmouse.frontier.queues.queue_index import read_index
 from fieldmouse.frontier.queues.ready import ReadyState
 from fieldmouse.frontier.queues.virtualizer import VirtualizerState, segment_file
 from fieldmouse.frontier.seen.key_table import KeySum
-from fieldmouse.frontier.seen.runs import Run
 from fieldmouse.frontier.seen.sieve import SieveState, logged_keys
-from fieldmouse.frontier.state import FrontierState, sealed_frontier
+from fieldmouse.frontier.seen.sorted_runs import Run
+from fieldmouse.frontier.state import FrontierState, read_open_tickets, sealed_frontier
 from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
@@ -38,8 +37,8 @@ _link = msgspec.msgpack.Decoder(Request).decode
 _items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
 _block = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 
+#: Exceptions that reading a damaged file may raise.
 DAMAGE_ERRORS = (DamagedFile, OSError, ValueError, msgspec.MsgspecError)
-"""Exceptions that reading a damaged file may raise."""
 
 
 class FrontierDamage(msgspec.Struct, frozen=True):
@@ -98,8 +97,7 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     attempt(lambda: _read_hosts(directory, state.hosts), f"hosts-{state.hosts.serial}.log")
     attempt(online, f"front-{state.front.serial}.log")
     attempt(
-        lambda: _add_links(waiting, _ready_links(directory, state.ready), key_seed),
-        f"ready-{state.ready.first}.log",
+        lambda: _add_links(waiting, _ready_links(directory, state.ready), key_seed), f"ready-{state.ready.first}.log"
     )
     attempt(
         lambda: _add_links(waiting, _queued_links(directory, state.queues), key_seed),
@@ -155,9 +153,7 @@ def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
             skip = 0
         start = 0
     if counted != state.count:
-        raise DamagedFile(
-            directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do"
-        )
+        raise DamagedFile(directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do")
 
 
 def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:

@@ -1,26 +1,70 @@
-"""Check of the full-text index: checksums of its files, and page counts per shard."""
+"""Checks of the full-text index and of the version table.
+
+The check runs in a child process (`python -m fieldmouse.indexer.copyprobe`), because LMDB
+trusts its file: a damaged one can kill its reader, and the death is a result, too.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import lmdb
+
+from fieldmouse.archive.lmdb_pages import page_allocation_error
 from fieldmouse.doctor.check.finding import CrawlProcess, Finding, healthy, repairable
 from fieldmouse.doctor.check.probe import DigestStoreCheck, IndexCheck, run_checks
-from fieldmouse.doctor.check.version_probe import version_table_damage
 from fieldmouse.errors import DamagedFile, shell_quoted
 from fieldmouse.formatting import format_count
 from fieldmouse.search.index import verify_index
-from fieldmouse.search.versions import VERSION_TABLE, verify_version_log
-from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.search.versions import (
+    VERSION_TABLE,
+    VersionView,
+    all_log_entries,
+    look_up_versions,
+    newest_by_key,
+    read_version_logs,
+    verify_version_log,
+)
+from fieldmouse.storage.checkpoint import Checkpoint, shard_states
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import shard_states
 
 
-def check_index(
-    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: CrawlProcess
-) -> Iterator[Finding]:
+def version_table_damage(directory: Path, lengths: Sequence[int], *, busy: bool) -> str:
+    """Describe the damage in a few words, or return ""; `lengths` are the committed lengths of the shards'
+    logs."""
+    if not any(lengths) or not (directory / VERSION_TABLE).exists():
+        return ""
+    command = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
+    child = subprocess.run(command, capture_output=True, check=False, text=True)
+    if child.returncode < 0:
+        return f"reading it kills the process (signal {-child.returncode})"
+    if child.returncode:
+        return "it cannot be read"
+    return child.stdout.strip() or ("" if busy else page_allocation_error(directory / VERSION_TABLE, leaves=True))
+
+
+def check_version_table(directory: Path, lengths: Sequence[int]) -> str:
+    """The same check inside the child process."""
+    keys, committed = read_version_logs(directory, lengths)
+    view = VersionView(directory)
+    try:
+        in_table = view.newest_versions(keys.tolist())
+    except lmdb.Error as trouble:
+        return f"it cannot be read ({trouble})"
+    finally:
+        view.close()
+    # Read last: a running crawl may have added entries to both since its checkpoint.
+    newest = look_up_versions(keys, newest_by_key(all_log_entries(directory)))
+    wrong = int(((in_table < committed) | (in_table > newest)).sum())
+    return f"it names another version than the logs for {wrong:,} pages" if wrong else ""
+
+
+def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: CrawlProcess) -> Iterator[Finding]:
     """Check the index. `wanted` is the number of pages that each shard must hold; None if unknown."""
     busy, shards = here.owner is not None, shard_states(last)
     copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
@@ -28,18 +72,12 @@ def check_index(
         try:
             verify_version_log(home / "index", shard, length)
         except DamagedFile as trouble:
-            advice = (
-                f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds the index again without it"
-            )
+            advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds the index again without it"
             yield repairable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
     if flaw := version_table_damage(home / "index", copies, busy=busy):
-        advice = (
-            f"`fieldmouse doctor {shell_quoted(home.path)} --repair` deletes it; it is rebuilt from the logs"
-        )
-        yield repairable(
-            "index", f"`index/{VERSION_TABLE}` is damaged: {flaw}", advice, f"index/{VERSION_TABLE}"
-        )
+        advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` deletes it; it is rebuilt from the logs"
+        yield repairable("index", f"`index/{VERSION_TABLE}` is damaged: {flaw}", advice, f"index/{VERSION_TABLE}")
         return
     places: list[tuple[int, Path]] = []
     questions: list[IndexCheck | DigestStoreCheck] = []
@@ -92,3 +130,7 @@ def check_index(
 def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
     advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds it again from the WARC files"
     return repairable("index", says, advice, f"index/shard-{shard}")
+
+
+if __name__ == "__main__":
+    os.write(1, check_version_table(Path(sys.argv[1]), [int(length) for length in sys.argv[2:]]).encode())

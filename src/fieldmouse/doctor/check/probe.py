@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.search.tantivy_errors import index_file_damage
+from fieldmouse.search.index import index_file_damage
 
 if TYPE_CHECKING:
     import tantivy
@@ -130,9 +130,7 @@ def _check_files(path: Path, listed: Path, asked: IndexCheck) -> ProbeReport:
                 kept = path / "kept" / name
                 place = path / name if (path / name).exists() or not kept.exists() else kept
                 (view / name).symlink_to(place)
-            trouble = (
-                "" if asked.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
-            )
+            trouble = "" if asked.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
             if trouble:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
@@ -156,12 +154,7 @@ def _kept_flaw(path: Path, listed: Path) -> str:
     """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
     for name in sorted(_named_files(listed)):
         first, second = path / name, listed.with_name(name)
-        if (
-            first.exists()
-            and second.exists()
-            and not first.samefile(second)
-            and (flaw := index_file_damage(second))
-        ):
+        if first.exists() and second.exists() and not first.samefile(second) and (flaw := index_file_damage(second)):
             return f"in `kept`, {flaw}"
     return ""
 
@@ -191,9 +184,7 @@ def _named_files(listed: Path) -> set[str]:
 
 def _strays(path: Path) -> list[str]:
     """Return files of no state, which a killed writer left behind."""
-    named = {
-        name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)
-    }
+    named = {name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)}
     present = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
     return sorted(present - named)
 
@@ -205,8 +196,7 @@ def _is_ours(name: str) -> bool:
 def _count_documents(path: Path, asked: IndexCheck) -> ProbeReport:
     import tantivy
 
-    from fieldmouse.search.index import known_schemas
-    from fieldmouse.search.tantivy_errors import panics_as_errors
+    from fieldmouse.search.index import known_schemas, panics_as_errors
 
     try:
         with panics_as_errors():
@@ -229,9 +219,7 @@ def _count_documents(path: Path, asked: IndexCheck) -> ProbeReport:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
 
 
-def _old_copies(
-    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexCheck
-) -> int:
+def _old_copies(index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexCheck) -> int:
     """Count the valid documents that are older than the newest version of their page."""
     from fieldmouse.search.generations import keys_and_batches
     from fieldmouse.search.index import has_columns

@@ -17,48 +17,44 @@ from typing import TypeVar
 import msgspec
 
 from fieldmouse import __version__
-from fieldmouse.archive import cdxj
-from fieldmouse.archive.audit import log_lines
-from fieldmouse.archive.record_reader import RecordReader
-from fieldmouse.archive.warc_reader import TornMember
+from fieldmouse.archive import warc_writer
+from fieldmouse.archive.warc_reader import RecordReader, TornMember, log_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
-from fieldmouse.cluster.client.connect import open_rebuilder
 from fieldmouse.cluster.client.identity import read_original_identity
 from fieldmouse.cluster.client.outbox import CHECKPOINT_PART, checkpointed_outbox, stored_messages
+from fieldmouse.cluster.client.session import open_rebuilder
 from fieldmouse.cluster.coordinator import (
     AgentId,
+    CrawlRebuilder,
     CrawlSpec,
     HeartbeatMark,
     HostPayload,
     LinkOffer,
+    RestoredHost,
     Row,
     SiteBounds,
 )
-from fieldmouse.cluster.rebuild import CrawlRebuilder, RestoredHost
-from fieldmouse.cluster.rows import encode_row, pack_urls
+from fieldmouse.cluster.decoding import encode_row, pack_urls
 from fieldmouse.config import settings_file
-from fieldmouse.config.policies import scope_of, seeds_of, site_limits_of
-from fieldmouse.config.settings_file import Settings
-from fieldmouse.config.shared_settings import Authority, authority_over, render_published
-from fieldmouse.config.toml_format import shown_value
-from fieldmouse.crawler.factories import politeness_policy, worker_config
+from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of
+from fieldmouse.config.settings_file import Authority, Settings, authority_over, render_published, shown_value
+from fieldmouse.crawler.builder import politeness_policy, worker_config
 from fieldmouse.errors import CoordinatorError, CrawlLocked, UsageError, shell_quoted
 from fieldmouse.formatting import format_count
 from fieldmouse.parse.content import read_page_content
 from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.policy.politeness import clamp_crawl_delay
-from fieldmouse.policy.site_limits import site_for_limits
+from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.robotstxt.parser import MAX_REDIRECTS, RobotsTxt, RobotsTxtRedirect, interpret_response
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, sealed_scope
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, sealed_scope, shard_states
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.shard_state import shard_states
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, key_of, resolve
-from fieldmouse.workers.plugins import WorkerPlugins
+from fieldmouse.workers.shard import WorkerPlugins
 
 _ROBOTS_TXT = b'/robots.txt"'
 _UNREADABLE = (TornMember, OSError, ValueError, KeyError)
@@ -133,15 +129,15 @@ class ArchivedCrawl:
                         yield from ((host, stamp, rules) for host in hosts)
             wanted = further
 
-    def _robots_lines(self) -> Iterator[tuple[Url, str, cdxj.CdxjEntry]]:
+    def _robots_lines(self) -> Iterator[tuple[Url, str, warc_writer.CdxjEntry]]:
         for shard, state in enumerate(shard_states(self.last)):
             for line in log_lines(cdxj_log_path(self.home / "archive", shard), state.cdxj_length):
                 if _ROBOTS_TXT in line:
-                    stamp, entry = cdxj.parse_line(line)
+                    stamp, entry = warc_writer.parse_line(line)
                     if entry.url == host_of(Url(entry.url)) + "/robots.txt":
                         yield Url(entry.url), stamp, entry
 
-    def _judged(self, entry: cdxj.CdxjEntry, url: Url, product: str, hops: int = 0) -> object:
+    def _judged(self, entry: warc_writer.CdxjEntry, url: Url, product: str, hops: int = 0) -> object:
         try:
             answer = self._library.read_response(entry.filename, int(entry.offset))
         except _UNREADABLE:
@@ -209,10 +205,7 @@ class AgentDirectory:
 
 
 def rebuild_on_coordinator(
-    boards: Sequence[str],
-    crawl: str,
-    directories: Sequence[Path],
-    tell: Callable[[str], None] = lambda _: None,
+    boards: Sequence[str], crawl: str, directories: Sequence[Path], tell: Callable[[str], None] = lambda _: None
 ) -> RebuiltCrawl:
     """Rebuild a crawl on a coordinator that has lost it; `tell` receives progress messages."""
     members = [open_agent(path, crawl) for path in directories]
@@ -234,8 +227,7 @@ def open_agent(path: Path, crawl: str) -> AgentDirectory:
     origin = read_original_identity(path)
     if origin is None:
         raise UsageError(
-            f"the crawl in `{path}` is not an agent of a cluster",
-            "name the directories of the agents, all of them",
+            f"the crawl in `{path}` is not an agent of a cluster", "name the directories of the agents, all of them"
         )
     if origin.agent and origin.crawl != crawl:  # an agent that never joined has no outcomes
         raise UsageError(
@@ -267,11 +259,7 @@ def _agree(members: Sequence[AgentDirectory]) -> None:
         for section in Settings.__struct_fields__:
             ours, theirs = getattr(first.crawl.settings, section), getattr(member.crawl.settings, section)
             for key in ours.__struct_fields__:
-                may_differ = authority_over(section, key) in (
-                    Authority.MACHINE,
-                    Authority.RUN,
-                    Authority.LONGER,
-                )
+                may_differ = authority_over(section, key) in (Authority.MACHINE, Authority.RUN, Authority.LONGER)
                 if not may_differ and getattr(ours, key) != getattr(theirs, key):
                     here, there = (shown_value(each.crawl.settings, section, key) for each in (first, member))
                     raise UsageError(
@@ -344,14 +332,10 @@ async def rebuild_crawl(
     delay = max(politeness.delay, politeness.address_delay)
     await builder.publish(settings.cluster.lease, delay, age=now - begun_at)
     unreadable = sum(member.crawl.unreadable for member in members)
-    return RebuiltCrawl(
-        crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable
-    )
+    return RebuiltCrawl(crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable)
 
 
-async def _restore(
-    builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]
-) -> int:
+async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]) -> int:
     """Restore all URLs with an outcome as seen and settled, and update the state of their hosts."""
     settings, new = member.crawl.settings, 0
     limits = site_limits_of(settings)
@@ -369,15 +353,11 @@ async def _restore(
         ]
         urls = [str(row.url) for keyed in by_host.values() for row in keyed.values()]
         packed = pack_urls(urls) if settings.cluster.keep_acked else b""
-        new += await builder.restore_outcomes(
-            member.name, restored, packed, bounded=bool(limits.hosts or limits.urls)
-        )
+        new += await builder.restore_outcomes(member.name, restored, packed, bounded=bool(limits.hosts or limits.urls))
     return new
 
 
-async def _settle_hosts(
-    builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float
-) -> None:
+async def _settle_hosts(builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float) -> None:
     politeness = politeness_policy(settings)
     for batch in _batches(hosts.items(), _HOSTS):
         luggage = {}

@@ -1,32 +1,303 @@
-"""Repair of files that can be rebuilt from the rest of a crawl.
+"""Repair of files that can be rebuilt from the rest of a crawl: CDXJ lines, digests, the text index and the keys of
+seen URLs.
 
 The journal is rebuilt from its newest whole checkpoint, `crawl.json` from the journal, CDXJ lines from
 the WARC files, the digests from the CDXJ lines, the full-text index from the pages, and the keys of seen
 URLs from the settled and waiting URLs. Each file is written beside the old one and replaces it
 atomically, so a kill leaves the old or the new one. WARC files and the other logs of the frontier exist
 only once and cannot be rebuilt. Needs the lock.
+
+The keys of both are written into new files beside those of the frontier. The files get their names before
+the journal names them, and count only when it does. The next start deletes files that no checkpoint names.
+
+The outcome log says which pages belong in the index, the archive has their contents, and both are read by
+the code of the workers. The new index is built beside the old one and then exchanged with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+import os
+import re
+import shutil
+import sys
+from base64 import b32decode
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
-from fieldmouse.archive import cdxj
+import lmdb
+import msgspec
+
+from fieldmouse.archive import warc_writer
+from fieldmouse.archive.dedup import payload_digest
+from fieldmouse.archive.warc_reader import RecordReader, TornMember, intact_responses, log_lines, shard_of
 from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.config import settings_file
+from fieldmouse.config.factories import scope_of, seeds_of
+from fieldmouse.crawler.builder import worker_config
 from fieldmouse.doctor.check.archive import check_digests, check_sorted_cdxj
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import CrawlProcess, crawl_process, open_for_check
-from fieldmouse.doctor.repair.archive import rebuild_cdxj_log, rebuild_digest_store
-from fieldmouse.doctor.repair.index import delete_copy_records, leftover_index_files, rebuild_index
-from fieldmouse.doctor.repair.sieve import rebuild_sieve
+from fieldmouse.doctor.check.frontier import waiting_keys
+from fieldmouse.doctor.check.probe import IndexCheck, run_checks
 from fieldmouse.errors import CrawlDirError, DamagedFile, FieldmouseError
-from fieldmouse.search.versions import VERSION_TABLE, VersionTable
-from fieldmouse.storage.checkpoint import Checkpoint, identity_changed, identity_in_journal, open_journal
+from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
+from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.parse.content import load_readers, read_page_content
+from fieldmouse.parse.links import LinkExtractor
+from fieldmouse.plugins.runner import Watchdog
+from fieldmouse.search.index import TextIndex
+from fieldmouse.search.versions import VERSION_TABLE, VersionTable, version_log_path
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import (
+    Checkpoint,
+    ShardState,
+    encode,
+    identity_changed,
+    identity_in_journal,
+    open_journal,
+    sealed_outcomes,
+    shard_states,
+)
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.journal import Journal
-from fieldmouse.storage.shard_state import shard_states
+from fieldmouse.storage.log import atomic_write, sync_directory
+from fieldmouse.types.request import Request, RequestKind
+from fieldmouse.url import key_of
+
+_is_robots_txt = re.compile(r"https?://[^/]+/robots\.txt\Z").match
+_EMPTY = payload_digest(b"")
+_BATCH = 10_000  # digests per transaction
+
+
+def rebuild_cdxj_log(directory: Path, shard: int, state: ShardState) -> int:
+    """Rewrite the CDXJ log of a shard, byte for byte as at the checkpoint; return the number of lines."""
+    path = cdxj_log_path(directory, shard)
+    count = length = 0
+    with atomic_write(path, ".fresh") as file:
+        for _, line, _ in intact_responses(directory, shard, state):
+            count, length = count + 1, length + file.write(line)
+        if length != state.cdxj_length:
+            raise CrawlDirError(
+                f"`{path}` cannot be rebuilt: it had {state.cdxj_length} bytes, the WARC files yield {length}",
+                "restore it from a copy of the directory",
+            )
+    return count
+
+
+def rebuild_digest_store(directory: Path, states: Sequence[ShardState]) -> int:
+    """Rebuild the digest store from the CDXJ logs; return the number of digests."""
+    path = directory / "digests.lmdb"
+    fresh = path.with_name(path.name + ".fresh")
+    fresh.unlink(missing_ok=True)
+    with lmdb.open(str(fresh), subdir=False, map_size=64 << 30) as store:
+        entries: list[tuple[bytes, bytes]] = []
+        for shard, state in enumerate(states):
+            at = 0
+            for line in log_lines(cdxj_log_path(directory, shard), state.cdxj_length):
+                place, at = shard << 48 | at, at + len(line)
+                _, entry = warc_writer.parse_line(line)
+                digest = b32decode(entry.digest)
+                # The store holds pages with a non-empty body only.
+                page = entry.status.startswith("2") and not _is_robots_txt(entry.url)
+                if page and entry.mime != warc_writer.REVISIT and digest != _EMPTY:
+                    entries.append((digest, place.to_bytes(8, "little")))
+                if len(entries) >= _BATCH:
+                    _put(store, entries)
+        _put(store, entries)
+        count: int = store.stat()["entries"]
+        store.sync(True)
+    os.replace(fresh, path)
+    fresh.with_name(fresh.name + "-lock").unlink(missing_ok=True)
+    sync_directory(directory)
+    return count
+
+
+def _put(store: lmdb.Environment, entries: list[tuple[bytes, bytes]]) -> None:
+    with store.begin(write=True) as writing:
+        for digest, place in sorted(entries):
+            writing.put(digest, place, overwrite=False)
+    entries.clear()
+
+
+_KEYS_AT_ONCE = 4096  # keys per batch
+_NUMBER = re.compile(r"(?:run|keys)-(\d+)\.")
+
+
+def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
+    """Write all keys anew, commit the checkpoint, and return a sentence about the result."""
+    frontier, before = home / "frontier", sealed_frontier(last)
+    beside = frontier / "rebuilt"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    serial = max([before.sieve.serial, *_numbers(frontier)]) + 1
+    sieve: DiskSieve[int] = DiskSieve(beside, SieveState(log=f"keys-{serial}.log", serial=serial + 1))
+    try:
+        keys = _keys(home, last)
+        while batch := list(islice(keys, _KEYS_AT_ONCE)):
+            sieve.offer(batch, batch)
+            sieve.sift()
+        state, paths = sieve.seal()
+    finally:
+        sieve.close()
+    seen = before.sieve.seen
+    if state.seen != seen:
+        shutil.rmtree(beside)
+        raise CrawlDirError(
+            f"the seen URLs cannot be made again: {seen:,} were seen, {state.seen:,} are settled or waiting",
+            "restore `frontier/` from a copy of the directory",
+        )
+    for path in paths:
+        _sync(path)
+        path.rename(frontier / path.name)
+    sync_directory(frontier)
+    shutil.rmtree(beside)
+    home.upgrade_format()
+    rebuilt = msgspec.structs.replace(before, sieve=state)
+    files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
+    last = last.with_part("frontier", rebuilt, files)
+    journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))
+    return f"the keys of {state.seen:,} seen URLs were written again"
+
+
+def _keys(home: CrawlDir, last: Checkpoint) -> Iterator[int]:
+    seed = home.identity.key_seed
+    for row in outcome_log.rows(home, length=sealed_outcomes(last)):
+        yield key_of(row.url, seed)
+    yield from waiting_keys(home / "frontier", sealed_frontier(last), seed)
+
+
+def _numbers(frontier: Path) -> Iterator[int]:
+    for path in frontier.iterdir():
+        if match := _NUMBER.match(path.name):
+            yield int(match[1])
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_BESIDE = "rebuilt"
+_EXCHANGE = 2  # RENAME_EXCHANGE
+_HERE = -100  # AT_FDCWD
+
+
+def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
+    """Rebuild the index of a shard as of the checkpoint, and return a sentence about the result.
+
+    Raises `CrawlDirError`, and keeps the damaged index, if that holds more pages than the archive can
+    give.
+    """
+    beside, target = home / "index" / _BESIDE, home / "index" / f"shard-{shard}"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        count, unreadable = _build(home, last, shard, beside)
+        if unreadable and count < (held := _still_held(target, shard_states(last)[shard])):
+            raise CrawlDirError(
+                f"`index/shard-{shard}` stays as it is, damaged: it still holds {held:,} pages,"
+                f" and only {count:,} can be read in the WARC files; {unreadable:,} cannot",
+                "bring the WARC files back and repair again; to have an index of what can be read,"
+                f" move `{target}` away first",
+            )
+        _put_in_place(beside / f"shard-{shard}", target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    sync_directory(home / "index")
+    says = f"`index/shard-{shard}` was built again: {count:,} pages"
+    return says + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
+
+
+def delete_copy_records(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpoint:
+    """Delete the records of older copies, after all indexes were rebuilt with each page once.
+
+    The journal is written first: a log that it does not name is cut when it is opened.
+    """
+    shards = [msgspec.structs.replace(state, copies=0) for state in shard_states(last)]
+    home.upgrade_format()
+    last = msgspec.structs.replace(last.with_part("shards", shards, {}), born=home.identity)
+    journal.commit(encode(last))
+    VersionTable.delete(home / "index")
+    for shard in range(len(shards)):
+        version_log_path(home / "index", shard).unlink(missing_ok=True)
+    sync_directory(home / "index")
+    return last
+
+
+def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
+    """Write the index of a shard into `beside`; returns the number of pages and of unreadable pages."""
+    settings = settings_file.load(home / "fieldmouse.toml")
+    config = worker_config(home, settings, scope_of(settings, seeds_of(settings)))
+    full, state = config.generation, shard_states(last)[shard]
+    # The number of generations must be that of the checkpoint.
+    config = msgspec.structs.replace(config, generation=sys.maxsize)
+    generations = _generations(state)
+    index, links = TextIndex(beside, shard, config, ShardState()), LinkExtractor(config)
+    readers = load_readers(config.plugins, Watchdog())
+    count, unreadable = 0, 0
+    library = RecordReader(home / "archive", shard_states(last))
+    for row in outcome_log.newest_pages(home, length=sealed_outcomes(last)):
+        if not row.indexed or shard_of(row.warc) != shard:
+            continue
+        link = Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)
+        try:
+            read = read_page_content(link, library.read_response(row.warc, row.offset), config, links, readers)
+        except (TornMember, OSError, ValueError, KeyError):
+            unreadable += 1
+            continue
+        if index.bytes >= full and index.generation < generations - 1:
+            index.commit()
+            index.begin_generation()
+        page = read.document
+        # Any batch up to the checkpoint will do: the number only marks later documents.
+        canonical = page.canonical if page.canonical != row.url else ""
+        document = {"url": row.url, "title": page.title, "text": page.text, "canonical": canonical}
+        index.add(key=key_of(row.url, config.key_seed), batch=state.batch, **document)
+        count += 1
+    index.commit()
+    while index.generation < generations - 1:
+        index.begin_generation()
+    index.finish()
+    return count, unreadable
+
+
+def _generations(state: ShardState) -> int:
+    """Number of generations that a shard must have; an empty last one is recreated when it is opened."""
+    return state.generation + bool(state.generation_bytes)
+
+
+def _still_held(shard: Path, state: ShardState) -> int:
+    """Number of pages that a damaged index still holds."""
+    paths = [str(shard / f"{number:05}") for number in range(_generations(state))]
+    asked = [IndexCheck(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
+    return sum(report.count for report in run_checks(asked))
+
+
+def leftover_index_files(home: Path) -> list[Path]:
+    """Unfinished index files of a killed repair."""
+    beside = home / "index" / _BESIDE
+    return sorted(path for path in beside.rglob("*") if path.is_file())
+
+
+def _put_in_place(fresh: Path, target: Path) -> None:
+    """Exchange two directories atomically: a reader sees the old one or the new one."""
+    for directory in (*fresh.iterdir(), fresh, fresh.parent):
+        if directory.is_dir():
+            sync_directory(directory)
+    if not target.exists():
+        fresh.rename(target)
+    else:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.renameat2(_HERE, os.fsencode(fresh), _HERE, os.fsencode(target), _EXCHANGE):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(target))
+    sync_directory(target.parent)
 
 
 @contextmanager
@@ -104,9 +375,7 @@ def _mend(
         yield _sort_lines(archive, last)
     if f"index/{VERSION_TABLE}" in hurt:
         VersionTable.delete(home / "index")
-        yield (
-            f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues"
-        )
+        yield (f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues")
         hurt |= {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
     without = any(subject.endswith(".copies") for subject in hurt)
     whole = True
@@ -131,7 +400,7 @@ def _sort_lines(archive: Path, last: Checkpoint) -> str:
     if any(log.stat().st_size != state.cdxj_length for log, state in zip(logs, shards, strict=True)):
         merged.unlink(missing_ok=True)
         return "`archive/index.cdxj` is gone; it is written anew when the crawl ends"
-    return f"`archive/index.cdxj` was sorted again: {cdxj.merge_logs(logs, merged):,} lines"
+    return f"`archive/index.cdxj` was sorted again: {warc_writer.merge_logs(logs, merged):,} lines"
 
 
 def _leftovers(home: Path) -> list[Path]:

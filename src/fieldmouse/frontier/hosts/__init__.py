@@ -1,1 +1,3 @@
 """Tables of hosts and sites."""
+
+from __future__ import annotations

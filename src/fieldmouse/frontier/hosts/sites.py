@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.hosts.numbering import KeyNumbering
-from fieldmouse.policy.site_limits import DropRule, SiteLimits, site_for_limits
-from fieldmouse.storage.log import Log, records
-from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
+from fieldmouse.frontier.seen.key_table import KeyNumbering
+from fieldmouse.policy.scope import DropRule, SiteLimits, site_for_limits
+from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed, records
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
@@ -124,9 +123,7 @@ class SiteTable:
                         seeds = Counter(name for link, name in pairs if link.kind is RequestKind.SEED)
                     room[host] = max(0, left - seeds[host])
                     taken = min(urls, room[host] + seeds[host])
-                    self._drop(
-                        self._limits.drop_reason(hosts_there, urls_there + left, new_host=new), urls - taken
-                    )
+                    self._drop(self._limits.drop_reason(hosts_there, urls_there + left, new_host=new), urls - taken)
                     urls = taken
                     if not urls:
                         continue

@@ -1,1 +1,3 @@
 """Queues of waiting URLs, one for each host, on disk."""
+
+from __future__ import annotations

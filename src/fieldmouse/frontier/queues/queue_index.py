@@ -16,8 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.storage.log import Log, decode_record, records
-from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
 from fieldmouse.url import Host
 
 

@@ -15,12 +15,11 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.log import Log, decode_record, records, required_size
-from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records, required_size
 from fieldmouse.url import Host
 
+#: A host, and an encoded link of it.
 ReadyItem = tuple[Host, bytes]
-"""A host, and an encoded link of it."""
 
 _RECORD = 512  # items
 _IN_MEMORY = 4096  # items
@@ -158,9 +157,7 @@ def _name(number: int) -> str:
 def waiting_items(directory: Path, state: ReadyState) -> Iterable[ReadyItem]:
     """Yield all items of the queue at that state, oldest first; reads only, for readers beside a crawl."""
     start, skip = state.offset, state.taken
-    lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {
-        state.last: state.length
-    }
+    lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {state.last: state.length}
     for number in range(state.first, state.last + 1):
         path = directory / _name(number)
         length = lengths[number] if number in lengths else required_size(path)

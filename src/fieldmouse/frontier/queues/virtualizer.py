@@ -29,8 +29,7 @@ from fieldmouse.frontier.queues.queue_index import (
     QueueIndex,
     read_queue,
 )
-from fieldmouse.storage.log import Log, decode_record, records, required_size
-from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records, required_size
 from fieldmouse.url import Host
 
 _BLOCK = 256  # links

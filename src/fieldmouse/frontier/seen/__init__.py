@@ -1,1 +1,3 @@
 """Set of seen URLs on disk."""
+
+from __future__ import annotations

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.frontier.seen.key_table import Keys, KeyTable
-from fieldmouse.frontier.seen.runs import Run, RunWriter, merge
-from fieldmouse.storage.log import Log, records
-from fieldmouse.storage.superseded_files import SupersededFiles, delete_unnamed
+from fieldmouse.frontier.seen.sorted_runs import Run, RunWriter, merge
+from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed, records
 
 T = TypeVar("T")
 

@@ -1,1 +1,3 @@
 """Channels that deliver notifications."""
+
+from __future__ import annotations

@@ -22,8 +22,8 @@ from typing import IO
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line
 
+#: Bytes of a program's output that are kept; the rest is read and dropped.
 MAX_OUTPUT = 4 << 10
-"""Bytes of a program's output that are kept; the rest is read and dropped."""
 
 _POLL_SECONDS = 0.1
 
@@ -32,9 +32,7 @@ class CommandChannel:
     name = "command"
     replay_from = 0
 
-    def __init__(
-        self, words: Sequence[str], *, home: Path, batch: int, timeout: float, environment: Mapping[str, str]
-    ):
+    def __init__(self, words: Sequence[str], *, home: Path, batch: int, timeout: float, environment: Mapping[str, str]):
         self._words, self._home, self._timeout, self._environment = tuple(words), home, timeout, environment
         self.mode = SendMode(max_changes=batch)
         self._stopped = threading.Event()
@@ -42,9 +40,7 @@ class CommandChannel:
     async def send(self, notice: Notice) -> DeliveryFailure | None:
         environment = {**self._environment, "FIELDMOUSE_NOTIFY_KEY": notice.key}
         body = notice.as_json(listed=self.mode.max_changes > 1)
-        return await asyncio.get_running_loop().run_in_executor(
-            DaemonExecutor(), self._run, body, environment
-        )
+        return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._run, body, environment)
 
     def close(self) -> None:
         self._stopped.set()
@@ -65,9 +61,7 @@ class CommandChannel:
                     start_new_session=True,
                 )
             except OSError as refused:
-                return DeliveryFailure(
-                    f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}"
-                )
+                return DeliveryFailure(f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}")
         output = _Output(process)
         code = self._wait(process)
         if code == 0:

@@ -19,15 +19,15 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.formatting import format_percentage, format_time
 from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line, title_or_url
 from fieldmouse.storage.changes import Change, ChangeKind
-from fieldmouse.storage.fsync import atomic_write
+from fieldmouse.storage.log import atomic_write
 
 ATOM = "http://www.w3.org/2005/Atom"
 GENERATOR = "fieldmouse"
 _PEEK = 4 << 10
 _LONGEST_URL = 8000
 
+#: Reads the earlier changes that may still be in the feed from the log again.
 Recall = Callable[[], Notice]
-"""Reads the earlier changes that may still be in the feed from the log again."""
 
 
 class FeedChannel:
@@ -35,15 +35,7 @@ class FeedChannel:
     mode = SendMode(max_changes=1000, repeatable=False)
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        entries: int,
-        title: str,
-        mark: str,
-        since: int,
-        recall: Recall,
-        suffix: str = ".new",
+        self, path: Path, *, entries: int, title: str, mark: str, since: int, recall: Recall, suffix: str = ".new"
     ):
         """`mark` identifies the feed of this crawl; `since` is the log offset of its first entry."""
         self._path, self._most, self._title, self._suffix = path, entries, title, suffix
@@ -65,9 +57,7 @@ class FeedChannel:
     def _send(self, notice: Notice) -> DeliveryFailure | None:
         try:
             if not self._is_ours():
-                return DeliveryFailure(
-                    f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is"
-                )
+                return DeliveryFailure(f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is")
             if self._recall is not None:
                 self._add(self._recall())
                 self._recall = None
@@ -75,9 +65,7 @@ class FeedChannel:
             with atomic_write(self._path, self._suffix) as file:
                 file.write(self.document())
         except OSError as trouble:
-            return DeliveryFailure(
-                f"`{self._path}` cannot be written: {(trouble.strerror or str(trouble)).lower()}"
-            )
+            return DeliveryFailure(f"`{self._path}` cannot be written: {(trouble.strerror or str(trouble)).lower()}")
         return None
 
     def _is_ours(self) -> bool:

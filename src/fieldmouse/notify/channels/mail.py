@@ -18,17 +18,17 @@ from email.utils import formatdate
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
-from fieldmouse.http.tls import tls_error_text
+from fieldmouse.http.connection import tls_error_text
 from fieldmouse.notify import format
 from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line
 
 log = logging.getLogger(__name__)
 
+#: Changes in one mail; more of them go into the next one.
 MAX_CHANGES_PER_MAIL = 1000
-"""Changes in one mail; more of them go into the next one."""
 
+#: Receivers that the server refused, with its code and message.
 RefusedReceivers = dict[str, tuple[int, bytes]]
-"""Receivers that the server refused, with its code and message."""
 
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
@@ -95,9 +95,7 @@ class MailChannel:
         message.set_content(format.body(notice.changes))
         return message
 
-    def _send(
-        self, message: EmailMessage, receivers: list[str]
-    ) -> tuple[DeliveryFailure | None, RefusedReceivers]:
+    def _send(self, message: EmailMessage, receivers: list[str]) -> tuple[DeliveryFailure | None, RefusedReceivers]:
         """Return the failure, or the receivers refused although others got the mail."""
         try:
             with self._connected() as server:

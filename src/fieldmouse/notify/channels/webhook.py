@@ -14,11 +14,10 @@ import ssl
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.errors import SettingsError
-from fieldmouse.http.connection import Connection, Limits
+from fieldmouse.http.connection import Connection, Limits, tls_error_text
 from fieldmouse.http.headers import parse_date, parse_seconds
-from fieldmouse.http.tls import tls_error_text
 from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
-from fieldmouse.policy.request_headers import check_header
+from fieldmouse.policy.network_options import check_header
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of
 
@@ -43,9 +42,7 @@ class WebhookChannel:
     ):
         """`token` is sent as `Authorization: Bearer`, unless it is empty; `tls` is needed for https."""
         if not token.isascii():
-            raise SettingsError(
-                "what `notify.webhook_token` names is not ASCII", "a token has letters and digits"
-            )
+            raise SettingsError("what `notify.webhook_token` names is not ASCII", "a token has letters and digits")
         check_header("User-Agent", user_agent)
         self._url, self._host, self._token, self._user_agent = url, host_of(url), token, user_agent
         self._timeout, self._clock, self._tls = timeout, clock, tls
@@ -60,9 +57,7 @@ class WebhookChannel:
         except ssl.SSLError as trouble:
             return DeliveryFailure(f"{self._host}: {tls_error_text(trouble)}")
         except OSError as trouble:
-            return DeliveryFailure(
-                f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}"
-            )
+            return DeliveryFailure(f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}")
         if isinstance(answer, str):
             return DeliveryFailure(f"{self._host}: {answer}")
         if 200 <= answer.status < 300:

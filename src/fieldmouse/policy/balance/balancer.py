@@ -1,22 +1,29 @@
-"""Balancers of a live agent: choose the next agent for a host and learn from each visit.
+"""Balancers of a live agent: choose the next agent for a host and learn from each visit. Their data travels with the
+host.
 
 A host carries a row of bytes, empty at first, with the data the rule has learned; the visiting agent
 updates the row (`observe`) and passes it on. Agents are known only by a small table of their adverts. The
 decisions equal those of the lab's simulation on the same numbers.
+
+Agents are identified by name, since they join and leave. An agent that never visited the host has no
+entry; its belief depends only on the number of visits by others, each of which makes it less certain.
+
+Visits to a well-known host take as long as expected; if visit after visit takes longer, the agent has
+become slow. It advertises this (`speed`), and hosts leave before each of them has measured it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import exp, log
 from typing import Protocol
 
+import msgspec
 from numpy.random import Generator
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.balance.agent_load import AgentLoadEstimate
 from fieldmouse.policy.balance.baselines import (
     IPMICRA_PARAMETERS,
     HashRing,
@@ -25,8 +32,7 @@ from fieldmouse.policy.balance.baselines import (
     better_of_two,
     shortest_delay,
 )
-from fieldmouse.policy.balance.host_row import HostTripRow
-from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, KalmanParameters, sample_least
+from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, KalmanParameters, kalman_update, sample_least
 from fieldmouse.policy.balance.priced import (
     MIN_TRIP,
     PRICING,
@@ -38,17 +44,160 @@ from fieldmouse.policy.balance.priced import (
     fullness,
     share_price,
     update_prices,
+    usual_trip_after,
 )
-from fieldmouse.policy.balance.prior import (
-    PRIOR_SIZE,
-    best_unvisited,
-    expected_trip,
-    mean_log_trip,
-    update_prior,
-)
+from fieldmouse.policy.balance.prior import PRIOR_SIZE, best_unvisited, expected_trip, mean_log_trip, update_prior
 
+#: Maximum number of agents in a row: agents that come and go for years must not fill it.
+MOST_AGENTS = 128
+
+
+class HostTripRow(msgspec.Struct, array_like=True):
+    """Learned mean and variance for each agent that visited a host.
+
+    >>> row = HostTripRow("trips")
+    >>> row.learn("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
+    >>> HostTripRow.from_row(row.to_row(), "trips") == row
+    True
+    >>> round(row.mean[0], 3)
+    0.5
+    """
+
+    kind: str  # learned quantity; a rule ignores rows of another kind
+    visits: int = 0
+    usual: float = 0.0  # the host's usual round trip in seconds; 0: unknown
+    agents: list[str] = []
+    mean: list[float] = []
+    variance: list[float] = []
+    probed: bool = False  # whether the last visit was its agent's first
+    last: str = ""  # ipmicra: last visitor
+    complaints: int = 0  # ipmicra: slow visits since the host was last offered to all
+
+    def to_row(self) -> bytes:
+        return _ENCODER.encode(self)
+
+    @classmethod
+    def from_row(cls, row: bytes, kind: str) -> HostTripRow:
+        """Decode a row; empty if there are no bytes, or if another rule wrote them.
+
+        The data can be learned again, so an unreadable row is no error.
+        """
+        try:
+            told = _DECODER.decode(row)
+        except (msgspec.MsgspecError, ValueError):  # bytes that are no UTF-8 are a `ValueError`
+            return cls(kind)
+        whole = len(told.agents) == len(told.mean) == len(told.variance)
+        return told if told.kind == kind and whole and told.visits >= 0 else cls(kind)
+
+    def beliefs(
+        self, agents: Sequence[str], *, mean: float, variance: float, transition: float
+    ) -> tuple[list[float], list[float]]:
+        """Mean and variance for each of these agents; `mean` and `variance` are the initial belief."""
+        places = dict(zip(self.agents, range(len(self.agents)), strict=True))
+        unmet = variance + self.visits * transition
+        means, variances = [], []
+        for name in agents:
+            place = places.get(name)
+            means.append(mean if place is None else self.mean[place])
+            variances.append(unmet if place is None else self.variance[place])
+        return means, variances
+
+    def update_usual(self, trip: float) -> None:
+        """Update the usual round trip; call it before `learn` for the same visit."""
+        self.usual = usual_trip_after(self.usual, self.visits + 1, trip)
+
+    def learn(
+        self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
+    ) -> None:
+        """Add a visit by `agent` that measured `value`; `mean` and `variance` are the initial belief."""
+        self.probed = agent not in self.agents
+        if self.probed:
+            self.agents.append(agent)
+            self.mean.append(mean)
+            self.variance.append(variance + self.visits * transition)
+        place = self.agents.index(agent)
+        kalman_update(self.mean, self.variance, place, value, observation, transition)
+        self.visits += 1
+        if len(self.agents) > MOST_AGENTS:
+            self._forget(self.variance.index(max(self.variance)))
+
+    def count_complaint(self, agent: str, too_long: bool, patience: int) -> None:
+        """Count a complaint; start again after the host was offered to all, which is after `patience` of
+        them."""
+        if self.last != agent or self.complaints >= patience:
+            self.last, self.complaints = agent, 0
+        self.complaints += too_long
+
+    def _forget(self, place: int) -> None:
+        for column in (self.agents, self.mean, self.variance):
+            del column[place]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(HostTripRow)
+
+#: Weight of one visit.
+SMOOTH = 0.05
+#: Factor of the log speed after a visit that took as long as expected.
+RETURN = 0.99
+#: Weight of the present backlog in the advert.
+ADVERT = 0.3
+
+
+def speed_after(speed: float, took: float, expected: float, least: float) -> float:
+    """Factor by which the agent's trips take longer than expected, after a trip of `took` seconds.
+
+    `expected` is the time at normal speed, and `least` the shortest possible trip.
+
+    Trips are learned divided by the speed, and the speed from trips: only the return to 1 keeps both from
+    drifting together. A permanent slowness becomes part of the distance of the hosts.
+    """
+    ratio = min(max(took / max(expected * speed, least), 0.1), 10.0)
+    return min(max(exp(RETURN * (log(speed) + SMOOTH * log(ratio))), 0.05), 50.0)
+
+
+def visit_time_after(pace: float, seconds: float) -> float:
+    """Mean time of a visit, after one of `seconds`."""
+    return pace + SMOOTH * (seconds - pace)
+
+
+def advert_after(told: float, backlog: float) -> float:
+    """Backlog to advertise next, after `told`; both in seconds."""
+    return told + ADVERT * (backlog - told)
+
+
+class AgentLoadEstimate:
+    """Speed, visit time and backlog of one agent, for its adverts."""
+
+    def __init__(self) -> None:
+        self.speed = 1.0  # factor by which trips take longer than expected
+        self.visit_time = 1.0  # seconds of a visit
+        self.advertised = 0.0  # seconds of backlog in the last advert
+
+    def record_visit(self, seconds: float) -> None:
+        """Record a visit."""
+        self.visit_time = visit_time_after(self.visit_time, seconds)
+
+    def record_known_visit(self, seconds: float, expected: float, least: float) -> None:
+        """Record a visit to a well-known host; see `speed_after`."""
+        self.speed = speed_after(self.speed, seconds, expected, least)
+
+    def next_advert(self, waiting: float, at_once: float = 1.0, behind: float = 0.0) -> float:
+        """Backlog to advertise: smoothed seconds until a host that arrives now would be visited.
+
+        `waiting` hosts would be visited before it, `at_once` in parallel. If its page would wait longer
+        for the workers, `behind` seconds, that counts instead.
+
+        >>> pace = AgentLoadEstimate()
+        >>> [round(pace.next_advert(12, at_once=4), 2) for _ in range(3)]
+        [0.9, 1.53, 1.97]
+        """
+        self.advertised = advert_after(self.advertised, max(waiting * self.visit_time / at_once, behind))
+        return self.advertised
+
+
+#: Variance of an unknown value: the first visit determines the mean.
 _ANY = 1e6
-"""Variance of an unknown value: the first visit determines the mean."""
 
 
 @dataclass(slots=True)
@@ -337,10 +486,7 @@ class IpMicraBalancer(RoundTripBalancer):
     """
 
     def __init__(
-        self,
-        rng: Generator,
-        pricing: PricingParameters = PRICING,
-        patience: IpMicraParameters = IPMICRA_PARAMETERS,
+        self, rng: Generator, pricing: PricingParameters = PRICING, patience: IpMicraParameters = IPMICRA_PARAMETERS
     ):
         super().__init__(rng, pricing)
         self._patience = patience
@@ -362,6 +508,7 @@ class IpMicraBalancer(RoundTripBalancer):
         known.count_complaint(agent, round_trip > self._patience.threshold, self._patience.complaints)
 
 
+#: Balancers by the name used in settings.
 BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
     "kalman": KalmanBalancer,
     "hash": HashBalancer,
@@ -370,7 +517,6 @@ BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
     "two-choices": TwoChoicesBalancer,
     "priced": PricedBalancer,
 }
-"""Balancers by the name used in settings."""
 
 
 def find_balancer(name: str) -> Callable[[Generator], Balancer]:

@@ -74,8 +74,8 @@ def assign_subnet(
     return best
 
 
+#: Places of each agent on the ring: the thesis's number, for loads that differ by some per cent.
 REPLICAS = 100
-"""Places of each agent on the ring: the thesis's number, for loads that differ by some per cent."""
 
 
 class HashRing:

@@ -56,12 +56,7 @@ THESIS_PARAMETERS = KalmanParameters()
 
 
 def kalman_update(
-    mean: AgentNumbers,
-    variance: AgentNumbers,
-    agent: int,
-    value: float,
-    observation: float,
-    transition: float,
+    mean: AgentNumbers, variance: AgentNumbers, agent: int, value: float, observation: float, transition: float
 ) -> None:
     """Update the rows in place after a visit by `agent` that measured `value`."""
     for other in range(len(mean)):

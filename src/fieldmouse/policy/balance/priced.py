@@ -60,13 +60,12 @@ class PricingParameters:
 
 PRICING = PricingParameters()
 
+#: Shortest round trip in seconds.
 MIN_TRIP = 1e-6
-"""Shortest round trip in seconds."""
+#: Largest absolute price (a logarithm).
 MAX_PRICE = 20.0
-"""Largest absolute price (a logarithm)."""
+#: Relative to `observation`: an agent with a smaller variance knows the host well enough to judge its speed.
 WELL_KNOWN = 0.5
-"""Relative to `observation`: an agent with a smaller variance knows the host well enough to judge its speed.
-"""
 _MEMORY = 20.0
 
 

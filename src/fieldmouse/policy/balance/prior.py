@@ -20,9 +20,8 @@ from math import erfc, exp, inf, log, sqrt
 from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlaces
 from fieldmouse.policy.balance.priced import MIN_TRIP
 
+#: Numbers of the regression: count of first trips, and sums of known, shown, their squares and their product.
 PRIOR_SIZE = 6
-"""Numbers of the regression: count of first trips, and sums of known, shown, their squares and their product.
-"""
 
 _MEMORY = 200.0  # first trips
 _AS_OTHERS = 4.0  # weight, in first trips, of the assumption that our trips are like theirs
@@ -132,10 +131,7 @@ def best_unvisited(
         if alive[agent] and mean[agent] < 0.0:
             usual = unmet + log(speed[agent])
             usual += (
-                price[agent]
-                + min(share[agent] - share[known], 0.0)
-                + heed * log(backlog[agent] + exp(usual))
-                - paid
+                price[agent] + min(share[agent] - share[known], 0.0) + heed * log(backlog[agent] + exp(usual)) - paid
             )  # adds the price difference to `known`
             above = (log(trip) - usual) / spread
             whole = exp(usual + 0.5 * spread * spread)

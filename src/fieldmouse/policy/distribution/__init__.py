@@ -1,1 +1,3 @@
 """Policies that choose the hosts that are online."""
+
+from __future__ import annotations

@@ -83,11 +83,7 @@ class HostOrderNodes:
     """Links between hosts in order, and the order each host is in; a number is in one order at a time."""
 
     def __init__(self) -> None:
-        self.following, self.before, self.line = (
-            array("I"),
-            array("I"),
-            array("I"),
-        )  # numbers plus one; 0: none
+        self.following, self.before, self.line = (array("I"), array("I"), array("I"))  # numbers plus one; 0: none
         self.lines = 0
 
 

@@ -63,13 +63,13 @@ class DistributionPolicy(Protocol[H]):
         ...
 
 
+#: Policies by the name used in settings; parameters are keyword arguments with defaults.
 POLICIES: dict[str, Callable[..., DistributionPolicy[Any]]] = {
     "index": IndexPolicy,
     "mice-and-elephants": MiceAndElephants,
     "greedy": GreedyPolicy,
     "neutral": NeutralPolicy,
 }
-"""Policies by the name used in settings; parameters are keyword arguments with defaults."""
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 _NEVER_ZERO = ("per_address", "depth", "delta")

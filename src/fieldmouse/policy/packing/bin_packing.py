@@ -46,8 +46,8 @@ def lower_bound(weights: Sequence[int], capacity: int) -> int:
     return int((half + more).max())
 
 
+#: Items by their position in the list of weights.
 Bins = list[list[int]]
-"""Items by their position in the list of weights."""
 
 
 def best_fit_decreasing(weights: Sequence[float], capacity: float) -> Bins:
@@ -114,14 +114,14 @@ def _reachable(weights: Sequence[int], below: int) -> list[int]:
     return sums[::-1]
 
 
+#: Limit on the search steps: about a second.
 SEARCH_NODES = 20_000
-"""Limit on the search steps: about a second."""
 
+#: Number of items above which a search of that size finds nothing better than the heuristics.
 MAX_SEARCH_ITEMS = 250
-"""Number of items above which a search of that size finds nothing better than the heuristics."""
 
+#: Items times bins times units of a bin above which minimum bin slack takes seconds.
 MAX_FILL_WORK = 20_000_000_000
-"""Items times bins times units of a bin above which minimum bin slack takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,7 @@ from fieldmouse.policy.automata import NodeAutomaton
 from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing, best_fit_into, fullest_subset
 
 
-def reduce_polls(
-    states: npt.NDArray[Any], penalties: npt.NDArray[Any], surplus: int
-) -> tuple[npt.NDArray[Any], int]:
+def reduce_polls(states: npt.NDArray[Any], penalties: npt.NDArray[Any], surplus: int) -> tuple[npt.NDArray[Any], int]:
     """States after up to `surplus` units were removed, and the number of units left.
 
     >>> reduce_polls(np.array([3, 2, 1, 2]), np.array([0, 5, 9, 5]), surplus=3)

@@ -64,11 +64,11 @@ def slot_factor(rates: Reals, grain: float) -> Reals:
     return np.asarray(x / -np.expm1(-x))
 
 
+#: Polls that each page buys, at one price or at a price per page. Never rises with a price.
 Demand = Callable[[Reals], Reals]
-"""Polls that each page buys, at one price or at a price per page. Never rises with a price."""
 
+#: Prices are sought between exp(-this) and exp(this): enough for seconds, slots and years.
 _WIDE = 115.0
-"""Prices are sought between exp(-this) and exp(this): enough for seconds, slots and years."""
 
 _STEPS = 60
 _NEAR = 1e-8
@@ -124,8 +124,7 @@ def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Rea
     low, high = np.full(len(limits), -_WIDE), np.full(len(limits), _WIDE)
     target = np.log(np.maximum(limits, 1e-300))
     at_low, at_high = (
-        np.log(np.maximum(_sums(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target
-        for end in (low, high)
+        np.log(np.maximum(_sums(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target for end in (low, high)
     )
     high = np.where(at_low <= 0, low, high)
     for step in range(_STEPS):

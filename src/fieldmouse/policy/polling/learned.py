@@ -22,9 +22,8 @@ from fieldmouse.policy.polling.interface import Hosts, Reals, State, StatelessPo
 from fieldmouse.policy.polling.policies import allocate_in_shares
 
 LEVELS = 24
+#: Poll rates are tabulated from the mean divided by this to the mean times this; lower rates count as none.
 REACH = 300.0
-"""Poll rates are tabulated from the mean divided by this to the mean times this; lower rates count as none.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,9 +142,7 @@ class AutomatonPolicy:
     def begin(self, pages: int) -> State:
         return np.ones((pages, 1), np.float32)
 
-    def observe(
-        self, state: State, belief: Beliefs | None, gap: npt.ArrayLike, changed: npt.ArrayLike
-    ) -> State:
+    def observe(self, state: State, belief: Beliefs | None, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
         return feedback(state, np.asarray(changed, bool).reshape(-1, 1), self.resolution)
 
     def plan(
@@ -189,9 +187,7 @@ class MultiplicativePolicy:
     def begin(self, pages: int) -> State:
         return np.ones((pages, 1), np.float32)
 
-    def observe(
-        self, state: State, belief: Beliefs | None, gap: npt.ArrayLike, changed: npt.ArrayLike
-    ) -> State:
+    def observe(self, state: State, belief: Beliefs | None, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
         factor = np.where(np.asarray(changed, bool), self.changed, self.unchanged).reshape(-1, 1)
         return np.clip(state * factor, self.shortest, self.longest).astype(np.float32)
 

@@ -32,6 +32,7 @@ from fieldmouse.policy.polling.policies import (
     UniformPolicy,
 )
 
+#: Policies by the name used in settings; each can be created without arguments.
 POLICIES: dict[str, Callable[[], PollingPolicy]] = {
     "learned": LearnedPolicy,
     "uniform": UniformPolicy,
@@ -41,7 +42,6 @@ POLICIES: dict[str, Callable[[], PollingPolicy]] = {
     "optimal": OptimalPolicy,
     "harmonic": HarmonicPolicy,
 }
-"""Policies by the name used in settings; each can be created without arguments."""
 
 _ASKED = ("begin", "observe", "plan", "width")
 

@@ -24,14 +24,14 @@ from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
+#: A pause is this many times as long as the longest interval that is none.
 PAUSE_FACTOR = 10.0
-"""A pause is this many times as long as the longest interval that is none."""
 
+#: Share of intervals that may be pauses: what happens more often belongs to the process.
 PAUSES_AT_MOST = 0.01
-"""Share of intervals that may be pauses: what happens more often belongs to the process."""
 
+#: Share of intervals that must be short to count as batches.
 BATCHED_AT_LEAST = 0.02
-"""Share of intervals that must be short to count as batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,9 +187,7 @@ def find_batch_gap(steps: FloatArray, longest: float = np.inf) -> float:
     edges = 10.0 ** (low + (np.arange(len(windows)) + 0.5) / 10)
     below = np.searchsorted(np.sort(positive), edges)
     above = len(positive) - below
-    beyond = (positive.sum() - np.concatenate(([0.0], np.cumsum(np.sort(positive))))[below]) / np.maximum(
-        above, 1
-    )
+    beyond = (positive.sum() - np.concatenate(([0.0], np.cumsum(np.sort(positive))))[below]) / np.maximum(above, 1)
     good = (left >= floor) & (right >= floor) & (below >= BATCHED_AT_LEAST * len(steps))
     good &= (edges <= beyond / 10) & (edges <= longest)
     if not good.any():
@@ -215,16 +213,16 @@ def lag_correlations(stream: ArrivalStream, lags: int) -> FloatArray:
     return found
 
 
+#: Intervals below which only the rate of a mode is learned.
 FEWEST = 30
-"""Intervals below which only the rate of a mode is learned."""
 
 LAGS = 10
 LARGEST_BATCH = 64
 
 _TRACE = 1e-9  # the least share of a phase
 
+#: Share of cut intervals above which plain moments would mislead.
 CUT_OFTEN = 0.05
-"""Share of cut intervals above which plain moments would mislead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,9 +236,7 @@ class ModeFit:
     law: str
     correlations: FloatArray
     remarks: tuple[str, ...]
-    expected: FloatArray | None = (
-        None  # where modes were fitted together: batches expected from one to the next
-    )
+    expected: FloatArray | None = None  # where modes were fitted together: batches expected from one to the next
 
     def arrivals(self, start: FloatArray | None = None) -> BatchArrivals:
         """The process; one of a single phase spread over the phases that other modes `start` with."""
@@ -304,9 +300,7 @@ def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
         if scv > 1:
             slow, fast = means_of_phases(1.0, scv, third)
             share = (1 - fast) / (slow - fast)
-            return HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(
-                points, counts
-            )
+            return HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(points, counts)
         found = match_order_two_map(1.0, scv, third)
         law = BatchArrivals((found.D0, found.D1)).intervals
         return float(counts @ np.log(np.maximum(law.pdf(points), 1e-300)))
@@ -336,8 +330,8 @@ def batch_shares(sizes: IntArray) -> tuple[FloatArray, int]:
     return counts / counts.sum(), int((sizes > LARGEST_BATCH).sum())
 
 
+#: Pieces of time that are looked at, the latest: enough, and soon done.
 LATEST = 8000
-"""Pieces of time that are looked at, the latest: enough, and soon done."""
 
 _SHAKEN = 0.05  # of the rate, added everywhere at the start: a rate of 0 would stay 0
 
@@ -376,9 +370,7 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
     for mode, fit in fits.items():
         if not earned:
             rate = fit.stream.rate
-            found[mode] = replace(
-                fit, D0=np.array([[-rate]]), D1=np.array([[rate]]), law="Poisson", remarks=()
-            )
+            found[mode] = replace(fit, D0=np.array([[-rate]]), D1=np.array([[rate]]), law="Poisson", remarks=())
         elif mode in known:
             place = int(np.searchsorted(known, mode))
             found[mode] = replace(
@@ -425,17 +417,13 @@ def fit_modes(
     asked = sorted(enough) if modes is None else sorted(set(modes))
     fits = {mode: fit_mode(stream) for mode, stream in enough.items()}
     remarks: list[str] = []
-    if any(len(fit.D0) > 1 for fit in fits.values()) and any(
-        fit.stream.cut_share > CUT_OFTEN for fit in fits.values()
-    ):
+    if any(len(fit.D0) > 1 for fit in fits.values()) and any(fit.stream.cut_share > CUT_OFTEN for fit in fits.values()):
         fits, said = fit_modes_jointly(seen.pieces, fits)
         remarks.append(said)
     patterned = {mode: fit for mode, fit in fits.items() if len(fit.D0) > 1}
     known = {mode: fit.arrivals(_start(mode, patterned)) for mode, fit in fits.items()}
     power = (
-        rate_growth_exponent({mode: arrivals.rate for mode, arrivals in known.items()})
-        if unseen == "trend"
-        else 1.0
+        rate_growth_exponent({mode: arrivals.rate for mode, arrivals in known.items()}) if unseen == "trend" else 1.0
     )
     found: dict[int, BatchArrivals] = {}
     for mode in asked:
@@ -444,8 +432,7 @@ def fit_modes(
             continue
         if unseen == "refuse":
             raise FitError(
-                f"{robots_text(mode)} were never seen at work for long",
-                f"seen were {', '.join(map(str, known))}",
+                f"{robots_text(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
             )
         near = _nearest(mode, known)
         if mode in remembered:
@@ -486,6 +473,4 @@ def _start(mode: int, patterned: Mapping[int, ModeFit]) -> FloatArray | None:
     """How a Poisson mode spreads over two phases: as the nearest mode that needs two begins its intervals."""
     if not patterned:
         return None
-    return BatchArrivals(
-        (patterned[(near := _nearest(mode, patterned))].D0, patterned[near].D1)
-    ).intervals.alpha
+    return BatchArrivals((patterned[(near := _nearest(mode, patterned))].D0, patterned[near].D1)).intervals.alpha

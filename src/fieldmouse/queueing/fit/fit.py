@@ -46,8 +46,8 @@ from fieldmouse.queueing.model.model import Admission, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
 
+#: Ways in which a full buffer can have aged, above which lifetimes are kept exponential, to be solvable.
 LARGEST_ORDERED = 100_000
-"""Ways in which a full buffer can have aged, above which lifetimes are kept exponential, to be solvable."""
 
 _STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is given up
 
@@ -85,9 +85,7 @@ def fit(
     that are missing in this trace. `phases` limits the phases of a service time.
     """
     if len(trace.service) == 0:
-        raise FitError(
-            "no page was served in this trace", "let the crawl run longer, or look why none is indexed"
-        )
+        raise FitError("no page was served in this trace", "let the crawl run longer, or look why none is indexed")
     served = fit_law(trace.service, service, phases, rng=rng)
     seen = split_by_mode(trace, gap, pause, longest_gap=served.times.mean / 2)
     arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
@@ -98,13 +96,7 @@ def fit(
     remarks = [*_handling(seen), *remarks, *said]
     if lives is not None:
         parts.append(_lifetime_part(lives, trace))
-    model = Model(
-        capacity,
-        arrivals,
-        served.times,
-        lives.times if lives is not None else PhaseType.never(),
-        admission,
-    )
+    model = Model(capacity, arrivals, served.times, lives.times if lives is not None else PhaseType.never(), admission)
     if len(trace.switched) == 0 and any(mode.stream.cut_share > CUT_OFTEN for mode in fits.values()):
         remarks.append("the trace does not tell when modes changed: the rates of modes are rough")
     rates = {mode: arrivals[mode].rate for mode in fits}
@@ -116,9 +108,7 @@ def _handling(seen: ObservedArrivals) -> list[str]:
     if seen.gap > 0:
         said.append(f"pages at most {seen.gap:.3g} seconds apart were taken for one batch")
     if seen.pauses:
-        said.append(
-            f"{seen.pauses} intervals above {seen.pause:.3g} seconds were taken for pauses and left out"
-        )
+        said.append(f"{seen.pauses} intervals above {seen.pause:.3g} seconds were taken for pauses and left out")
     return said
 
 
@@ -132,9 +122,7 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
     if len(trace.expired) < 30:
         return plain, [f"only {len(trace.expired)} pages grew obsolete: lifetimes are taken for exponential"]
     if method == "auto" and 2.0 ** (capacity - 1) > LARGEST_ORDERED:
-        apart = ks_distance(
-            compare_distributions(trace.expired, plain.times, trace.outlived), len(trace.expired)
-        )
+        apart = ks_distance(compare_distributions(trace.expired, plain.times, trace.outlived), len(trace.expired))
         if apart < 2 * NOTICEABLE:
             return plain, []
         return plain, [
@@ -163,9 +151,7 @@ def _times_part(
     def again() -> float:
         assert rng is not None
         drawn = law.times.sample(rng, len(times))
-        return ks_distance(
-            compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn)
-        )
+        return ks_distance(compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn))
 
     chance = bootstrap_p_value(apart, draws, again) if rng else ks_p_value(apart, len(times))
     fitted = _moments(law.times)
@@ -205,9 +191,7 @@ def _lifetime_part(law: FittedLaw, trace: Trace) -> FittedPart:
     )
 
 
-def _arrivals_part(
-    mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None
-) -> FittedPart:
+def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None) -> FittedPart:
     stream, law = mode.stream, arrivals.intervals
     if mode.expected is not None:
         return _rescaled_part(mode, mode.expected, arrivals)

@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 
 from fieldmouse.queueing.model.validation import FloatArray
 
+#: Chance at which a part is said not to hold.
 DOUBTFUL = 0.01
-"""Chance at which a part is said not to hold."""
 
+#: Distance below which a misfit, however certain, is too small to matter.
 NOTICEABLE = 0.05
-"""Distance below which a misfit, however certain, is too small to matter."""
 
 _POINTS = 1000  # of the sample at which a distribution is compared; misses less than 1/1000 of the distance
 _NONE: FloatArray = np.empty(0)
@@ -164,9 +164,7 @@ def ks_p_value(apart: float, sample: int) -> float:
     >>> round(ks_p_value(1.36 / 10, 100), 2)
     0.04
     """
-    reach = (
-        np.sqrt(sample) + 0.12 + 0.11 / np.sqrt(sample)
-    ) * apart  # Stephens (1970): good for small samples
+    reach = (np.sqrt(sample) + 0.12 + 0.11 / np.sqrt(sample)) * apart  # Stephens (1970): good for small samples
     if reach < 0.2:
         return 1.0
     k = np.arange(1, 101)

@@ -25,12 +25,7 @@ class SwitchedMapFit:
 
 
 def fit_switched_maps(
-    D0: FloatArray,
-    D1: FloatArray,
-    lengths: FloatArray,
-    modes: IntArray,
-    batch: IntArray,
-    rounds: int = 60,
+    D0: FloatArray, D1: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray, rounds: int = 60
 ) -> SwitchedMapFit:
     """Improve the matrices of each mode (first index) from these starting values.
 
@@ -180,11 +175,11 @@ def _expected(
     return spent, brought, ahead, quiet, likelihood
 
 
+#: Two phases cannot vary less than Erlang's.
 LEAST_SCV = 0.5
-"""Two phases cannot vary less than Erlang's."""
 
+#: A phase that lasts longer than a thousand arrivals cannot be told from a trend.
 LONGEST_DECAY = 0.999
-"""A phase that lasts longer than a thousand arrivals cannot be told from a trend."""
 
 _ROOM = 0.01  # kept to the bound of the third moment beyond which a phase would take no time
 _SLACK = 1e-9
@@ -210,9 +205,7 @@ class OrderTwoMap:
         return self.decay ** (lag - 1) * self.first_correlation
 
 
-def match_order_two_map(
-    mean: float, scv: float, third: float | None = None, decay: float = 0.0
-) -> OrderTwoMap:
+def match_order_two_map(mean: float, scv: float, third: float | None = None, decay: float = 0.0) -> OrderTwoMap:
     """The process with this mean, squared coefficient of variation, third moment and decay, or the nearest.
 
     Earlier arguments have priority over later ones. Without a third
@@ -231,9 +224,7 @@ def match_order_two_map(
     if abs(scv - 1) < 1e-6:
         if decay:
             misses.append("intervals that vary like exponential ones cannot hang together in two phases")
-        return OrderTwoMap(
-            np.eye(2) / -mean, np.full((2, 2), 0.5 / mean), mean, 1.0, 6 * mean**3, 0.0, tuple(misses)
-        )
+        return OrderTwoMap(np.eye(2) / -mean, np.full((2, 2), 0.5 / mean), mean, 1.0, 6 * mean**3, 0.0, tuple(misses))
     least, most = third_moment_range(mean, scv)
     if third is None:
         third = (least + most) / 2 if scv < 1 else _evenly(mean, scv)
@@ -241,8 +232,7 @@ def match_order_two_map(
         nearest = min(max(third, least), most)
         if abs(third - nearest) > 1e-3 * nearest:  # less is not worth a word
             misses.append(
-                f"a third moment of {third:.4g} cannot go with this mean and variance;"
-                f" {nearest:.4g} is nearest"
+                f"a third moment of {third:.4g} cannot go with this mean and variance; {nearest:.4g} is nearest"
             )
         third = nearest
     slow, fast = means_of_phases(mean, scv, third)

@@ -256,12 +256,7 @@ def _stretches(
 
 @jit
 def _expected(
-    alpha: FloatArray,
-    S: FloatArray,
-    leave: FloatArray,
-    lengths: FloatArray,
-    ended: FloatArray,
-    lasted: FloatArray,
+    alpha: FloatArray, S: FloatArray, leave: FloatArray, lengths: FloatArray, ended: FloatArray, lasted: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Expected starts by phase, time with i ahead while in j, exits by phase, and the log-likelihood."""
     n, stretches = len(alpha), len(lengths)
@@ -363,8 +358,8 @@ def _expected(
 
 Method: TypeAlias = Literal["auto", "exponential", "moments", "likelihood", "general"]
 
+#: Times below which only the mean is learned.
 FEWEST = 10
-"""Times below which only the mean is learned."""
 
 
 class FitError(FieldmouseError):
@@ -409,9 +404,7 @@ class _Sample:
         return parameters * float(np.log(self.counts.sum()))
 
     def climb(self, steps: tuple[int, ...], rounds: int, start: HyperErlang | None = None) -> HyperErlang:
-        law, _ = maximise_likelihood(
-            steps, self.times, self.counts, self.outlived, self.outlived_counts, rounds, start
-        )
+        law, _ = maximise_likelihood(steps, self.times, self.counts, self.outlived, self.outlived_counts, rounds, start)
         return law
 
 
@@ -433,9 +426,7 @@ def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: 
         share = (mean - fast) / (slow - fast)
         return MomentMatch(HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]))
     if third is not None:
-        misses = (
-            f"a third moment of {third:.4g} cannot go with two branches; both take the same time in all",
-        )
+        misses = (f"a third moment of {third:.4g} cannot go with two branches; both take the same time in all",)
     share = (1 + np.sqrt((scv - 1) / (scv + 1))) / 2
     rates = [2 * (1 - share) / mean, 2 * share / mean]
     return MomentMatch(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
@@ -474,9 +465,7 @@ def fit_law(
     seconds = float(times.sum() + outlived.sum())
     if seconds <= 0:
         raise FitError("all times are zero", "the clock that took them is too coarse")
-    sample = _Sample(
-        *condense_sample(np.maximum(times, 1e-9 * seconds / len(times))), *condense_sample(outlived)
-    )
+    sample = _Sample(*condense_sample(np.maximum(times, 1e-9 * seconds / len(times))), *condense_sample(outlived))
 
     def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> FittedLaw:
         return FittedLaw(mixture.phase_type(), mixture.name, by, sample.criterion(mixture), misses)

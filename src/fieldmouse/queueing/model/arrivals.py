@@ -148,8 +148,7 @@ def validated_arrivals(D: object, who: str = "") -> tuple[FloatArray, ...]:
     jumps = (first > 0) | np.any([found > 0 for found in rest], axis=0)
     for i, j in np.argwhere(~validation.reachable_states(jumps)):
         raise ModelError(
-            f"{who or 'the stream'} never gets from phase {i} to phase {j}: "
-            "every phase must lead to every other"
+            f"{who or 'the stream'} never gets from phase {i} to phase {j}: every phase must lead to every other"
         )
     return tuple(validation.read_only(found) for found in (first, *rest))
 
@@ -212,10 +211,7 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
         nothing = [np.zeros_like(one.D[0]) for one in robots]
         batches = zip_longest(*(one.D[1:] for one in working))
         bringing = [
-            _sum(
-                [still if D is None else D for D, still in zip(both, nothing, strict=False)]
-                + nothing[active:]
-            )
+            _sum([still if D is None else D for D, still in zip(both, nothing, strict=False)] + nothing[active:])
             for both in batches
         ]
         modes[active] = BatchArrivals((*silent, *bringing))
@@ -249,10 +245,7 @@ def marked_stream(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> di
     """
     first = validation.matrix(np.asarray(D0), "D0")
     brought = [
-        [
-            validation.matrix(np.asarray(D), f"robot {robot}, D{k}", len(first))
-            for k, D in enumerate(batches, 1)
-        ]
+        [validation.matrix(np.asarray(D), f"robot {robot}, D{k}", len(first)) for k, D in enumerate(batches, 1)]
         for robot, batches in enumerate(per_robot, 1)
     ]
     nothing = np.zeros_like(first)

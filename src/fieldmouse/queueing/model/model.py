@@ -1,4 +1,12 @@
-"""Queueing model of the page buffer, and its Markov chain under a rule."""
+"""Measures of a solved model: starvation, loss, obsolescence, active fetch workers, time in the system.
+
+All rates are sums of events, never one minus the opposite: a loss of 1e-30
+is as exact as one of a half. `lambda` is the controlled rate of the paper's (9),
+so that a page is dropped, obsolete or served with the three probabilities of (8),
+(14) and (15), which add up to one.
+
+Queueing model of the page buffer, and its Markov chain under a rule.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +24,12 @@ from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelErro
 N = TypeVar("N", float, FloatArray)
 
 Admission: TypeAlias = Literal["partial", "rejection", "complete"]
+#: Handling of a batch with too little room: part of it is dropped, all, or (with any room) nothing.
 ADMISSIONS: tuple[Admission, ...] = get_args(Admission)
-"""Handling of a batch with too little room: part of it is dropped, all, or (with any room) nothing."""
 
 Method: TypeAlias = Literal["auto", "ordered", "banded", "simulate"]
+#: Solution methods that a model may ask for; `solve` says what each needs.
 METHODS: tuple[Method, ...] = get_args(Method)
-"""Solution methods that a model may ask for; `solve` says what each needs."""
 
 
 class Rule(Protocol):
@@ -46,9 +54,7 @@ class Model:
         if not self.modes:
             raise ModelError("modes is empty: there must be arrivals for at least one number of robots")
         if self.admission not in ADMISSIONS:
-            raise ModelError(
-                f"admission is {show_number(self.admission)}", f"it is one of {', '.join(ADMISSIONS)}"
-            )
+            raise ModelError(f"admission is {show_number(self.admission)}", f"it is one of {', '.join(ADMISSIONS)}")
         if self.service.is_never:
             raise ModelError("service S is all 0: no page would ever be served")
         first = min(self.modes)
@@ -103,11 +109,7 @@ class Cost:
         2.0
         """
         return (
-            self.loss * dropped
-            + self.obs * obsolete
-            + self.sojourn * sojourn
-            + self.robots * robots
-            + self.star * star
+            self.loss * dropped + self.obs * obsolete + self.sojourn * sojourn + self.robots * robots + self.star * star
         )
 
 
@@ -148,9 +150,7 @@ def build_chain(model: Model, rule: Rule) -> Chain:
     robots = model.robots_by_level(rule)
     by_mode = {int(r): arrivals_for_mode(model, int(r)) for r in np.unique(robots)}
     first = next(iter(by_mode.values()))
-    chosen = ArrivalsByLevel(
-        np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.dropped)
-    )
+    chosen = ArrivalsByLevel(np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.dropped))
     for r, seen in by_mode.items():
         here = robots == r
         chosen.up[here], chosen.brought[here], chosen.dropped[here] = (
@@ -206,3 +206,87 @@ def admitted_pages(model: Model, level: int, batch: int) -> int:
             return 0
         case "complete":
             return batch if room else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """`loss`, `obs` and `success` are probabilities of a page; `star` is the share of time the server idles.
+
+    `sojourn_served` (V1) and `sojourn_obsolete` (V2, None when no page grows obsolete)
+    are mean times of pages that end so; `sojourn` (V) is that of any page, a dropped one
+    staying no time at all (the paper's (22)).
+    """
+
+    rate: float
+    loss: float
+    obs: float
+    success: float
+    star: float
+    robots: float
+    robots_distribution: dict[int, float]
+    levels: FloatArray
+    sojourn: float
+    sojourn_served: float
+    sojourn_obsolete: float | None
+    method: str
+
+    @property
+    def mean_level(self) -> float:
+        """L, the mean number of pages in the system; by Little's law rate x sojourn."""
+        return float(np.arange(len(self.levels)) @ self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class StayTotals:
+    """Of pages that end in one way: how many in a unit of time, and the sums of their times and squares."""
+
+    rate: float
+    time: float
+    square: float
+
+    @property
+    def mean(self) -> float | None:
+        return self.time / self.rate if self.rate > 0 else None
+
+    @property
+    def variance(self) -> float | None:
+        return None if self.mean is None else self.square / self.rate - self.mean**2
+
+
+def compute_measures(
+    chain: Chain, share: FloatArray, fades: FloatArray, served: StayTotals, obsolete: StayTotals, method: str
+) -> Measures:
+    """`share` and `fades` by level, arrival phase and service phase; the stays in pages and their times."""
+    by_phase = share.sum(axis=2)
+    levels = by_phase.sum(axis=1)
+    brought = float((by_phase * chain.arrivals.brought).sum())
+    success = float((share[1:] @ chain.model.service.exit).sum()) / brought
+    obs = float((share * fades).sum()) / brought
+    if served.mean is None:
+        raise ModelError("no page is ever served: every batch is larger than K and turned away")
+    distribution = {r: float(levels[chain.robots == r].sum()) for r in map(int, np.unique(chain.robots))}
+    return Measures(
+        rate=brought,
+        loss=float((by_phase * chain.arrivals.dropped).sum()) / brought,
+        obs=obs,
+        success=success,
+        star=float(levels[0]),
+        robots=sum(r * p for r, p in distribution.items()),
+        robots_distribution=distribution,
+        levels=levels,
+        sojourn=(served.time + obsolete.time) / brought,
+        sojourn_served=served.mean,
+        sojourn_obsolete=obsolete.mean,
+        method=method,
+    )
+
+
+def cost_of(found: Measures, weights: Cost) -> float:
+    """The cost J of the measures."""
+    return weights.total(
+        dropped=found.rate * found.loss,
+        obsolete=found.rate * found.obs,
+        sojourn=found.sojourn_served,
+        robots=found.robots,
+        star=found.star,
+    )

@@ -21,8 +21,8 @@ from fieldmouse.queueing.model.model import ADMISSIONS, METHODS, Cost, Method, M
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError, show_number
 
+#: The largest buffer: every level is held in memory, and each has a share of the time.
 MOST_PAGES = 1_000_000
-"""The largest buffer: every level is held in memory, and each has a share of the time."""
 
 REQUIRED = ("K", "modes", "service", "lifetime")
 OPTIONAL = ("cost", "rule", "method", "admission")
@@ -50,9 +50,7 @@ def read_model(written: object) -> ModelFile:
     admission = _choice(found.get("admission", "partial"), "admission", ADMISSIONS)
     model = Model(capacity, modes, service, lifetime, admission)
     rule = _rule(found["rule"], model) if found.get("rule") is not None else None
-    return ModelFile(
-        model, _cost(found.get("cost", {})), rule, _choice(found.get("method", "auto"), "method", METHODS)
-    )
+    return ModelFile(model, _cost(found.get("cost", {})), rule, _choice(found.get("method", "auto"), "method", METHODS))
 
 
 def write_model(asked: ModelFile) -> dict[str, Any]:
@@ -168,9 +166,7 @@ def _object(value: object, name: str) -> Mapping[str, Any]:
     return value
 
 
-def _section(
-    value: object, name: str, required: Iterable[str], optional: Iterable[str] = ()
-) -> Mapping[str, Any]:
+def _section(value: object, name: str, required: Iterable[str], optional: Iterable[str] = ()) -> Mapping[str, Any]:
     """Check that an object has all required keys and no unknown ones."""
     found = _object(value, name)
     known = [*required, *optional]

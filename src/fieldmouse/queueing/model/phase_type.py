@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from fieldmouse.queueing.model import validation
 from fieldmouse.queueing.model.validation import ROUNDING, FloatArray, IntArray, ModelError
 
+#: Relative difference up to which rates count as equal.
 EQUAL = 1e-12
-"""Relative difference up to which rates count as equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,7 @@ class PhaseType:
         if rates.max() - rates.min() <= EQUAL * rates.max():
             return True
         drift = self.alpha @ self.S
-        return bool(
-            np.abs(drift + (self.alpha @ self.exit) * self.alpha).max() <= EQUAL * np.abs(drift).max()
-        )
+        return bool(np.abs(drift + (self.alpha @ self.exit) * self.alpha).max() <= EQUAL * np.abs(drift).max())
 
     @property
     def rate(self) -> float:

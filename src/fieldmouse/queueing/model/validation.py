@@ -19,11 +19,11 @@ from fieldmouse.errors import UsageError
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
+#: How far a row may miss its sum, relative to its largest entry: printed numbers are rounded.
 ROUNDING = 1e-8
-"""How far a row may miss its sum, relative to its largest entry: printed numbers are rounded."""
 
+#: Products of more would overflow, and leave a model without an answer.
 LARGEST = 1e100
-"""Products of more would overflow, and leave a model without an answer."""
 
 
 class ModelError(UsageError):
@@ -76,9 +76,7 @@ def matrix(value: object, name: str, size: int | None = None) -> FloatArray:
         raise ModelError(f"{name} has {_rows(len(rows))}: it must have {wanted}")
     for i, row in enumerate(rows):
         if (width := len(_list(row, f"{name}[{i}]"))) != wanted:
-            raise ModelError(
-                f"{name}[{i}] has {width} {'entry' if width == 1 else 'entries'}: it must have {wanted}"
-            )
+            raise ModelError(f"{name}[{i}] has {width} {'entry' if width == 1 else 'entries'}: it must have {wanted}")
     return np.array([vector(row, f"{name}[{i}]") for i, row in enumerate(rows)])
 
 
@@ -91,9 +89,7 @@ def generator_signs(found: FloatArray, name: str) -> None:
     """The diagonal takes away and everything else brings."""
     for i, j in np.argwhere(found < 0):
         if i != j:
-            raise ModelError(
-                f"{name}[{i}][{j}] is {show_number(found[i, j])}: only diagonal entries may be negative"
-            )
+            raise ModelError(f"{name}[{i}][{j}] is {show_number(found[i, j])}: only diagonal entries may be negative")
     for i in np.flatnonzero(found.diagonal() >= 0):
         raise ModelError(f"{name}[{i}][{i}] is {show_number(found[i, i])}: a diagonal entry must be negative")
 

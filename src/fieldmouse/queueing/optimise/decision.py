@@ -20,7 +20,7 @@ import numpy as np
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing.model.model import Cost, Model, arrivals_for_modes
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.reduction import rates_by_mode
+from fieldmouse.queueing.optimise.landscape import rates_by_mode
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
 
 MOST_STATES = 1500
@@ -52,9 +52,7 @@ class _Choices:
 
 def best_policy(model: Model, cost: Cost) -> StatePolicy:
     if not model.lifetime.is_exponential:
-        raise ModelError(
-            "policies are improved for exponential lifetimes only", "`optimise` takes any lifetime"
-        )
+        raise ModelError("policies are improved for exponential lifetimes only", "`optimise` takes any lifetime")
     states = model.phases * (1 + model.service.order * model.top)
     if states > MOST_STATES:
         raise TooManyStates(f"{states:,} states are too many to improve a policy", "take a smaller K")

@@ -13,22 +13,15 @@ from itertools import combinations
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.measures import Measures, cost_of
-from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.landscape import (
-    RuleByLevel,
-    RuleTable,
-    chosen_modes,
-    is_small,
-    measure_all_rules,
-)
+from fieldmouse.queueing.optimise.landscape import RuleByLevel, RuleTable, chosen_modes, is_small, measure_all_rules
 from fieldmouse.queueing.simulate import SimulatedMeasures, simulate
 from fieldmouse.queueing.solve.solve import solve
 
+#: Of all modes but the smallest, the largest first; -1 is a mode that is not used.
 Limits = tuple[int, ...]
-"""Of all modes but the smallest, the largest first; -1 is a mode that is not used."""
 
 
 def local_search(
@@ -83,12 +76,13 @@ def _near(limits: Limits, top: int) -> Iterator[Limits]:
         step //= 2
 
 
+#: Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins.
 TIE = 1e-12
-"""Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins."""
 
+#: Number of the best pairs of modes from which local searches start.
 STARTS = 3
-"""Number of the best pairs of modes from which local searches start."""
 
+#: Measures of which less is better, and what the paper calls them.
 SCALES = {
     "loss": "P_loss",
     "obs": "P_obs",
@@ -99,7 +93,6 @@ SCALES = {
     "loss_rate": "lambda P_loss",
     "obs_rate": "lambda P_obs",
 }
-"""Measures of which less is better, and what the paper calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +148,7 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
     ground = measure_all_rules(model, modes)
     J = ground.cost(cost)
     best = {
-        used: _first(ground, J, np.flatnonzero(ground.used_modes == used))
-        for used in set(ground.used_modes.tolist())
+        used: _first(ground, J, np.flatnonzero(ground.used_modes == used)) for used in set(ground.used_modes.tolist())
     }
     subsets = []
     for size in range(1, len(ground.modes) + 1):
@@ -191,11 +183,7 @@ def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
     else:
         found = {}
         simpler = Model(
-            model.capacity,
-            model.modes,
-            model.service,
-            PhaseType.exponential(model.lifetime.rate),
-            model.admission,
+            model.capacity, model.modes, model.service, PhaseType.exponential(model.lifetime.rate), model.admission
         )
         guess = optimise(simpler, cost, modes)
         best = [RankedRule(guess.robots, guess.limits, guess.J)]
@@ -340,9 +328,7 @@ def optimise_by_simulation(
         raise ModelError("no page was served in any run", "check the model, or play more events")
     winner = min(worth, key=lambda choice: choice.J)
     measures = played[_by_level(winner.robots, winner.limits, model.top)]
-    return Optimum(
-        winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False
-    )
+    return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False)
 
 
 def _forgetful(model: Model) -> Model:

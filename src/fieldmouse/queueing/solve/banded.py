@@ -43,13 +43,7 @@ def banded_distribution(chain: Chain, fades: FloatArray) -> FloatArray:
 
 @jit
 def _fill(
-    up: FloatArray,
-    S: FloatArray,
-    leave: FloatArray,
-    beta: FloatArray,
-    fades: FloatArray,
-    rows: FloatArray,
-    low: int,
+    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray, rows: FloatArray, low: int
 ) -> None:
     """Write the rate from state s to state t at `rows[s, t - s + low]`."""
     levels, jumps, W = up.shape[:3]

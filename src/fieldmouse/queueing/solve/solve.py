@@ -10,25 +10,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse.queueing.model.measures import Measures, StayTotals, compute_measures
-from fieldmouse.queueing.model.model import METHODS, Chain, Method, Model, Rule, build_chain
+from fieldmouse.queueing.model.model import (
+    METHODS,
+    Chain,
+    Measures,
+    Method,
+    Model,
+    Rule,
+    StayTotals,
+    build_chain,
+    compute_measures,
+)
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import banded, waiting_page
 from fieldmouse.queueing.solve.ordered import OrderedChain
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
 
+#: How long a simulation is unless told otherwise.
 EVENTS = 2_000_000
-"""How long a simulation is unless told otherwise."""
 
 
 def solve(
-    model: Model,
-    rule: Rule,
-    method: Method = "auto",
-    *,
-    events: int = EVENTS,
-    rng: np.random.Generator | None = None,
+    model: Model, rule: Rule, method: Method = "auto", *, events: int = EVENTS, rng: np.random.Generator | None = None
 ) -> Measures:
     """The measures of a model under a rule.
 

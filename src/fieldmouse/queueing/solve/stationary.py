@@ -11,8 +11,8 @@ from __future__ import annotations
 from fieldmouse.jit import jit
 from fieldmouse.queueing.model.validation import FloatArray
 
+#: Weights past this are scaled down: in a buffer of a thousand pages they would leave the doubles.
 HUGE = 1e200
-"""Weights past this are scaled down: in a buffer of a thousand pages they would leave the doubles."""
 
 
 @jit

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.jit import jit
-from fieldmouse.queueing.model.measures import StayTotals
+from fieldmouse.queueing.model.model import StayTotals
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
-from fieldmouse.queueing.solve.coordinates import (
+from fieldmouse.queueing.solve.ordered import (
     Array,
     LevelSolver,
+    OrderedChain,
     append_digit,
     kronecker_power,
     obsolescence_flow,
     phase_multisets,
     sum_out_digit,
 )
-from fieldmouse.queueing.solve.ordered import OrderedChain
 from fieldmouse.queueing.solve.stationary import eliminate_states
 
 
@@ -95,9 +95,7 @@ def _journey(
 
 
 @jit
-def _welcomed(
-    up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray
-) -> None:
+def _welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray) -> None:
     levels, jumps, W = up.shape[:3]
     M, kinds = len(beta), worth.shape[2]
     for level in range(levels):
@@ -161,9 +159,7 @@ def transformed_moments(
     falling: list[Array] = []
     for ahead in range(len(newcomers) - 1, -1, -1):
         solve = LevelSolver(block, where, *phase_multisets(at.order, ahead))
-        own_end = (
-            np.multiply.outer(kronecker_power(where.one, ahead - 1), where.leave).ravel() if ahead else None
-        )
+        own_end = np.multiply.outer(kronecker_power(where.one, ahead - 1), where.leave).ravel() if ahead else None
         previous: Array | None = None
         fallen: list[Array] = []
         for k in range(powers_of_time):

@@ -32,9 +32,7 @@ class HostAddresses:
         try:
             self._network = IPv4Network(network)
         except ValueError as error:
-            raise UsageError(
-                f"`{network}` is not an IPv4 network: {error}", "say `--listen 127.20.0.0/16`"
-            ) from error
+            raise UsageError(f"`{network}` is not an IPv4 network: {error}", "say `--listen 127.20.0.0/16`") from error
         if not self._network.is_private:
             raise UsageError(
                 f"`{network}` is a public network, which a meadow must not pretend to be",

@@ -145,12 +145,7 @@ class PageLifetimes:
 
     def location_changes(self, site: Site, page: int) -> list[LocationChange]:
         """Location changes of the page, in order of time."""
-        if (
-            not self.is_active
-            or page * FANOUT + 1 < site.linked
-            or page == 0
-            or original_of(site, page) != page
-        ):
+        if not self.is_active or page * FANOUT + 1 < site.linked or page == 0 or original_of(site, page) != page:
             return []
         dice = random_words(self._seed, "fate", site.number, page)
         at = self._began + self._staying * exponential(dice[2])

@@ -44,18 +44,14 @@ class MeadowFetcher:
         path = path_of(link.url)
         started_at = self._clock.now()
         busy = self._answering.get(address, 0)
-        self.arrivals.append(
-            Arrival(started_at, site.authority, address, path, busy, self._user_agent, self._source)
-        )
+        self.arrivals.append(Arrival(started_at, site.authority, address, path, busy, self._user_agent, self._source))
         self._answering[address] = busy + 1
         try:
             ask = MeadowRequest(path, "gzip, br, zstd", link.etag, link.last_modified, self._source)
             answer = self._meadow.responder.respond(site, ask, started_at)
             if answer.stall or answer.delay > self._patience:
                 await self._clock.sleep(self._patience)
-                return Failed(
-                    link, OutcomeReason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s"
-                )
+                return Failed(link, OutcomeReason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s")
             await self._clock.sleep(answer.delay)
             answered_at = self._clock.now()
             if answer.drip:
@@ -90,11 +86,7 @@ class MeadowFetcher:
 
 
 def _head(answer: MeadowResponse) -> bytes:
-    return b"HTTP/1.1 %d Meadow\r\n%sContent-Length: %d\r\n\r\n" % (
-        answer.status,
-        answer.headers,
-        len(answer.body),
-    )
+    return b"HTTP/1.1 %d Meadow\r\n%sContent-Length: %d\r\n\r\n" % (answer.status, answer.headers, len(answer.body))
 
 
 def _headers(head: bytes) -> tuple[tuple[str, str], ...]:

@@ -63,9 +63,7 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     sitemaps: float = 0.3  # share of these hosts with a sitemap
     sitemap_only: float = 0.02  # share of such a host's pages that are only in the sitemap
     sitemap_lies: float = 0.0  # share of these hosts whose lastmod is always today, or never changes
-    date_lies: float = (
-        0.0  # share of all hosts whose Last-Modified is the time of the request, or never changes
-    )
+    date_lies: float = 0.0  # share of all hosts whose Last-Modified is the time of the request, or never changes
     private: float = 0.02  # share of pages with a link that robots.txt excludes
     nofollow: float = 0.01  # share of pages with a nofollow link
 
@@ -131,8 +129,7 @@ _SHARES = (
     "date_lies"
 ).split()
 
+#: Options of a meadow without errors, exclusions, sitemaps and copies.
 CALM: dict[str, Any] = dict.fromkeys(
-    "duplicates robots sitemaps private nofollow redirects not_found server_error broken busy traps".split(),
-    0.0,
+    "duplicates robots sitemaps private nofollow redirects not_found server_error broken busy traps".split(), 0.0
 )
-"""Options of a meadow without errors, exclusions, sitemaps and copies."""

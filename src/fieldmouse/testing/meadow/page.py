@@ -118,8 +118,7 @@ class Fillers:
 
     def __init__(self, seed: int):
         self._classes = [
-            [_filler(seed, _SMALLEST << size, variant) for variant in range(_VARIANTS)]
-            for size in range(_CLASSES)
+            [_filler(seed, _SMALLEST << size, variant) for variant in range(_VARIANTS)] for size in range(_CLASSES)
         ]
 
     def take(self, missing: int, choice: int) -> list[CompressedPiece]:
@@ -139,9 +138,7 @@ def _filler(seed: int, size: int, variant: int) -> CompressedPiece:
     length = 0
     while length < size - 60:
         for face in random_words(seed, "filler", size, variant, len(cells)):
-            cells.append(
-                f'"{ALL_TOPIC_WORDS[face % len(ALL_TOPIC_WORDS)]}":{{"id":{face >> 12},"on":{face & 3}}}'
-            )
+            cells.append(f'"{ALL_TOPIC_WORDS[face % len(ALL_TOPIC_WORDS)]}":{{"id":{face >> 12},"on":{face & 3}}}')
             length += len(cells[-1]) + 1
             if length >= size - 60:
                 break
@@ -212,9 +209,7 @@ def _script(salt: int, size: int) -> str:
     while length < size:
         k = salt + len(lines) * 104729
         word = ALL_TOPIC_WORDS[k % len(ALL_TOPIC_WORDS)]
-        lines.append(
-            f'window.{word}{len(lines)}=function(a){{return a<{k % 97}?"<b href=/no>"+a:a*{k % 1009}}};\n'
-        )
+        lines.append(f'window.{word}{len(lines)}=function(a){{return a<{k % 97}?"<b href=/no>"+a:a*{k % 1009}}};\n')
         length += len(lines[-1])
     return "".join(lines)
 
@@ -241,23 +236,14 @@ class PageRenderer:
         self._fillers = Fillers(options.seed)
         self._shells: dict[int, PageFrame] = {}
         self._blocks: dict[tuple[int, int], CompressedPiece] = {}
-        self._hrefs: list[list[str]] = [
-            [] for _ in plan.sites
-        ]  # absolute, by host and page; "" until first used
+        self._hrefs: list[list[str]] = [[] for _ in plan.sites]  # absolute, by host and page; "" until first used
         self._sizes = lognormal_quantiles(0.45)
         self._counts = lognormal_quantiles(0.35)
         self._popular = plan.popular
         self._anchors = _anchors(options.seed)
 
     def render(
-        self,
-        site: Site,
-        page: int,
-        dice: list[int],
-        version: PageVersion,
-        noise: str,
-        story: bool,
-        moved: bool,
+        self, site: Site, page: int, dice: list[int], version: PageVersion, noise: str, story: bool, moved: bool
     ) -> list[CompressedPiece]:
         """Render an original page as pieces. `dice` are the page's random numbers; with `moved` the page is
         at its new URL."""
@@ -293,9 +279,7 @@ class PageRenderer:
         for k in range((wanted - len(own) + _BLOCK // 2) // _BLOCK):
             x = (x * MULTIPLIER + 1) & MASK
             pieces.append(self._block(site, x >> 40, own=k % 3 != 2))
-        missing = int(self._bytes * self._sizes[dice[15] >> 8 & 1023]) - sum(
-            [len(piece[0]) for piece in pieces]
-        )
+        missing = int(self._bytes * self._sizes[dice[15] >> 8 & 1023]) - sum([len(piece[0]) for piece in pieces])
         pieces += self._fillers.take(missing - len(shell.footer[0]), x >> 24)
         pieces.append(shell.footer)
         return pieces
@@ -313,9 +297,7 @@ class PageRenderer:
     def _own_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
         """Links that only this page has, as list items."""
         anchors, popular = self._anchors, self._popular
-        items = [
-            self._item(self._written(site, child, child + page), child) for child in child_pages(site, page)
-        ]
+        items = [self._item(self._written(site, child, child + page), child) for child in child_pages(site, page)]
         if page == 0:
             sites = self.plan.sites
             items += [self._item(f"{sites[k].origin}/", k) for k in site.links_to_sites]

@@ -102,9 +102,7 @@ def parse_path(site: Site, path: str) -> PathMeaning | None:
         return PathMeaning(None, 0)
     if "?sid=" in path:
         meaning = parse_path(site, path.partition("?sid=")[0])
-        return (
-            PathMeaning(SpecialPath.SESSION, meaning.number) if meaning and meaning.special is None else None
-        )
+        return PathMeaning(SpecialPath.SESSION, meaning.number) if meaning and meaning.special is None else None
     _, dash, tail = path.rpartition("-")
     number = tail.partition(".")[0]
     if not dash or not number.isdecimal() or len(number) > 12:

@@ -22,11 +22,11 @@ from fieldmouse.testing.meadow.addresses import HostAddresses, place_of_host
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.rng import lognormal_quantiles, random_words, threshold
 
+#: Pages that a page links to first on its host: few levels, so a large host never runs out of known URLs.
 FANOUT = 20
-"""Pages that a page links to first on its host: few levels, so a large host never runs out of known URLs."""
 
+#: Hosts that a root page links to first: 5,000 hosts are two hops from the seed.
 HOST_FANOUT = 75
-"""Hosts that a root page links to first: 5,000 hosts are two hops from the seed."""
 
 SECTIONS = "news blog guide notes field atlas letters archive garden weather journal library".split()
 
@@ -117,8 +117,7 @@ class MeadowPlan:
         counts = host_sizes(options.pages, options.hosts, options.gamma)
         firsts = accumulate(counts, initial=0)
         self.sites = [
-            self._settle(k, size, first, spread)
-            for k, (size, first) in enumerate(zip(counts, firsts, strict=False))
+            self._settle(k, size, first, spread) for k, (size, first) in enumerate(zip(counts, firsts, strict=False))
         ]
         self.by_authority = {site.authority: site for site in self.sites}
         self.by_address = {site.address: site for site in self.sites}
@@ -182,9 +181,7 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
         keeps_private=has_robots and r[3] % 2 == 0,
         names_mice=has_robots and r[4] % 4 == 0,
         has_trap=trap,
-        crawl_delay=options.crawl_delay
-        if has_robots and r[5] < threshold(options.crawl_delay_share)
-        else 0.0,
+        crawl_delay=options.crawl_delay if has_robots and r[5] < threshold(options.crawl_delay_share) else 0.0,
         has_sitemap=has_robots and r[6] < threshold(options.sitemaps),
         sitemap_indexed=r[7] % 2 == 0,
         sitemap_gzipped=r[8] % 2 == 0,

@@ -1,12 +1,18 @@
-"""Response of a host to one request, shared by the socket server and the fetcher without sockets.
+"""Response of a host to one request, shared by the socket server and the fetcher without sockets; robots.txt and
+sitemaps.
 
 The response is computed from the plan, with two small memories that end with the process: hosts and pages
 that have already failed or been busy once (shared with processes forked later, so that once means once), and
 the most recently rendered pages.
+
+The groups for `*` and for fieldmouse have the same rules, except that fieldmouse is excluded from one more
+directory; the ground truth is that for fieldmouse. Pages under /private/open- are allowed by the longer
+match.
 """
 
 from __future__ import annotations
 
+import gzip
 import mmap
 import random
 import time
@@ -18,6 +24,7 @@ import zstandard
 
 from fieldmouse.testing.meadow.addresses import place_of_client
 from fieldmouse.testing.meadow.changes import Changes, Location, PageLifetimes, PageVersion
+from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.page import CompressedPiece, PageRenderer, gzip_member, join_plain, noise
 from fieldmouse.testing.meadow.paths import (
     SpecialPath,
@@ -29,7 +36,108 @@ from fieldmouse.testing.meadow.paths import (
     special_path,
 )
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
-from fieldmouse.testing.meadow.robots_and_sitemaps import robots_txt, sitemap
+from fieldmouse.testing.meadow.rng import random_words, threshold
+
+PER_SITEMAP = 1000
+
+
+def robots_txt(site: Site, options: MeadowOptions) -> str | None:
+    """Text of the host's robots.txt; None if it has none."""
+    habits = site.habits
+    if not habits.has_robots:
+        return None
+    rules = []
+    if habits.keeps_private:
+        rules += ["Disallow: /private/", "Allow: /private/open-", "disallow: /files/*.pdf$"]
+    if habits.has_trap and not options.open_traps:
+        rules += ["Disallow: /*?sid= # sessions", "Disallow: /calendar/"]
+    # A group needs a rule: a Crawl-delay alone would not separate it from the next one.
+    rules = rules or ["Disallow:"]
+    if habits.crawl_delay:
+        rules.append(f"Crawl-delay: {habits.crawl_delay:g}")
+    lines = [f"# {site.authority}", "User-agent: *", *rules, ""]
+    if habits.names_mice:
+        lines += ["User-agent: greedybot", "Disallow: /", ""]
+        lines += ["User-Agent: FieldMouse", "User-agent: othermouse", *rules, "Disallow: /nomice/", ""]
+    lines += [f"Sitemap: {site.origin}{path}" for path in sitemap_paths(site)[:1]]
+    return "\r\n".join(lines) + "\r\n"
+
+
+def sitemap_paths(site: Site) -> list[str]:
+    """Paths of the host's sitemap documents; if there are several, the first is the index of the others."""
+    habits = site.habits
+    if not habits.has_sitemap:
+        return []
+    end = ".xml.gz" if habits.sitemap_gzipped else ".xml"
+    if not habits.sitemap_indexed and site.size <= PER_SITEMAP:
+        return [f"/sitemap{end}"]
+    return ["/sitemap.xml", *(f"/sitemap-{k}{end}" for k in range(-(-site.size // PER_SITEMAP)))]
+
+
+def sitemap(
+    site: Site, path: str, options: MeadowOptions, changes: Changes, fates: PageLifetimes, at: float
+) -> bytes | None:
+    """Sitemap document at `path`, or None if there is none."""
+    paths = sitemap_paths(site)
+    if path not in paths:
+        return None
+    place = paths.index(path)
+    if len(paths) > 1 and place == 0:
+        rows = "".join(f"<sitemap><loc>{site.origin}{part}</loc></sitemap>\n" for part in paths[1:])
+        return _document("sitemapindex", rows).encode()
+    first = max(0, place - 1) * PER_SITEMAP
+    lastmod = _Lastmod(site, options, changes)
+    rows = "".join(
+        _row(site, place, lastmod.of(page, at))
+        for page in range(first, min(first + PER_SITEMAP, site.size))
+        for place in _places(site, page, fates, at)
+    )
+    text = _document("urlset", rows).encode()
+    return gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text
+
+
+def _places(site: Site, page: int, fates: PageLifetimes, at: float) -> list[str]:
+    """Current path of the page, and of the new page it links to."""
+    if not fates.is_active:
+        return [path_of(site, page)]
+    story = [special_path(SpecialPath.STORY, page)] if fates.links_to_new_page(site, page, at) else []
+    where = fates.location(site, page, at)
+    if where is Location.MOVED:
+        return [special_path(SpecialPath.HOME, page)]
+    return [path_of(site, page), *story] if where is Location.HERE else []
+
+
+class _Lastmod:
+    """Lastmod dates of a host: the truth, or one of the two common lies."""
+
+    def __init__(self, site: Site, options: MeadowOptions, changes: Changes):
+        self._lies = has_false_lastmod(site, options)
+        self._always_today = bool(random_words(options.seed, "lastmod", site.number)[1] & 1)
+        self._site, self._changes, self._began = site, changes, options.began
+
+    def of(self, page: int, at: float) -> float:
+        if self._lies:
+            return at // 86_400.0 * 86_400.0 if self._always_today else self._began or 1e9
+        return self._changes.version(self._site, page, at).since
+
+
+def has_false_lastmod(site: Site, options: MeadowOptions) -> bool:
+    """Whether the host's lastmod is wrong."""
+    return random_words(options.seed, "lastmod", site.number)[0] < threshold(options.sitemap_lies)
+
+
+def _row(site: Site, place: str, since: float) -> str:
+    path = place.replace("&", "&amp;")
+    lastmod = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(since)) if since else ""
+    return f"<url><loc>{site.origin}{path}</loc>{lastmod}</url>\n"
+
+
+def _document(root: str, rows: str) -> str:
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<{root} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{rows}</{root}>\n'
+    )
+
 
 _HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 _TEXT = b"Content-Type: text/plain; charset=utf-8\r\n"
@@ -66,9 +174,7 @@ class Responder:
         self.lifetimes = PageLifetimes(plan.options, self.changes)
         self._zstd = zstandard.ZstdCompressor(level=1)
         self._chance = random.Random(plan.options.seed)
-        self._happened = mmap.mmap(
-            -1, plan.options.pages + plan.options.hosts
-        )  # a byte per page, then a byte per host
+        self._happened = mmap.mmap(-1, plan.options.pages + plan.options.hosts)  # a byte per page, then a byte per host
         self._recent: dict[tuple[int, int, int, str, bool], MeadowResponse] = {}
 
     def respond(self, site: Site, ask: MeadowRequest, now: float) -> MeadowResponse:
@@ -91,9 +197,7 @@ class Responder:
             return _nothing(404) if text is None else MeadowResponse(200, _TEXT, text.encode())
         if site.habits.busy and self._first_time(self.plan.options.pages + site.number):
             wait = b"Retry-After: %d\r\n" % self.plan.options.busy_seconds
-            return MeadowResponse(
-                429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n"
-            )
+            return MeadowResponse(429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n")
         place = parse_path(site, path)
         if place is not None and place.special is None:
             return self._page(site, place.number, ask, now)
@@ -106,9 +210,7 @@ class Responder:
                 return MeadowResponse(200, b"Content-Type: %s\r\n" % kind, document)
         return _nothing(404)
 
-    def _page(
-        self, site: Site, page: int, ask: MeadowRequest, now: float, moved: bool = False
-    ) -> MeadowResponse:
+    def _page(self, site: Site, page: int, ask: MeadowRequest, now: float, moved: bool = False) -> MeadowResponse:
         signs, dice = self.renderer.traits, page_rng(site, page)
         if self.lifetimes.is_active and not moved:
             match self.lifetimes.location(site, page, now):
@@ -167,9 +269,7 @@ class Responder:
             return MeadowResponse(200, headers + b"Vary: Accept-Encoding\r\n", join_plain(pieces))
         return MeadowResponse(200, headers + _ENCODED[encoding], body)
 
-    def _is_unchanged(
-        self, site: Site, page: int, validators: bytes, ask: MeadowRequest, version: PageVersion
-    ) -> bool:
+    def _is_unchanged(self, site: Site, page: int, validators: bytes, ask: MeadowRequest, version: PageVersion) -> bool:
         if ask.if_none_match:
             _, _, etag = validators.partition(b"ETag: ")
             return bool(etag) and etag.strip().decode() in ask.if_none_match
@@ -184,9 +284,7 @@ class Responder:
             return unchanged and (not version.since or self.changes.distinct_by_second(site, page, version))
         return False
 
-    def _nook(
-        self, site: Site, nook: SpecialPath, number: int, ask: MeadowRequest, now: float
-    ) -> MeadowResponse:
+    def _nook(self, site: Site, nook: SpecialPath, number: int, ask: MeadowRequest, now: float) -> MeadowResponse:
         dice = page_rng(site, number) if number < site.size else []
         if nook is SpecialPath.HOME:
             here = self.lifetimes.location(site, number, now) is Location.MOVED
@@ -209,9 +307,7 @@ class Responder:
             if not is_redirect_chain(dice):
                 return _nothing(404)
             return _moved(301, site.origin + path_of(site, dice[10] % site.original))
-        if nook not in self.renderer.traits.special_links(site, number, dice) or number != original_of(
-            site, number
-        ):
+        if nook not in self.renderer.traits.special_links(site, number, dice) or number != original_of(site, number):
             return _nothing(404)
         match nook:
             case SpecialPath.GONE:
@@ -236,8 +332,7 @@ class Responder:
 
 
 _ENCODED = {
-    name: b"Content-Encoding: %s\r\nVary: Accept-Encoding\r\n" % name.encode()
-    for name in ("gzip", "br", "zstd")
+    name: b"Content-Encoding: %s\r\nVary: Accept-Encoding\r\n" % name.encode() for name in ("gzip", "br", "zstd")
 }
 
 

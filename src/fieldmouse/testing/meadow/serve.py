@@ -116,9 +116,7 @@ def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[Mea
         if where is Location.HERE or where is Location.MOVED:
             yield MeadowChange(version.since, here if where is Location.HERE else home, revision)
         if story == version.since:
-            yield MeadowChange(
-                version.since, Url(site.origin + special_path(SpecialPath.STORY, page)), 0, "new"
-            )
+            yield MeadowChange(version.since, Url(site.origin + special_path(SpecialPath.STORY, page)), 0, "new")
 
 
 def _with_end(versions: Iterator[PageVersion]) -> Iterator[PageVersion]:
@@ -228,9 +226,7 @@ def _listen(port: int, addresses: HostAddresses) -> socket.socket:
     try:
         listener.bind(("0.0.0.0", port))
     except OSError as error:
-        raise FieldmouseError(
-            f"cannot listen on port {port}: {error.strerror}", "choose another `--port`"
-        ) from error
+        raise FieldmouseError(f"cannot listen on port {port}: {error.strerror}", "choose another `--port`") from error
     listener.listen(_BACKLOG)
     listener.setblocking(False)
     return listener
@@ -244,9 +240,7 @@ def _run(
         runner.run(_serve(meadow, listener, parent, ready, changes))
 
 
-async def _serve(
-    meadow: Meadow, listener: socket.socket, parent: int, ready: bytes, changes: ChangeLog | None
-) -> None:
+async def _serve(meadow: Meadow, listener: socket.socket, parent: int, ready: bytes, changes: ChangeLog | None) -> None:
     loop = asyncio.get_running_loop()
     arrivals = meadow.options.arrivals
     log = ArrivalLog(arrivals) if arrivals else None

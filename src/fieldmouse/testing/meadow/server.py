@@ -243,9 +243,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse(self, status: int) -> None:
         reason = _REASONS[status]
-        self._transport.write(
-            b"HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % (status, reason)
-        )
+        self._transport.write(b"HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % (status, reason))
         self._done(keep=False)
 
     def _note(self, host: str, path: str, agent: str) -> None:

@@ -23,8 +23,7 @@ from fieldmouse.testing.meadow.paths import (
     special_path,
 )
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
-from fieldmouse.testing.meadow.responder import redirect_status
-from fieldmouse.testing.meadow.robots_and_sitemaps import sitemap_paths
+from fieldmouse.testing.meadow.responder import redirect_status, sitemap_paths
 from fieldmouse.url import Url
 
 

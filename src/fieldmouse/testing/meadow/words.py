@@ -48,8 +48,8 @@ TOPICS = {
 NAMES = tuple(TOPICS)
 TOPIC_WORDS = tuple(tuple(words.split()) for words in TOPICS.values())
 ALL_TOPIC_WORDS = tuple(word for words in TOPIC_WORDS for word in words)
+#: Number of paragraphs per topic.
 PER_TOPIC = 32
-"""Number of paragraphs per topic."""
 
 _ONSETS = "b br c cl d dr f fl g gr h j k l m n p pl qu r s st t tr v w".split()
 _RHYMES = "a al an ar el en er ib il in ind ir ol on or os ul um un ur".split()

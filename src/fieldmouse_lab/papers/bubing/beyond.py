@@ -75,9 +75,7 @@ class Score:
         return new_row(f"{self.policy}, gamma {self.gamma}, {self.source}, {self.measure}", self.ours)
 
 
-def scores(
-    policies: dict[str, Strategy], gammas: tuple[float, ...], steps: int, progress: Progress
-) -> Iterator[Score]:
+def scores(policies: dict[str, Strategy], gammas: tuple[float, ...], steps: int, progress: Progress) -> Iterator[Score]:
     rounds = [(name, gamma, source) for source in SOURCES for gamma in gammas for name in policies]
     for done, (name, gamma, source) in enumerate(rounds):
         progress(done / len(rounds), f"{name}, gamma {gamma}, {source}")
@@ -93,9 +91,7 @@ def _panel(results: list[Score], source: str, measure: str, y_log: bool) -> Pane
     curves = []
     for name in dict.fromkeys(score.policy for score in chosen):
         of_policy = [score for score in chosen if score.policy == name]
-        curves.append(
-            Series(name, [score.gamma for score in of_policy], [score.ours.mean for score in of_policy])
-        )
+        curves.append(Series(name, [score.gamma for score in of_policy], [score.ours.mean for score in of_policy]))
     if measure == "draws per step":
         bound = [min_draws_per_step(power_law(gamma).p, PLACES) for gamma in GAMMAS]
         curves.append(Series("", GAMMAS, bound, "dashes"))
@@ -107,9 +103,7 @@ def _index_guarantee(results: list[Score]) -> str:
     of_policy = [score for score in results if score.policy == "index"]
     least = min(score.ours.mean for score in of_policy if score.measure == "distinct / K")
     most = max(score.ours.mean for score in of_policy if score.measure == "draws / fewest possible")
-    return (
-        f"index keeps at least {least:.4f} K distinct hosts, with at most {most:.3f} times the fewest draws"
-    )
+    return f"index keeps at least {least:.4f} K distinct hosts, with at most {most:.3f} times the fewest draws"
 
 
 def compare_policies(progress: Progress) -> Result:
@@ -179,9 +173,7 @@ def measure_cost(policy: str, places: int, hosts: int, steps: int) -> GameCost:
     finally:
         tracemalloc.stop()
     played = places + steps
-    return GameCost(
-        policy, places, hosts, 1e6 * seconds / played, peak / 2**20, outcome.distinct_mean / places
-    )
+    return GameCost(policy, places, hosts, 1e6 * seconds / played, peak / 2**20, outcome.distinct_mean / places)
 
 
 def _cost_panel(bills: list[GameCost], measure: str, label: str) -> Panel:

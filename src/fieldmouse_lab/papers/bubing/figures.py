@@ -60,9 +60,7 @@ def _cases_by_places(source: Callable[[], Source], places: Sequence[int]) -> tup
     return tuple(FigureCase(f"K = {k}", source, k) for k in places)
 
 
-def _cases_by_value(
-    name: str, law: Callable[[float], Source], values: Sequence[float]
-) -> tuple[FigureCase, ...]:
+def _cases_by_value(name: str, law: Callable[[float], Source], values: Sequence[float]) -> tuple[FigureCase, ...]:
     return tuple(FigureCase(f"{name} = {value:g}", partial(law, value)) for value in values)
 
 
@@ -75,20 +73,12 @@ MANY_COLOURS = (1000, 2000, 5000, 10_000, COLOURS)
 
 FIGURE_SPECS = (
     FigureSpec(
-        "5.1",
-        "Uniform: as many colours as places",
-        90_000,
-        (FigureCase("C = K", _as_many_colours_as_places, 10_000),),
+        "5.1", "Uniform: as many colours as places", 90_000, (FigureCase("C = K", _as_many_colours_as_places, 10_000),)
     ),
     FigureSpec("5.3", "Uniform: more colours", 19_000, _cases_by_colours(uniform, MANY_COLOURS)),
+    FigureSpec("5.4", "Uniform: more places", 9_000, _cases_by_places(lambda: uniform(1000), (100, 500, 1000, 2000))),
     FigureSpec(
-        "5.4", "Uniform: more places", 9_000, _cases_by_places(lambda: uniform(1000), (100, 500, 1000, 2000))
-    ),
-    FigureSpec(
-        "5.5",
-        "Exponential: more colours",
-        19_000,
-        _cases_by_colours(lambda c: exponential(c, 1000), MANY_COLOURS),
+        "5.5", "Exponential: more colours", 19_000, _cases_by_colours(lambda c: exponential(c, 1000), MANY_COLOURS)
     ),
     FigureSpec(
         "5.6",
@@ -102,9 +92,7 @@ FIGURE_SPECS = (
         19_000,
         _cases_by_value("λ", lambda mean: exponential(COLOURS, mean), (10, 100, 1000, 10_000, 100_000)),
     ),
-    FigureSpec(
-        "5.8", "Normal: more colours", 19_000, _cases_by_colours(lambda c: normal(c, 1000, 100), MANY_COLOURS)
-    ),
+    FigureSpec("5.8", "Normal: more colours", 19_000, _cases_by_colours(lambda c: normal(c, 1000, 100), MANY_COLOURS)),
     FigureSpec(
         "5.9",
         "Normal: more places",
@@ -121,9 +109,7 @@ FIGURE_SPECS = (
         "5.11",
         "Normal: a larger deviation",
         99_000,
-        _cases_by_value(
-            "σ", lambda deviation: normal(COLOURS, 1000, deviation), (10, 100, 300, 500, 800, 1000)
-        ),
+        _cases_by_value("σ", lambda deviation: normal(COLOURS, 1000, deviation), (10, 100, 300, 500, 800, 1000)),
     ),
     FigureSpec(
         "5.12",
@@ -149,9 +135,7 @@ FIGURE_SPECS = (
         19_000,
         _cases_by_value("λ", lambda mean: poisson(COLOURS, mean), (0, 100, 1000, 10_000, 55_000, 100_000)),
     ),
-    FigureSpec(
-        "5.16", "Power law: more colours", 99_000, _cases_by_colours(lambda c: power(c, 1.1), MANY_COLOURS)
-    ),
+    FigureSpec("5.16", "Power law: more colours", 99_000, _cases_by_colours(lambda c: power(c, 1.1), MANY_COLOURS)),
     FigureSpec(
         "5.17",
         "Power law, gamma 1.1: more places",
@@ -200,10 +184,7 @@ def draw_figure(sheet: FigureSpec, progress: Progress) -> Result:
         t, colours, chance = expected_filling(source, case.places)
         expected.append(curve("", t, colours, "dashes"))
         expected_new.append(curve("", t, chance, "dashes"))
-    panels = (
-        Panel(TIME, DISTINCT, (*distinct, *expected)),
-        Panel(TIME, P_NEW, (*new, *expected_new)),
-    )
+    panels = (Panel(TIME, DISTINCT, (*distinct, *expected)), Panel(TIME, P_NEW, (*new, *expected_new)))
     return Result(figures=(Figure(f"thesis-{sheet.number}", sheet.title, panels, CAPTION),))
 
 
@@ -216,9 +197,7 @@ def draw_queue_lengths(progress: Progress) -> Result:
     panel = Panel(TIME, "number of queues of length i", (*series, *expected))
     title = "Uniform: how many colours have i balls online"
     return Result(
-        figures=(
-            Figure("thesis-5.2", title, (panel,), "C = K = 10000; dashes: K / 2^(i+1), Corollary 4.2.4"),
-        )
+        figures=(Figure("thesis-5.2", title, (panel,), "C = K = 10000; dashes: K / 2^(i+1), Corollary 4.2.4"),)
     )
 
 
@@ -253,8 +232,8 @@ NEUTRAL_EXPERIMENTS = tuple(
 P_OFFLINE = "P_offline"
 DELTAS = tuple(range(1, 11))
 BETAS = tuple(range(1, 11))
+#: P_offline at which the thesis stops a greedy game: nearly every draw would have to go offline.
 FULL = 0.99
-"""P_offline at which the thesis stops a greedy game: nearly every draw would have to go offline."""
 
 STOPPED = "a curve ends where P_offline exceeds 0.99, as there, or where no draw can go online"
 
@@ -268,13 +247,7 @@ def _two_panels(number: str, title: str, curves: Iterable[tuple[str, GameCourse]
 
 
 def draw_by_colours(
-    number: str,
-    title: str,
-    chosen: Strategy,
-    steps: int,
-    stored: int,
-    ceiling: float,
-    progress: Progress,
+    number: str, title: str, chosen: Strategy, steps: int, stored: int, ceiling: float, progress: Progress
 ) -> Result:
     """Figures 7.1 to 7.4: K = 1000, gamma = 1, an increasing number of colours."""
     curves = []
@@ -294,9 +267,7 @@ def draw_by_coin(number: str, title: str, name: str, colours: int, steps: int, p
         progress(done / 5, f"r = {r}")
         game = play_course(power_law(1.0, colours), PLACES, steps, strategy(name, r=r), draw_cap=100_000)
         curves.append((f"r = {r:g}", game))
-    return _two_panels(
-        number, title, curves, f"gamma = 1, K = {PLACES}, C = {colours}; r: chance of the source"
-    )
+    return _two_panels(number, title, curves, f"gamma = 1, K = {PLACES}, C = {colours}; r: chance of the source")
 
 
 def draw_baseline(progress: Progress) -> Result:
@@ -329,9 +300,7 @@ def draw_known_elephants(number: str, title: str, neutral: bool, progress: Progr
     return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
 
 
-def _detection_panel(
-    gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False
-) -> Panel:
+def _detection_panel(gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False) -> Panel:
     """Draw a panel of games that detect elephants while playing, one curve per delta."""
     games = [(delta, play_elephants(gamma, delta, queues).course) for delta in deltas]
     curves = (curve(f"δ = {delta}", game.t, game.cost if costs else game.distinct) for delta, game in games)
@@ -369,26 +338,20 @@ def draw_stopped_search(progress: Progress) -> Result:
         curves = []
         for stop in map(int, table.columns):
             progress((done + stop / 500_000) / 8, f"delta {delta}, T* {stop}")
-            game = play_course(
-                power_law(0.9), PLACES, 500_000, strategy("alg12", delta=delta, stop_search=stop)
-            )
+            game = play_course(power_law(0.9), PLACES, 500_000, strategy("alg12", delta=delta, stop_search=stop))
             curves.append(curve(f"T* = {stop}", game.t, game.distinct))
         panels.append(Panel(TIME, DISTINCT, tuple(curves), f"δ = {delta}"))
     return Result(figures=(Figure("thesis-8.4", "The search for elephants ends at T*", tuple(panels)),))
 
 
-def _offline_over_colours(
-    number: str, about: str, name: str, *, stored: int = 0, ceiling: float = 1.0
-) -> Experiment:
+def _offline_over_colours(number: str, about: str, name: str, *, stored: int = 0, ceiling: float = 1.0) -> Experiment:
     run = partial(draw_by_colours, number, about, strategy(name), 20_000, stored, ceiling)
     return _experiment(number, about, run)
 
 
 def _experiment(number: str, title: str, run: Callable[[Progress], Result], shares: str = "") -> Experiment:
     about = "The game with an offline structure, over time."
-    return Experiment(
-        f"thesis-figure-{number}", "urn", f"Figure {number}. {title}", about, run, shares=shares
-    )
+    return Experiment(f"thesis-figure-{number}", "urn", f"Figure {number}. {title}", about, run, shares=shares)
 
 
 FILLED_OFFLINE = "Algorithm 1, K balls offline before the start"

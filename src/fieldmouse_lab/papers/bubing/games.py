@@ -30,8 +30,8 @@ Queues = Literal["per-host", "one"]
 
 NEUTRAL = Strategy("none")
 
+#: Points in the curve of a course.
 CURVE_POINTS = 200
-"""Points in the curve of a course."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,7 @@ def play_elephants(
     """Play mice and elephants: an elephant has more than `delta` balls online, or is known from the start by
     `beta`."""
     played = strategy(
-        "alg12-adapted" if adapted else "alg12",
-        delta=delta,
-        queues=queues,
-        beta=beta,
-        stop_search=stop_search,
+        "alg12-adapted" if adapted else "alg12", delta=delta, queues=queues, beta=beta, stop_search=stop_search
     )
     marks = tuple(range(50_000, steps + 1, 50_000))
     game = Game(power_law(gamma), PLACES, steps, played, initial=initial, checkpoints=marks)

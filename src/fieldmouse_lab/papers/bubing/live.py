@@ -16,16 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
 POLICIES = ("index", "mice-and-elephants", "greedy", "neutral")
@@ -122,9 +113,7 @@ def _figure(trial: PolicyTrial, name: str, endings: dict[str, TrialResult]) -> F
 Curve = tuple[Sequence[float], Sequence[float]]
 
 
-def _panel(
-    label: str, endings: dict[str, TrialResult], curve: Callable[[TrialResult], Curve], *more: Series
-) -> Panel:
+def _panel(label: str, endings: dict[str, TrialResult], curve: Callable[[TrialResult], Curve], *more: Series) -> Panel:
     lines = tuple(Series(policy, *curve(ending)) for policy, ending in endings.items())
     return Panel("minutes", label, (*more, *lines))
 
@@ -132,9 +121,7 @@ def _panel(
 def _read(ending: TrialResult, value: Callable[..., int]) -> Curve:
     readings = ending.readings[:: max(1, len(ending.readings) // 200)]
     start = ending.readings[0].at - 1.0
-    return [(reading.at - start) / 60 for reading in readings], [
-        float(value(reading)) for reading in readings
-    ]
+    return [(reading.at - start) / 60 for reading in readings], [float(value(reading)) for reading in readings]
 
 
 def _ready(trial: PolicyTrial, ending: TrialResult) -> Curve:

@@ -81,31 +81,25 @@ def printed_tables() -> dict[str, UrnTable]:
             for cell in _read(row, entry["columns"], simulations, entry["down"], entry["across"])
         )
         result[entry["number"]] = UrnTable(
-            entry["number"],
-            entry["title"],
-            entry["down"],
-            entry["across"],
-            tuple(entry["columns"]),
-            cells,
-            simulations,
+            entry["number"], entry["title"], entry["down"], entry["across"], tuple(entry["columns"]), cells, simulations
         )
     return result
 
 
+#: Games per mean: enough to estimate the spread, few enough that all tables take minutes.
 SEEDS = 15
-"""Games per mean: enough to estimate the spread, few enough that all tables take minutes."""
 
 SIMULATED_CELLS = 627
 FALSE_ALARMS = 0.05
 APPROXIMATE_TOLERANCE = 0.1
 
+#: Notes on single cells, by table and label.
 CELL_NOTES: dict[tuple[str, str], str] = {
     ("8.6", "delta 9, T 300000, simulation 2"): (
         "looks like an outlier, and the thesis wonders at it: fewer than after 200000 steps (131). "
         "It is some two and a half of our spreads low, as a few of 627 cells are by chance"
-    ),
+    )
 }
-"""Notes on single cells, by table and label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +155,14 @@ def compare_simulated(label: str, printed: str, ours: Sample, table: str = "") -
     """Compare a number that one simulation gave."""
     value = float(printed)
     off = abs(value - ours.mean) - last_digit_unit(printed) / 2
-    verdict = (
-        Verdict.SAME if off <= interval_width(ours.games) * ours.prediction_spread else Verdict.DIFFERENT
-    )
+    verdict = Verdict.SAME if off <= interval_width(ours.games) * ours.prediction_spread else Verdict.DIFFERENT
     return Row(label, value, ours.mean, ours.spread, verdict, CELL_NOTES.get((table, label), ""))
 
 
 def compare_approximate(label: str, printed: float, ours: float | Sample, note: str = "") -> Row:
     """Compare a number that the text rounds freely, such as "about 950"."""
     mean, spread = (ours.mean, ours.spread) if isinstance(ours, Sample) else (ours, None)
-    verdict = (
-        Verdict.SAME if abs(mean - printed) <= APPROXIMATE_TOLERANCE * abs(printed) else Verdict.DIFFERENT
-    )
+    verdict = Verdict.SAME if abs(mean - printed) <= APPROXIMATE_TOLERANCE * abs(printed) else Verdict.DIFFERENT
     return Row(label, printed, mean, spread, verdict, note)
 
 

@@ -26,8 +26,8 @@ from fieldmouse_lab.papers.bubing.printed import (
     printed_tables,
 )
 
+#: Steps of the games behind tables 8.4 and 8.6 to 8.10, which use different times of them.
 GAME_STEPS = {"per-host": 300_000, "one": 600_000}
-"""Steps of the games behind tables 8.4 and 8.6 to 8.10, which use different times of them."""
 
 
 def _count_known(cell: UrnCell) -> int:
@@ -40,9 +40,7 @@ def _largest(gamma: float, count: int) -> float:
 
 
 def table_7_1(progress: Progress) -> Result:
-    rows = [
-        compare_exact(cell.label, cell.printed, _count_known(cell)) for cell in printed_tables()["7.1"].cells
-    ]
+    rows = [compare_exact(cell.label, cell.printed, _count_known(cell)) for cell in printed_tables()["7.1"].cells]
     return Result(tuple(rows), remarks=("a host is an elephant if its probability is 1/(beta K) or more",))
 
 
@@ -57,11 +55,7 @@ def table_7_2(progress: Progress) -> Result:
 def table_8_3(progress: Progress) -> Result:
     counts = printed_tables()["8.1"]
     rows = [
-        compare_exact(
-            cell.label,
-            cell.printed,
-            _largest(cell.column, int(counts.cell(cell.row, cell.column).printed)),
-        )
+        compare_exact(cell.label, cell.printed, _largest(cell.column, int(counts.cell(cell.row, cell.column).printed)))
         for cell in printed_tables()["8.3"].cells
     ]
     return Result(tuple(rows), remarks=("computed from the number of elephants printed in Table 8.1",))
@@ -79,9 +73,7 @@ def _at(queues: Queues, cell: UrnCell) -> Sample:
     return play_elephants(0.9, cell.row, queues, GAME_STEPS[queues]).elephants[int(cell.column)]
 
 
-def compare_table(
-    number: str, ours: Callable[[UrnCell], Sample], remarks: Sequence[str], progress: Progress
-) -> Result:
+def compare_table(number: str, ours: Callable[[UrnCell], Sample], remarks: Sequence[str], progress: Progress) -> Result:
     """Compare every cell of a simulated table with the mean of our games."""
     table: UrnTable = printed_tables()[number]
     rows: list[Row] = []

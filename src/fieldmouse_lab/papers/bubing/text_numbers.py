@@ -26,12 +26,7 @@ from fieldmouse_lab.papers.bubing.printed import (
     new_row,
     printed_tables,
 )
-from fieldmouse_lab.urn.exact import (
-    initial_colours,
-    mean_field_colours,
-    mean_field_new_probability,
-    stationary_means,
-)
+from fieldmouse_lab.urn.exact import initial_colours, mean_field_colours, mean_field_new_probability, stationary_means
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play
 from fieldmouse_lab.urn.sources import Source, exponential, normal, poisson, power, uniform
@@ -70,16 +65,12 @@ def uniform_colours() -> Iterator[Row]:
     yield compare_approximate("5.1: colours in the end; K/2, C = K = 10000", k / 2, game.distinct)
     yield compare_approximate("5.1: P_new in the end; C = K = 10000", 0.5, game.new)
     for length, ours in enumerate(game.lengths):
-        yield compare_approximate(
-            f"5.1: colours with {length} balls; K/2^{length + 1}", k / 2 ** (length + 1), ours
-        )
+        yield compare_approximate(f"5.1: colours with {length} balls; K/2^{length + 1}", k / 2 ** (length + 1), ours)
     yield compare_exact("5.1: colours in the end; K = 100, C = 1000", "91", mean_field_colours(1000, 100))
     yield compare_exact(
         "5.1: P_new in the end, percent; K = 100, C = 1000", "91", 100 * mean_field_new_probability(1000, 100)
     )
-    yield compare_exact(
-        "5.1: colours at t = K; K = 100, C = 1000", "95", initial_colours(uniform(1000).p, 100)
-    )
+    yield compare_exact("5.1: colours at t = K; K = 100, C = 1000", "95", initial_colours(uniform(1000).p, 100))
 
 
 def exponential_colours() -> Iterator[Row]:
@@ -89,9 +80,7 @@ def exponential_colours() -> Iterator[Row]:
     gap = 1 / (math.e - 1) + math.log(1 - 1 / math.e)
     yield compare_exact("5.2: farthest the exponential law is from the uniform", "0.12", gap)
     yield compare_exact(
-        "5.2: colours at t = K; mean = K = 1000, C large",
-        "796",
-        initial_colours(_exponential(COLOURS).p, PLACES),
+        "5.2: colours at t = K; mean = K = 1000, C large", "796", initial_colours(_exponential(COLOURS).p, PLACES)
     )
 
 
@@ -100,9 +89,7 @@ def normal_colours() -> Iterator[Row]:
     yield compare_exact("5.3: percent within three deviations", "99.7", within)
     at_the_edge = stationary_means(normal(1000, 1000, 100).p, PLACES).per_step
     inside = stationary_means(normal(COLOURS, 1000, 100).p, PLACES).per_step
-    yield compare_approximate(
-        "5.3: colours at C = mean, as a share of those at larger C", 0.5, at_the_edge / inside
-    )
+    yield compare_approximate("5.3: colours at C = mean, as a share of those at larger C", 0.5, at_the_edge / inside)
     ours = initial_colours(normal(COLOURS, 1000, 100).p, PLACES)
     yield compare_exact("5.3: colours at t = K; deviation 100, K = 1000", "373", ours)
 
@@ -111,9 +98,7 @@ def poisson_colours() -> Iterator[Row]:
     yield compare_approximate("5.4: colours that are ever drawn; mean 1000", 190, 6 * math.sqrt(1000))
     at_the_edge = stationary_means(poisson(1000, 1000).p, PLACES).per_step
     inside = stationary_means(poisson(COLOURS, 1000).p, PLACES).per_step
-    yield compare_approximate(
-        "5.4: colours at C = mean, as a share of those at larger C", 0.5, at_the_edge / inside
-    )
+    yield compare_approximate("5.4: colours at C = mean, as a share of those at larger C", 0.5, at_the_edge / inside)
     ours = initial_colours(poisson(COLOURS, 55_000).p, PLACES)
     yield compare_exact("5.4: colours at t = K; mean 55000, K = 1000", "599", ours)
 
@@ -156,16 +141,12 @@ def known_elephants() -> Iterator[Row]:
 
 def found_elephants() -> Iterator[Row]:
     yield compare_approximate(
-        "8.1: colours in the end, almost K; delta 1, gamma 0.9",
-        PLACES,
-        play_elephants(0.9, 1, "per-host").distinct,
+        "8.1: colours in the end, almost K; delta 1, gamma 0.9", PLACES, play_elephants(0.9, 1, "per-host").distinct
     )
     detected = play_elephants(1.3, 5, "per-host").distinct
     known = play_elephants(1.3, 1, "per-host", beta=10.0).distinct
     yield compare_approximate(
-        "8.1: colours with delta 5 as a share of those with beta 10; gamma 1.3",
-        1.0,
-        detected.mean / known.mean,
+        "8.1: colours with delta 5 as a share of those with beta 10; gamma 1.3", 1.0, detected.mean / known.mean
     )
     least, most = (play_elephants(1.5, delta, "per-host").cost.mean for delta in (10, 1))
     yield compare_approximate(
@@ -183,10 +164,7 @@ def found_elephants() -> Iterator[Row]:
 
 def recommended() -> Iterator[Row]:
     reached = _elephants_if_five_suffice()
-    meant, printed = (
-        play_elephants(0.9, 5, "one").elephants[200_000],
-        printed_tables()["8.5"].cell(5, 0.9).printed,
-    )
+    meant, printed = (play_elephants(0.9, 5, "one").elephants[200_000], printed_tables()["8.5"].cell(5, 0.9).printed)
     yield Row(
         "8.4: balls that make an elephant in Algorithm 12",
         5,

@@ -14,25 +14,16 @@ from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.network.live_trial import RegionSetup, RegionTrialResult, run_live_trial
 
 RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
+#: Seeds that were not used for any choice of parameters.
 SEEDS = (501, 502, 503)
-"""Seeds that were not used for any choice of parameters."""
 _STRETCHES = 20  # parts of a crawl, in the figure
 
+#: By rule and seed.
 Crossings = Mapping[tuple[str, int], RegionTrialResult]
-"""By rule and seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +98,7 @@ def _new(label: str, values: list[float], note: str) -> Row:
     return Row(label, None, mean(values), stdev(values) if len(values) > 1 else None, Verdict.NEW, note)
 
 
-ABOUT = (
-    "Real agents with a real coordinator crawl a meadow whose answers take longer from one place to another. "
-)
+ABOUT = "Real agents with a real coordinator crawl a meadow whose answers take longer from one place to another. "
 
 NETWORK_EXPERIMENTS = (
     (

@@ -54,16 +54,15 @@ RUNS = (
     PrintedRun("IPMicra, Large", "ipmicra", 10, "1046.43", fairness=(1000, 1200)),
 )
 
+#: Sizes of the partitions by environment (Table 7.2).
 PARTITIONS = {"Small": (6, 13, 25, 56), "Large": (60, 130, 250, 560)}
-"""Sizes of the partitions by environment (Table 7.2)."""
 
+#: Number of complaints that no subnet reaches.
 NEVER_TRANSFERRED = 1 << 60
-"""Number of complaints that no subnet reaches."""
+#: Seconds of work per visit with which literal trips also give the printed level of hashing.
 LITERAL_WORK = 1.5
-"""Seconds of work per visit with which literal trips also give the printed level of hashing."""
+#: Largest relative difference from the rate of distance-blind rules at which a rule counts as distance-blind.
 BLIND_TOLERANCE = 0.03
-"""Largest relative difference from the rate of distance-blind rules at which a rule counts as distance-blind.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.network.environment import TripReading
 from fieldmouse_lab.network.play import RULES, NetworkCourse, NetworkSetting, Shock, play_course, play_network
 from fieldmouse_lab.papers.network.printed import (
@@ -38,21 +29,19 @@ from fieldmouse_lab.papers.network.printed import (
 
 Run = Callable[[Progress], Result]
 SEEDS = tuple(range(1, 26))
+#: Webs on which other interpretations are played.
 READING_SEEDS = 5
-"""Webs on which other interpretations are played."""
 FRESH_SEEDS = (101, 102, 103)
+#: Standard errors within which our mean may lie: the probability that one of 24 lies outside is 1 in 600.
 _REACH = 4.0
-"""Standard errors within which our mean may lie: the probability that one of 24 lies outside is 1 in 600."""
+#: Rounding error in visits per second: levels are printed with one decimal.
 _ROUNDED = 0.05
-"""Rounding error in visits per second: levels are printed with one decimal."""
+#: Runs behind each mean that the thesis prints.
 _THEIRS = 100
-"""Runs behind each mean that the thesis prints."""
 
 
 def network_setting(one: PrintedRun, reading: TripReading) -> NetworkSetting:
-    return NetworkSetting(
-        one.policy, times=one.times, reading=reading, sigma_tr=one.sigma_tr, sigma_ob=one.sigma_ob
-    )
+    return NetworkSetting(one.policy, times=one.times, reading=reading, sigma_tr=one.sigma_tr, sigma_ob=one.sigma_ob)
 
 
 @cache
@@ -61,9 +50,7 @@ def _course(one: PrintedRun, reading: TripReading, seeds: tuple[int, ...]) -> Ne
 
 
 @cache
-def _course_in_reading(
-    one: PrintedRun, reading: ThesisInterpretation, seeds: tuple[int, ...]
-) -> NetworkCourse:
+def _course_in_reading(one: PrintedRun, reading: ThesisInterpretation, seeds: tuple[int, ...]) -> NetworkCourse:
     return play_course(reading.apply(network_setting(one, TripReading.CALIBRATED)), seeds)
 
 
@@ -131,10 +118,7 @@ def levels(environment: str, progress: Progress, seeds: tuple[int, ...] = SEEDS)
     for place, one in enumerate(runs):
         progress(place / len(runs), one.name)
         found = _course(one, TripReading.CALIBRATED, seeds)
-        for what, printed, values in (
-            ("rate", one.rate, found.rate),
-            ("fairness", one.fairness, found.fairness),
-        ):
+        for what, printed, values in (("rate", one.rate, found.rate), ("fairness", one.fairness, found.fairness)):
             if printed is None:
                 label = f"{what} of {one.name}"
                 rows.append(Row(label, None, float(values.mean()), float(values.std(ddof=1)), Verdict.NEW))
@@ -175,9 +159,7 @@ def _curves(environment: str, runs: Sequence[PrintedRun], seeds: tuple[int, ...]
         f"network-{environment.lower()}",
         f"Fairness and throughput over time, {environment}",
         (
-            Panel(
-                "thousand seconds", "s", series("unfair"), "standard deviation of process times", y_log=True
-            ),
+            Panel("thousand seconds", "s", series("unfair"), "standard deviation of process times", y_log=True),
             Panel("thousand seconds", "visits a second", series("visits"), "throughput"),
         ),
         f"Ensemble means over {len(seeds)} webs, calibrated reading.",
@@ -214,8 +196,7 @@ def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result:
             label = f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}"
             rows.append(_new(label, [one.fraction_of_limit for one in costly]))
     drift = (
-        "Where round trips drift, the limit is that of constant trips; "
-        "a policy that tracks the drift may exceed it."
+        "Where round trips drift, the limit is that of constant trips; a policy that tracks the drift may exceed it."
     )
     return Result(tuple(rows), remarks=(_about_limit(seeds), drift))
 

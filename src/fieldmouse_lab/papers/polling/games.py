@@ -12,19 +12,19 @@ import numpy as np
 from fieldmouse_lab.papers.bubing.printed import Sample
 from fieldmouse_lab.papers.polling.printed import DYNAMIC_RUNS, SWITCHED_EVERY, TEST_1, ZIPF_RUNS, ExactLaw
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw, Reals
-from fieldmouse_lab.refresh.populations import PageSet, domain_pages, zipf_pages
+from fieldmouse_lab.refresh.contest import PageSet, domain_pages, zipf_pages
 from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, SchemeCourse, SchemeSnapshot, play_scheme
 
+#: Games per mean.
 SEEDS = 10
-"""Games per mean."""
 
+#: Slots between two points of the first game, which is drawn.
 DRAWN_EVERY = 20
-"""Slots between two points of the first game, which is drawn."""
 
 Test = Literal["first", "second", "zipf", "dynamic"]
 
+#: Slots after which at the latest all nodes are open and the weights are stationary.
 SETTLED_SLOTS = 200
-"""Slots after which at the latest all nodes are open and the weights are stationary."""
 
 
 @cache
@@ -103,9 +103,7 @@ def _games(test: Test, reading: PollReading, seeds: int, slots: int) -> PlayedTe
     )
     moments = [slot for slot in PRINTED_SLOTS[test] if slot <= slots]
     drawn = sorted({*moments, *range(0, slots + 1, DRAWN_EVERY)})
-    return PlayedTest(
-        test, [play_scheme(scheme, seed, moments if seed > 1 else drawn) for seed in range(1, seeds + 1)]
-    )
+    return PlayedTest(test, [play_scheme(scheme, seed, moments if seed > 1 else drawn) for seed in range(1, seeds + 1)])
 
 
 def last_half(course: Reals) -> Reals:

@@ -16,32 +16,18 @@ from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
 from fieldmouse.testing.meadow.meadow import Meadow
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
-from fieldmouse_lab.refresh.upkeep import (
-    RefreshTrial,
-    RefreshTrialResult,
-    run_live_refresh,
-    run_virtual_refresh,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab.refresh.upkeep import RefreshTrial, RefreshTrialResult, run_live_refresh, run_virtual_refresh
 
 POLICIES = ("learned", "uniform", "multiplicative", "automaton")
+#: Seeds that were not used for any choice of parameters.
 SEEDS = (411, 421, 422)
-"""Seeds that were not used for any choice of parameters."""
+#: Largest accepted error of `fieldmouse freshness`.
 FRESHNESS_TOLERANCE = 0.03
-"""Largest accepted error of `fieldmouse freshness`."""
 
 UpkeepRunner = Callable[[RefreshTrial, str, Path, int], RefreshTrialResult]
+#: By policy and seed.
 UpkeepResults = Mapping[tuple[str, int], RefreshTrialResult]
-"""By policy and seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +66,9 @@ class RefreshExperiment:
     def _remarks(self, tried: UpkeepResults) -> list[str]:
         upkeep = self.upkeep
         leads = {policy: min(self._lead(tried, policy)) for policy in self.policies if policy != "learned"}
-        ahead = [
-            f"{leads[policy]:.3f} above {policy}" for policy in sorted(leads, key=lambda one: leads[one])
-        ]
+        ahead = [f"{leads[policy]:.3f} above {policy}" for policy in sorted(leads, key=lambda one: leads[one])]
         off = max(max(abs(kept.error), abs(kept.error_now)) for kept in tried.values())
-        held = sum(
-            max(abs(kept.error), abs(kept.error_now)) <= FRESHNESS_TOLERANCE for kept in tried.values()
-        )
+        held = sum(max(abs(kept.error), abs(kept.error_now)) <= FRESHNESS_TOLERANCE for kept in tried.values())
         return [
             f"{upkeep.pages:,} pages on {upkeep.hosts} hosts, log-normal rates of change (sigma "
             f"{upkeep.sigma:g}); the median page changes every {upkeep.patience:g} rounds. A round is the "

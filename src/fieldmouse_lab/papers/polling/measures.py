@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.papers.bubing.printed import Sample, compare_approximate, new_row
-from fieldmouse_lab.papers.polling.games import (
-    SEEDS,
-    Test,
-    free_law,
-    last_half,
-    play_test,
-    update_rate,
-    useful_ratio,
-)
+from fieldmouse_lab.papers.polling.games import SEEDS, Test, free_law, last_half, play_test, update_rate, useful_ratio
 from fieldmouse_lab.papers.polling.printed import RATE_16, TEST_2_TOTAL, ExactLaw, new_row_with_law
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw, SlotLaw
-from fieldmouse_lab.refresh.populations import domain_pages
+from fieldmouse_lab.refresh.contest import domain_pages
 from fieldmouse_lab.refresh.two_phase import PollReading
 
 TESTS: tuple[Test, ...] = ("first", "second")
 
+#: Largest accepted difference of R and the rate of updates from the exact law over thousands of slots.
 LAW_TOLERANCE = 0.005
-"""Largest accepted difference of R and the rate of updates from the exact law over thousands of slots."""
 
+#: Slots of Figures 3 and 4, enough for the automata to be stationary.
 FIGURE_SLOTS = 400
-"""Slots of Figures 3 and 4, enough for the automata to be stationary."""
 
 
 def _states(test: Test) -> int:
@@ -46,9 +29,7 @@ def _steady(test: Test) -> SlotLaw:
     return free_law(test).slot_law(free_law(test).steady())
 
 
-def r_and_update_rate(
-    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
-) -> Result:
+def r_and_update_rate(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
     """Compute R and the rate of updates at the end."""
     rows: list[Row] = []
     pages = domain_pages().pages
@@ -126,11 +107,7 @@ def _slots_until_stationary() -> list[Row]:
             chances = np.einsum("pi,pij->pj", chances, chosen.transitions)
             slots += 1
         rows.append(
-            new_row(
-                f"slots until the total is within 1 % of its rest, N = {_states(test)}",
-                slots,
-                statements[test],
-            )
+            new_row(f"slots until the total is within 1 % of its rest, N = {_states(test)}", slots, statements[test])
         )
     return rows
 
@@ -172,9 +149,7 @@ def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
     )
 
 
-def exact_law(
-    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
-) -> Result:
+def exact_law(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
     """Compare totals of the scheme, at the end and over time, with the exact law of the free automaton."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
@@ -182,17 +157,13 @@ def exact_law(
         played = play_test(test, reading, seeds)
         steady = _steady(test)
         rows.extend(
-            new_row_with_law(
-                f"total, N = {_states(test)}, slot {runs}", played.total(runs), played.total_law(runs)
-            )
+            new_row_with_law(f"total, N = {_states(test)}, slot {runs}", played.total(runs), played.total_law(runs))
             for runs in ((500, 1000, 5000) if test == "first" else (10_000,))
         )
         over = played.sample(lambda course: float(last_half(course.weight).mean()))
         rows.append(
             new_row_with_law(
-                f"total, N = {_states(test)}, mean of the last half",
-                over,
-                ExactLaw(steady.weight, steady.spread),
+                f"total, N = {_states(test)}, mean of the last half", over, ExactLaw(steady.weight, steady.spread)
             )
         )
         wide = played.sample(lambda course: float(last_half(course.weight).std()))

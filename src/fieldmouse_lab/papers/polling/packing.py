@@ -25,8 +25,8 @@ CAPACITY = 400 * UNITS
 SITES = (20, 60, 200)
 INSTANCES = 30
 STEPS = 200
+#: Standard deviation of the change of a site's weight per step, as a share of the weight.
 DRIFT = 0.02
-"""Standard deviation of the change of a site's weight per step, as a share of the weight."""
 
 GAMES = 5
 
@@ -47,8 +47,7 @@ def nodes(progress: Progress) -> Result:
             found = [_counted(random_weights(sites, rng, largest)) for _ in range(INSTANCES)]
             label = f"sites {sites}, largest {largest}"
             rows.extend(
-                new_row(f"{label}, {name}", Sample.of([float(one[name]) for one in found]))
-                for name in found[0]
+                new_row(f"{label}, {name}", Sample.of([float(one[name]) for one in found])) for name in found[0]
             )
     remarks = (
         f"mean over {INSTANCES} sets of sites with weights of up to this share of a node, in whole units",
@@ -140,11 +139,7 @@ def moves(progress: Progress) -> Result:
             found = [repack_drifting_weights(again, sites, STEPS, seed) for seed in range(GAMES)]
             for what in ("nodes", "sites", "weight"):
                 ours = Sample.of([float(getattr(one, what)) for one in found])
-                label = {
-                    "nodes": "nodes",
-                    "sites": "sites moved a step",
-                    "weight": "polls a slot moved a step",
-                }[what]
+                label = {"nodes": "nodes", "sites": "sites moved a step", "weight": "polls a slot moved a step"}[what]
                 rows.append(new_row(f"{name}, sites {sites}, {label}", ours))
     for what, label in (("nodes", "nodes"), ("sites moved a step", "sites moved a step")):
         curves = tuple(
@@ -168,9 +163,7 @@ def moves(progress: Progress) -> Result:
         "few moves: as few sites as will do leave a full node, a node is emptied if the others can take "
         "in what it holds",
     )
-    return Result(
-        tuple(rows), (Figure("refresh-moves", "Packing again as weights change", tuple(panels)),), remarks
-    )
+    return Result(tuple(rows), (Figure("refresh-moves", "Packing again as weights change", tuple(panels)),), remarks)
 
 
 EXPERIMENTS = (

@@ -14,20 +14,14 @@ import numpy as np
 
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
 from fieldmouse_lab.papers.bubing.printed import Sample, new_row
-from fieldmouse_lab.refresh.contest import (
-    CONDITIONS,
-    CONTEST_POLICIES,
-    POPULATIONS,
-    natural_budget,
-    play_policy,
-)
+from fieldmouse_lab.refresh.contest import CONDITIONS, CONTEST_POLICIES, POPULATIONS, natural_budget, play_policy
 from fieldmouse_lab.refresh.slots import SlotCourse, Spacing
 
 SEEDS = (1, 2, 3)
 SLOTS = 3000
 
+#: Games per policy and kind of change.
 Scores = Mapping[tuple[str, str], list[SlotCourse]]
-"""Games per policy and kind of change."""
 
 MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
     "freshness": lambda course: course.freshness,
@@ -37,8 +31,8 @@ MEASURES: Mapping[str, Callable[[SlotCourse], float]] = {
 }
 
 _EVEN = ("optimal", "learned", "uniform", "multiplicative", "proportional", "automaton")
+#: Policies with a label in a figure; the others are grey.
 SHOWN = (*(f"{policy} (even)" for policy in _EVEN), "automaton (random)")
-"""Policies with a label in a figure; the others are grey."""
 
 TITLES = {
     "test1": "the pages of Tests 1 and 2",
@@ -47,19 +41,13 @@ TITLES = {
 }
 
 
-def compare_policies(
-    population: str, progress: Progress, seeds: tuple[int, ...] = SEEDS, slots: int = SLOTS
-) -> Result:
+def compare_policies(population: str, progress: Progress, seeds: tuple[int, ...] = SEEDS, slots: int = SLOTS) -> Result:
     scores: dict[tuple[str, str], list[SlotCourse]] = {}
-    rounds = [
-        (weather, *entry, seed) for weather in CONDITIONS for entry in CONTEST_POLICIES for seed in seeds
-    ]
+    rounds = [(weather, *entry, seed) for weather in CONDITIONS for entry in CONTEST_POLICIES for seed in seeds]
     for done, (weather, policy, spacing, seed) in enumerate(rounds):
         progress(done / len(rounds), f"{weather}: {policy}, {spacing}")
         every, bursts = CONDITIONS[weather]
-        play = partial(
-            play_policy, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing
-        )
+        play = partial(play_policy, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing)
         course = play(switch_every=every, bursts=bursts)
         scores.setdefault((_name(policy, spacing), weather), []).append(course)
     rows: list[Row] = []
@@ -73,9 +61,7 @@ def compare_policies(
         )
     budget = natural_budget(POPULATIONS[population](seeds[0]))
     return Result(
-        tuple(rows),
-        (_figure(population, scores),),
-        (*_default_summary(scores), *_conditions(budget, seeds, slots)),
+        tuple(rows), (_figure(population, scores),), (*_default_summary(scores), *_conditions(budget, seeds, slots))
     )
 
 
@@ -117,8 +103,7 @@ def _conditions(budget: float, seeds: tuple[int, ...], slots: int) -> list[str]:
         "bursty: pages have busy spells",
         "age is in slots, over all pages: where a policy gives up pages that change too fast, as the "
         "optimum may, it grows",
-        "multiplicative: the interval times a factor up and down, as Nutch and StormCrawler do; "
-        "halving: 1.5 and 0.5",
+        "multiplicative: the interval times a factor up and down, as Nutch and StormCrawler do; halving: 1.5 and 0.5",
     ]
 
 
@@ -146,8 +131,7 @@ EXPERIMENTS = tuple(
         f"refresh-policies-{population}",
         "refresh",
         f"All polling policies on {title}",
-        "Freshness, age, R and updates at one budget, beside the known-rate optimum; static, "
-        "switching and bursty.",
+        "Freshness, age, R and updates at one budget, beside the known-rate optimum; static, switching and bursty.",
         partial(compare_policies, population),
     )
     for population, title in TITLES.items()

@@ -15,23 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmouse_lab.catalogue import Row, Verdict
-from fieldmouse_lab.papers.bubing.printed import (
-    FALSE_ALARMS,
-    Sample,
-    compare_exact,
-    interval_width,
-    last_digit_unit,
-)
+from fieldmouse_lab.papers.bubing.printed import FALSE_ALARMS, Sample, compare_exact, interval_width, last_digit_unit
 
 CAPACITY, ZIPF_CAPACITY = 400, 80
 
+#: Loads of the four bins by number of runs; N = 8.
 TEST_1: Mapping[int, Sequence[str]] = {
     50: ("320.5", "399.875", "315.625", "0"),
     500: ("385.75", "349.125", "382.875", "203.0"),
     1000: ("360.875", "379.875", "392.5", "202.125"),
     5000: ("374.75", "369.875", "387.875", "191.37"),
 }
-"""Loads of the four bins by number of runs; N = 8."""
 
 TEST_1_TOTALS = {"in the text": "1323.625", "in the overview": "1321"}
 TEST_2 = ("383.3125", "376.5", "378.4375", "61.25")
@@ -98,8 +92,8 @@ ZIPF_RUNS = 200
 DYNAMIC_RUNS = (200, 400, 600, 800, 1000)
 SWITCHED_EVERY = 2000
 
+#: Number of printed random numbers: the bins of Tests 1 and 2, the weights of 20 sites, the totals.
 SIMULATED_CELLS = 4 * len(TEST_1) + len(TEST_2) + 2 * 20 + 2
-"""Number of printed random numbers: the bins of Tests 1 and 2, the weights of 20 sites, the totals."""
 
 MISPRINTS: Mapping[str, tuple[str, str]] = {
     "site 3, optimal": ("170.1", "the site has 567 pages, not 576"),
@@ -176,15 +170,11 @@ def compare_with_runs(label: str, printed: str, ours: Sample, total: Sample, twi
     if not twin.agrees(total):
         verdict, note = Verdict.DIFFERENT, f"our own total is not where the exact law is: {twin}"
     else:
-        verdict, note = (
-            (Verdict.SAME, "") if near else (Verdict.OUTLIER, "sites weigh more, and go elsewhere")
-        )
+        verdict, note = (Verdict.SAME, "") if near else (Verdict.OUTLIER, "sites weigh more, and go elsewhere")
     return Row(label, value, ours.mean, ours.spread, verdict, note)
 
 
-def compare_initial_state(
-    label: str, printed: str, start: float, ours: Sample, total: Sample, twin: ExactLaw
-) -> Row:
+def compare_initial_state(label: str, printed: str, start: float, ours: Sample, total: Sample, twin: ExactLaw) -> Row:
     """Compare a number that is printed as the result of a run but is the state before its first slot.
 
     It is a misprint if it equals that state in every digit and the automata have left it, that is, if
@@ -192,9 +182,7 @@ def compare_initial_state(
     """
     is_start = compare_exact(label, printed, start).verdict is Verdict.SAME
     verdict = Verdict.MISPRINT if is_start and twin.agrees(total) else Verdict.DIFFERENT
-    note = (
-        f"the state before the first slot; afterwards all weights sum to {total.mean:.1f} (exact law {twin})"
-    )
+    note = f"the state before the first slot; afterwards all weights sum to {total.mean:.1f} (exact law {twin})"
     return Row(label, float(printed), ours.mean, ours.spread, verdict, note)
 
 

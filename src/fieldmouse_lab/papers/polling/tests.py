@@ -27,11 +27,11 @@ from fieldmouse_lab.papers.polling.printed import (
     normal_interval_width,
     sites,
 )
-from fieldmouse_lab.refresh.populations import CHANGES, SIZES, domain_pages
+from fieldmouse_lab.refresh.contest import CHANGES, SIZES, domain_pages
 from fieldmouse_lab.refresh.two_phase import PollReading
 
+#: Unit of which all optimal weights are multiples.
 WEIGHT_UNITS = 20
-"""Unit of which all optimal weights are multiples."""
 
 UNKNOWN_PARAMETERS = (
     "not given: the node automaton's states and threshold (16 and 2 here) and the register's length (8); "
@@ -59,18 +59,12 @@ def _optimum() -> Iterator[Row]:
     for site, weight in zip(sites(), weights, strict=True):
         yield compare_deterministic(f"site {site.number}, optimal", site.optimal, float(weight))
     units = [int(unit) for unit in np.rint(weights * WEIGHT_UNITS)]
-    found = [
-        load / WEIGHT_UNITS for load in bin_loads(units, best_fit_decreasing(units, CAPACITY * WEIGHT_UNITS))
-    ]
+    found = [load / WEIGHT_UNITS for load in bin_loads(units, best_fit_decreasing(units, CAPACITY * WEIGHT_UNITS))]
     for number, printed in enumerate(OPTIMAL_BINS):
-        yield compare_deterministic(
-            f"optimal bin {number}", printed, found[number] if number < len(found) else 0.0
-        )
+        yield compare_deterministic(f"optimal bin {number}", printed, found[number] if number < len(found) else 0.0)
     yield compare_deterministic("optimal bins", str(len(OPTIMAL_BINS)), len(found))
     yield new_row(
-        "bins needed at least",
-        lower_bound(units, CAPACITY * WEIGHT_UNITS),
-        "so Best Fit Decreasing is optimal here",
+        "bins needed at least", lower_bound(units, CAPACITY * WEIGHT_UNITS), "so Best Fit Decreasing is optimal here"
     )
     yield compare_deterministic("optimal total", OPTIMAL_TOTAL, float(weights.sum()))
     yield compare_deterministic(
@@ -106,17 +100,13 @@ def first_test(
     return Result(tuple(rows), (_figure_2(played),), (UNKNOWN_PARAMETERS, TOTALS_EXPLANATION))
 
 
-def second_test(
-    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
-) -> Result:
+def second_test(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
     progress(0.0, "playing")
     played = play_test("second", reading, seeds, 10_000)
     total, twin = played.total(10_000), played.total_law(10_000)
     rows = [
         *_bins(played, 10_000, TEST_2),
-        compare_with_runs(
-            "bins in use", str(len(TEST_2)), played.at(10_000, lambda moment: moment.used), total, twin
-        ),
+        compare_with_runs("bins in use", str(len(TEST_2)), played.at(10_000, lambda moment: moment.used), total, twin),
         compare_deterministic("sum of the printed bins", TEST_2_TOTAL, float(_sum(TEST_2))),
         compare_with_law("total of Test 2", TEST_2_TOTAL, total, twin),
         new_row("sites that changed their node", played.sample(lambda course: float(course.moves))),
@@ -144,8 +134,7 @@ def _figure_2(played: PlayedTest) -> Figure:
     most = max(len(course.moments[slot].bins) for slot in slots)
     x = [float(slot) for slot in slots]
     curves = [
-        Series(f"bin {number}", x, [course.moments[slot].bin(number) for slot in slots])
-        for number in range(most)
+        Series(f"bin {number}", x, [course.moments[slot].bin(number) for slot in slots]) for number in range(most)
     ]
     free = free_law("first")
     exact = [free.slot_law(free.after(slot)).weight for slot in slots]

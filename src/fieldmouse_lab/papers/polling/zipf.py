@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, bin_loads
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
 from fieldmouse_lab.papers.bubing.printed import new_row
-from fieldmouse_lab.papers.polling.games import (
-    SEEDS,
-    PlayedTest,
-    free_law,
-    last_half,
-    play_test,
-    useful_ratio,
-)
+from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, free_law, last_half, play_test, useful_ratio
 from fieldmouse_lab.papers.polling.printed import (
     DYNAMIC_RUNS,
     SWITCHED_EVERY,
@@ -28,11 +21,11 @@ from fieldmouse_lab.papers.polling.printed import (
     compare_deterministic,
     compare_initial_state,
 )
-from fieldmouse_lab.refresh.populations import PageSet, zipf_pages
+from fieldmouse_lab.refresh.contest import PageSet, zipf_pages
 from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play_scheme
 
+#: Slots of the dynamic test with real switches, four of them.
 SWITCHING_SLOTS = 10_000
-"""Slots of the dynamic test with real switches, four of them."""
 
 CAPTION = "One game of the Zipf population. The report shows the grey line at every moment it looked."
 
@@ -49,9 +42,7 @@ def zipf_optimum(pages: PageSet) -> Iterator[Row]:
     yield compare_deterministic("optimal weight of all", ZIPF_OPTIMAL_TOTAL[:-2], math.fsum(pages.p), order)
 
 
-def zipf_test(
-    progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS
-) -> Result:
+def zipf_test(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
     progress(0.0, "playing")
     played = play_test("zipf", reading, seeds)
     rows = [*zipf_optimum(zipf_pages()), *_start(played), *_unmoved(played, ZIPF_RUNS)]
@@ -78,9 +69,7 @@ def _unmoved(played: PlayedTest, runs: int) -> Iterator[Row]:
     start, total, twin = played.courses[0].moments[0], played.total(runs), played.total_law(runs)
     for number, printed in enumerate(ZIPF_BINS):
         ours = played.bin(runs, number)
-        yield compare_initial_state(
-            f"runs {runs}, bin {number}", printed, start.bin(number), ours, total, twin
-        )
+        yield compare_initial_state(f"runs {runs}, bin {number}", printed, start.bin(number), ours, total, twin)
     third = len(ZIPF_BINS)
     yield new_row(f"runs {runs}, bin {third}", played.bin(runs, third))
     yield compare_initial_state(f"total, runs {runs}", ZIPF_TOTAL, start.total, total, total, twin)

@@ -10,19 +10,9 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.measures import cost_of
-from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.model.model import Model, cost_of
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.papers.thresholds.printed import (
     COST,
     LIFETIME,
@@ -39,8 +29,8 @@ SERVICE_RATES = (1.521, 3.0, 5.0, 7.0, 9.0)
 LIFETIME_RATES = (0.2, 0.5, 1.0, 3.0, 7.0)
 LEVELS = range(6)
 
+#: Cost with the limit at 0, 1, ..., K; at K the smaller mode is never used.
 Curve = list[float]
-"""Cost with the limit at 0, 1, ..., K; at K the smaller mode is never used."""
 
 
 def curve(model: Model, robots: tuple[int, int]) -> Curve:
@@ -84,9 +74,7 @@ def figure_2(progress: Progress) -> Result:
     ours["least alpha1"] = 0.9 / SERVICE.mean
     ours["alpha1 from which modes 41 beat 31"], three = _takeovers()
     rows = tuple(compare("service", cell, ours[cell.label]) for cell in text_numbers("service"))
-    remarks = (
-        f"the paper compares pairs of modes; three modes, 4, 3 and 1, are best from alpha1 = {three:.2f} on",
-    )
+    remarks = (f"the paper compares pairs of modes; three modes, 4, 3 and 1, are best from alpha1 = {three:.2f} on",)
     title = "Cost over the limit, modes 3 and 1, as service varies more"
     return Result((*rows, *_rows(curves)), (_figure(2, title, curves),), remarks)
 
@@ -152,13 +140,7 @@ def _experiment(number: int, title: str, about: str, run: Callable[[Progress], R
 
 EXPERIMENTS = (
     _experiment(1, "Cost over the limit", "Each of the six pairs of modes, K = 5.", figure_1),
-    _experiment(
-        2, "Service that varies more", "Modes 3 and 1, two rates of service, the mean kept.", figure_2
-    ),
-    _experiment(
-        3, "Service that varies more, best modes", "As figure 2, with the better pair of modes.", figure_3
-    ),
-    _experiment(
-        4, "Lifetimes that vary more", "Modes 3 and 1, two rates of obsolescence, the mean kept.", figure_4
-    ),
+    _experiment(2, "Service that varies more", "Modes 3 and 1, two rates of service, the mean kept.", figure_2),
+    _experiment(3, "Service that varies more, best modes", "As figure 2, with the better pair of modes.", figure_3),
+    _experiment(4, "Lifetimes that vary more", "Modes 3 and 1, two rates of obsolescence, the mean kept.", figure_4),
 )

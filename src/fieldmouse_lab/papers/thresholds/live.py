@@ -16,36 +16,27 @@ from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-from fieldmouse.control.gauge import BufferMetrics
+from fieldmouse.control.page_trace import BufferMetrics
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.slow_indexer import SlowIndexerRun, SlowIndexerSetup, crawl_with_slow_indexer
 
+#: Seeds that were not used to choose the allowances below.
 SEEDS = (11, 12, 13)
-"""Seeds that were not used to choose the allowances below."""
 MEASURES = ("starvation", "loss", "obsolete", "response")
+#: Seconds until the first hosts are known; measures start then.
 WARM_UP = 10.0
-"""Seconds until the first hosts are known; measures start then."""
+#: Seconds of a crawl shown in the figure.
 FIGURE_SECONDS = 120
-"""Seconds of a crawl shown in the figure."""
+#: Seconds of a batch, for the confidence intervals of means.
 BATCH_SECONDS = 20.0
-"""Seconds of a batch, for the confidence intervals of means."""
+#: Allowance, as a share of the prediction, for fetches in flight when the number of fetch workers changes. The model
+#: ignores them: it starts and stops workers at once. A real worker first has to make its first fetch, and delivers the
+#: response it is waiting for.
 IN_FLIGHT_ALLOWANCE = 1 / 3
-"""Allowance, as a share of the prediction, for fetches in flight when the number of fetch workers changes.
-The model ignores them: it starts and stops workers at once. A real worker first has to make its first
-fetch, and delivers the response it is waiting for."""
 
+#: Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5.
 UNEVEN_SERVICE = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
-"""Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +89,7 @@ def run_trial(situation: SlowIndexerSetup, seed: int, tell: Progress, **changes:
         with TemporaryDirectory(prefix="fieldmouse-") as room:
             courses[count] = crawl_with_slow_indexer(situation, Path(room) / "crawl", seed, way)
     costs = {
-        count: BufferMetrics.measured(course.between(WARM_UP)).cost(situation.cost)
-        for count, course in courses.items()
+        count: BufferMetrics.measured(course.between(WARM_UP)).cost(situation.cost) for count, course in courses.items()
     }
     return LiveTrial(seed, courses[0], costs.pop(0), costs)
 
@@ -137,11 +127,7 @@ def run(situation: SlowIndexerSetup, name: str, progress: Progress) -> Result:
     rows = [row for one in trials for row in _rows(one)]
     gains = [one.saving for one in trials]
     rows.append(Row("cost saved against the best fixed number", None, mean(gains), stdev(gains), Verdict.NEW))
-    figures = (
-        _course_figure(situation, name, trials[0]),
-        _cost_figure(name, trials),
-        _fare_figure(name, trials[0]),
-    )
+    figures = (_course_figure(situation, name, trials[0]), _cost_figure(name, trials), _fare_figure(name, trials[0]))
     return Result(tuple(rows), figures, tuple(_remarks(situation, trials)))
 
 
@@ -217,15 +203,9 @@ def _fare_figure(name: str, one: LiveTrial) -> Figure:
 
 
 SITUATIONS = {
-    "live-thresholds": (
-        SlowIndexerSetup(UNEVEN_SERVICE),
-        "hyperexponential indexing",
-    ),
+    "live-thresholds": (SlowIndexerSetup(UNEVEN_SERVICE), "hyperexponential indexing"),
     "live-thresholds-even": (SlowIndexerSetup(PhaseType.exponential(10.0)), "exponential indexing"),
-    "live-thresholds-fading": (
-        SlowIndexerSetup(UNEVEN_SERVICE, lifetime=4.0, capacity=20),
-        "pages that grow obsolete",
-    ),
+    "live-thresholds-fading": (SlowIndexerSetup(UNEVEN_SERVICE, lifetime=4.0, capacity=20), "pages that grow obsolete"),
 }
 
 EXPERIMENTS = tuple(

@@ -10,27 +10,17 @@ from __future__ import annotations
 from itertools import product
 
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.measures import cost_of
-from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.model.model import Model, cost_of
 from fieldmouse.queueing.optimise.decision import best_policy
 from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.optimise.optimum import optimise
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse_lab.catalogue import (
-    Experiment,
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-)
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse_lab.papers.thresholds.printed import COST, INRIA_COST, MODES, example_model, inria_model
 
 SIZES = (1, 2, 3, 5, 10, 20, 30)
+#: Buffer small enough to try all 4^5 rules by level.
 SMALL_BUFFER = 4
-"""Buffer small enough to try all 4^5 rules by level."""
 
 
 def gap_percent(best: float, least: float) -> float:
@@ -54,11 +44,7 @@ def run(progress: Progress) -> Result:
         for name, model in (("as printed", example_model(K)), ("Poisson arrivals", _poisson(K))):
             thresholds, policy = optimise(model, COST), best_policy(model, COST)
             gaps[name].append(gap_percent(thresholds.J, policy.J))
-            for column, value in (
-                ("thresholds", thresholds.J),
-                ("policy", policy.J),
-                ("gap %", gaps[name][-1]),
-            ):
+            for column, value in (("thresholds", thresholds.J), ("policy", policy.J), ("gap %", gaps[name][-1])):
                 rows.append(Row(f"{name}, K {K}, {column}", None, value, None, Verdict.NEW))
     progress(len(SIZES) / (len(SIZES) + 2), "every rule of a small buffer")
     every = min(
@@ -67,13 +53,7 @@ def run(progress: Progress) -> Result:
     )
     thresholds = optimise(example_model(SMALL_BUFFER), COST)
     rows.append(
-        Row(
-            f"best of all {4 ** (SMALL_BUFFER + 1)} rules by level, K = {SMALL_BUFFER}",
-            None,
-            every,
-            None,
-            Verdict.NEW,
-        )
+        Row(f"best of all {4 ** (SMALL_BUFFER + 1)} rules by level, K = {SMALL_BUFFER}", None, every, None, Verdict.NEW)
     )
     rows.append(Row(f"best thresholds, K = {SMALL_BUFFER}", None, thresholds.J, None, Verdict.NEW))
     progress(0.9, "INRIA's crawler")

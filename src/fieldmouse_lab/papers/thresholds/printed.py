@@ -65,9 +65,7 @@ def _cells(entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
         key, _, *found = line.split()
         for column, unit, text in zip(entry["columns"], entry["units"], found, strict=True):
             if text != "-":
-                yield PrintedCell(
-                    key, column, f"{entry['down']} {key}, {column}", text, digit_step(text, unit)
-                )
+                yield PrintedCell(key, column, f"{entry['down']} {key}, {column}", text, digit_step(text, unit))
 
 
 @cache
@@ -84,9 +82,7 @@ def text_numbers(where: str) -> tuple[PrintedCell, ...]:
 @cache
 def misprints(table: str) -> dict[str, Misprint]:
     return {
-        entry["place"]: Misprint(
-            entry["true"], entry["why"], digit_step(entry["true"], entry.get("unit", "digits"))
-        )
+        entry["place"]: Misprint(entry["true"], entry["why"], digit_step(entry["true"], entry.get("unit", "digits")))
         for entry in _file()["misprint"]
         if entry["table"] == table
     }
@@ -132,13 +128,7 @@ MODES = arrivals.explicit_modes(
             [[0.02, 1.5], [0.1, 0.25]],
         ),
         3: ([[-2.48, 0.48], [0.48, -3.48]], [[1.5, 0], [0, 2.25]], [[0.5, 0], [0, 0.75]]),
-        4: (
-            [[-1.45, 0.45], [0.6, -2.6]],
-            [[0.25, 0], [0, 0.5]],
-            NO_ARRIVALS,
-            NO_ARRIVALS,
-            [[0.75, 0], [0, 1.5]],
-        ),
+        4: ([[-1.45, 0.45], [0.6, -2.6]], [[0.25, 0], [0, 0.5]], NO_ARRIVALS, NO_ARRIVALS, [[0.75, 0], [0, 1.5]]),
     }
 )
 SERVICE = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
@@ -146,8 +136,8 @@ LIFETIME = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
 COST = Cost(loss=5, obs=10, sojourn=2, robots=20, star=300)
 
 _BATCHES = "0.040445227 0.18404232 0.26405114 0.5057307 8.8163983e-4 7.7143486e-4 0.0018734847 0.00220405"
+#: INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9.
 BATCHES = tuple(map(float, _BATCHES.split()))
-"""INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9."""
 
 A = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
 INRIA_SERVICE = PhaseType(np.array([0.0057, 0.9943]), np.array([[-0.0014, 0.0], [0.0, -0.2409]]))

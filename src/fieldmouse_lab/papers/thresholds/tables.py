@@ -50,9 +50,7 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
         *CONVENTIONS,
         f"best of {best.rules} rules: robots {best.robots}, limits {best.limits}, cost {best.J:.4f}",
     ]
-    return Result(
-        tuple(compare(number, cell, ours(cell)) for cell in table_cells(number)), remarks=tuple(remarks)
-    )
+    return Result(tuple(compare(number, cell, ours(cell)) for cell in table_cells(number)), remarks=tuple(remarks))
 
 
 def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> Result:
@@ -61,9 +59,7 @@ def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> R
     rows = []
     for cell in table_cells(number):
         if cell.key not in solved:
-            progress(
-                len(solved) / len({one.key for one in table_cells(number)}), f"{cell.label.partition(',')[0]}"
-            )
+            progress(len(solved) / len({one.key for one in table_cells(number)}), f"{cell.label.partition(',')[0]}")
             solved[cell.key] = model(cell.key), OptimalRules(model(cell.key), COST)
         rows.append(compare(number, cell, _asked(cell, *solved[cell.key])))
     return Result(tuple(rows), remarks=CONVENTIONS)

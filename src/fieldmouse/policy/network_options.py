@@ -1,4 +1,8 @@
-"""User overrides of name resolution: fixed addresses for names, DNS servers and source addresses.
+"""Network options of the user: fixed addresses for names, DNS servers, and added request headers.
+
+One grammar for settings, fetcher and plug-ins. It is narrower than HTTP's: a name consists of letters,
+digits and dashes, since servers and proxies drop or confuse other names (`X_From` and `X-From` become
+one).
 
 The map is written like curl's `--resolve`: `www.example.org=127.0.0.1:8080`, `*.meadow.test=127.0.0.9`;
 it may also send a name to another port. Settings, options and resolver use the same parser, so they
@@ -7,7 +11,7 @@ accept the same entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from ipaddress import ip_address
@@ -15,6 +19,77 @@ from ipaddress import ip_address
 import msgspec
 
 from fieldmouse.errors import UsageError
+
+#: Headers that every request sets by itself.
+OURS = frozenset(
+    "host user-agent from accept accept-encoding connection content-length transfer-encoding te upgrade "
+    "trailer expect range if-none-match if-modified-since".split()
+)
+
+#: Headers of these that a setting for all requests may override.
+MATTERS_OF_TASTE = frozenset("from accept accept-encoding".split())
+
+
+#: Headers whose values are public. All others may hold a login or a token, whatever their names.
+HARMLESS = (
+    MATTERS_OF_TASTE
+    | OURS
+    | frozenset(
+        "accept-language accept-charset cache-control dnt pragma priority referer save-data sec-gpc "
+        "upgrade-insecure-requests via".split()
+    )
+)
+
+#: Replacement for a secret value in archive and messages.
+BLANK = "(blanked)"
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a header must not be shown.
+
+    >>> is_secret("Authorization"), is_secret("X-Vault"), is_secret("Accept-Language")
+    (True, True, False)
+    """
+    return name.lower() not in HARMLESS
+
+
+def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers with secret values replaced.
+
+    >>> redact_headers({"Cookie": "id=1", "DNT": "1"})
+    {'Cookie': '(blanked)', 'DNT': '1'}
+    """
+    return {name: BLANK if is_secret(name) else value for name, value in headers.items()}
+
+
+def check_header(name: str, value: str) -> None:
+    """Raise UsageError if this header cannot be sent.
+
+    >>> check_header("X-From", "us")
+    """
+    if not (name.isascii() and name.replace("-", "").isalnum() and value.isprintable()):
+        raise UsageError(  # without the value, which may be a secret
+            f"`{name}` cannot be sent as a header",
+            hint="a header has a name of letters, digits and dashes, and one line of text",
+        )
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise UsageError if one of these cannot be added to every request.
+
+    >>> check_headers({"Accept-Language": "en", "accept": "*/*"})
+    """
+    for name, value in headers.items():
+        check_header(name, value)
+        if name.lower() == "user-agent":
+            raise UsageError(
+                f"`{name}` is no header to be added: a robot has one name, for servers and in robots.txt",
+                hint="set `crawl.product` and `crawl.contact`; both stand in the User-Agent",
+            )
+        if name.lower() in OURS - MATTERS_OF_TASTE:
+            raise UsageError(
+                f"`{name}` is no header to be added: each request says for itself what it needs", hint="leave it out"
+            )
 
 
 class PinnedAddress(msgspec.Struct, frozen=True):
@@ -107,8 +182,7 @@ def parse_source_address(text: str) -> str:
     address = ip_address(text) if is_address(text) else None
     if address is None or address.is_unspecified or address.is_multicast or text == "255.255.255.255":
         raise UsageError(
-            f"`{text}` is no address to connect from",
-            hint="write it as `192.0.2.7` or `2001:db8::7`, without a port",
+            f"`{text}` is no address to connect from", hint="write it as `192.0.2.7` or `2001:db8::7`, without a port"
         )
     return text
 

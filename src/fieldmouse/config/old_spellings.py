@@ -16,12 +16,12 @@ from fieldmouse.errors import SettingsError
 F = TypeVar("F", bound=Callable[..., Any])
 
 SECTIONS = {"robots": "fetch", "board": "cluster"}
+#: Settings whose key changed too; the others keep theirs in the new section.
 KEYS = {
     "robots.count": "fetch.concurrency",
     "robots.errand_links": "fetch.urls_per_visit",
     "board.keep_booked": "cluster.keep_acked",
 }
-"""Settings whose key changed too; the others keep theirs in the new section."""
 OPTIONS = {"--robots": "--concurrency", "--board": "--coordinator", "--forgive": "--retry-failed"}
 VARIABLES = {"FIELDMOUSE_BOARD": "FIELDMOUSE_COORDINATOR"}
 ARGUMENTS = {"robots": "concurrency"}
@@ -37,9 +37,7 @@ def setting(name: str) -> str:
     return KEYS.get(name) or SECTIONS.get(section, section) + dot + key
 
 
-def renamed(
-    given: Mapping[str, object], name_of: Callable[[str], str] = setting, where: str = ""
-) -> dict[str, object]:
+def renamed(given: Mapping[str, object], name_of: Callable[[str], str] = setting, where: str = "") -> dict[str, object]:
     """`given` under present names; two spellings of one name raise `SettingsError`."""
     values: dict[str, object] = {}
     spelt: dict[str, str] = {}
