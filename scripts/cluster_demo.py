@@ -97,9 +97,7 @@ def compare(home: Path, truth: Path, codes: dict[str, int]) -> int:
     facts = [json.loads(line) for line in truth.read_text().splitlines()]
     wanted = {fact["url"] for fact in facts if fact["allowed"] and fact["status"] == 200}
     missing, twice = wanted - set(stored), len(stored) - len(set(stored))
-    print(
-        f"{len(stored)} pages in three directories, read as one: {len(missing)} missing, {twice} listed twice"
-    )
+    print(f"{len(stored)} pages in three directories, read as one: {len(missing)} missing, {twice} listed twice")
     return 1 if missing or twice or any(codes.values()) else 0
 
 

@@ -37,10 +37,7 @@ def main() -> int:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        collection = {
-            "index": str(crawl / "archive" / "index.cdxj"),
-            "archive_paths": f"{crawl / 'archive'}/",
-        }
+        collection = {"index": str(crawl / "archive" / "index.cdxj"), "archive_paths": f"{crawl / 'archive'}/"}
         (passing / "config.yaml").write_text(json.dumps({"collections": {"crawl": collection}}))
         server = subprocess.Popen(
             [WAYBACK, "--port", str(port), "--bind", "127.0.0.1", "--directory", passing],
@@ -66,15 +63,12 @@ def fieldmouse(*words: str) -> list[str]:
 
 def crawl_a_meadow(home: Path) -> Path:
     meadow = subprocess.Popen(
-        fieldmouse("meadow", "serve", "--hosts", "10", "--pages", "100", "--port", "0"),
-        stdout=subprocess.PIPE,
+        fieldmouse("meadow", "serve", "--hosts", "10", "--pages", "100", "--port", "0"), stdout=subprocess.PIPE
     )
     assert meadow.stdout is not None
     try:
         seed = json.loads(meadow.stdout.readline())["seeds"][0]
-        subprocess.run(
-            fieldmouse("crawl", str(home), "--seed", seed, "--allow-private", "--delay", "0s"), check=True
-        )
+        subprocess.run(fieldmouse("crawl", str(home), "--seed", seed, "--allow-private", "--delay", "0s"), check=True)
     finally:
         meadow.terminate()
         meadow.wait(20)
