@@ -19,10 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
-import race
 import redis
-from board import a_server
-from ground import NO_TRAPS, fresh_meadow
+import timed_run
+from bench_setup import NO_TRAPS, fresh_meadow
+from coordinator_server import a_server
 from table import aligned, say
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
@@ -55,7 +55,7 @@ def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
             more = first if number == 0 else own
             lines.append([COMMAND, "agent", f"a{number}", "--coordinator", f"unix://{socket}", *more])
         with ThreadPoolExecutor(len(lines)) as pool:
-            ran = list(pool.map(lambda line: race.run([*line, "--json"], seconds=900, cwd=Path(name)), lines))
+            ran = list(pool.map(lambda line: timed_run.run([*line, "--json"], seconds=900, cwd=Path(name)), lines))
         after = cpu_seconds(server)
         ground.stop()
         seen = ground.verdict()

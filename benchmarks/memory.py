@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import race
-from contestants import FIELDMOUSE, Start
-from ground import NO_TRAPS, fresh_meadow
+import timed_run
+from bench_setup import NO_TRAPS, fresh_meadow
+from rival_crawlers import FIELDMOUSE, Start
 from table import aligned, say
 
 GOAL = 1.5
@@ -41,7 +41,7 @@ def crawl(pages: int, limit: float) -> Result:
     ):
         folder = Path(name)
         command = FIELDMOUSE.command(Start(ground.seed, limit, folder))
-        ran = race.run([*command, "--pages", str(pages)], seconds=limit + 30, cwd=folder)
+        ran = timed_run.run([*command, "--pages", str(pages)], seconds=limit + 30, cwd=folder)
         try:
             told = json.loads(ran.stdout.strip().rpartition(b"\n")[2])
         except ValueError:

@@ -17,10 +17,10 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import race
-from contestants import CRAWLEE, FIELDMOUSE, SCRAPY_TUNED, Contestant, Start
-from ground import NO_TRAPS, fresh_meadow, judge
-from manners import Manners, ideal_pages, manners
+import timed_run
+from bench_setup import NO_TRAPS, fresh_meadow, judge
+from delays import Manners, ideal_pages, manners
+from rival_crawlers import CRAWLEE, FIELDMOUSE, SCRAPY_TUNED, Contestant, Start
 from table import aligned, say
 
 from fieldmouse.testing.meadow.server import read_arrivals
@@ -50,7 +50,7 @@ def crawl(who: Contestant, seconds: float, pages: int) -> Result:
         folder = Path(name)
         longer = seconds + 6  # time to start up; requests after `seconds` do not count
         start = Start(ground.seed, longer, folder, DELAY)
-        ran = race.run(who.command(start), seconds=longer + (20 if who.is_ours else 2), cwd=folder)
+        ran = timed_run.run(who.command(start), seconds=longer + (20 if who.is_ours else 2), cwd=folder)
         ground.stop()
         arrivals = read_arrivals(ground.arrivals_file)
         until = arrivals[0].t + seconds if arrivals else 0.0

@@ -19,7 +19,7 @@ QUICK = {
     "politeness": ["--quick"],
     "sieve": ["--offers", "4000000"],
     "hosts": ["--hosts", "100000"],
-    "replanning": ["--pages", "100000"],
+    "poll_planning": ["--pages", "100000"],
     "memory": ["--quick"],
 }
 """The benchmarks in order, with the arguments that make each of them short."""

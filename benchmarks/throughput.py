@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import race
-from contestants import ABSENT, ALL, FIELDMOUSE, HERE, SCRAPY_TUNED, Contestant, Start
-from ground import NO_TRAPS, Ground, fresh_meadow
+import timed_run
+from bench_setup import NO_TRAPS, Ground, fresh_meadow
+from rival_crawlers import ABSENT, ALL, FIELDMOUSE, HERE, SCRAPY_TUNED, Contestant, Start
 from table import aligned, say
 
 WRK = "wrk (C)"
@@ -60,7 +60,7 @@ def crawl(who: Contestant, seconds: float, pages: int) -> Result:
         # Rivals run a little longer than they are judged, so that their shutdown is not timed.
         longer = seconds if who.is_ours else seconds + 6
         start = Start(ground.seed, longer, folder)
-        ran = race.run(who.command(start), seconds=longer + 20 if who.is_ours else longer, cwd=folder)
+        ran = timed_run.run(who.command(start), seconds=longer + 20 if who.is_ours else longer, cwd=folder)
         server = ground.server_seconds()
         whole = ground.verdict()
         seen = whole if who.is_ours else ground.verdict(until=whole.first_at + seconds)
@@ -103,7 +103,7 @@ def load(seconds: float, pages: int) -> Result:
         script = str(HERE / "pages.lua")
         words = f"wrk -t{_WRK_HOSTS} -c{2 * _WRK_HOSTS} -d{int(seconds)}s -s".split()
         env = {"PAGES": name}
-        ran = race.run([*words, script, ground.seed], seconds=seconds + 20, cwd=folder, env=env)
+        ran = timed_run.run([*words, script, ground.seed], seconds=seconds + 20, cwd=folder, env=env)
         server = ground.server_seconds()
         text = ran.stdout.decode()
         found = re.search(r"(\d+) requests in ([\d.]+)s", text)

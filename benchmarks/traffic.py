@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import redis
-from boardserver import a_server
-from ground import NO_TRAPS, fresh_meadow
+from bench_setup import NO_TRAPS, fresh_meadow
+from coordinator_server import a_server
 from table import aligned, say
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))

@@ -98,7 +98,7 @@ def test_the_systemd_unit_starts_an_existing_command(monkeypatch: pytest.MonkeyP
     assert set(unit.sections()) == {"Unit", "Service", "Install"}
     words = shlex.split(unit["Service"]["ExecStart"].replace("%i", "news"))
     assert Path(words[0]).name == "fieldmouse"
-    monkeypatch.setenv("FIELDMOUSE_COORDINATOR", "redis://board.example/0")  # as its EnvironmentFile would
+    monkeypatch.setenv("FIELDMOUSE_COORDINATOR", "redis://redis.example/0")  # as its EnvironmentFile would
     options_of(words[1:])
     # An agent that was asked to stop ends with 130; one that reports an error is not restarted.
     assert "130" in unit["Service"]["SuccessExitStatus"].split()

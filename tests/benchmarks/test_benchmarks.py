@@ -22,10 +22,10 @@ from fieldmouse.testing.meadow.server import Arrival
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-ground: ModuleType = importlib.import_module("ground")
-manners: ModuleType = importlib.import_module("manners")
-race: ModuleType = importlib.import_module("race")
-beside: ModuleType = importlib.import_module("beside")
+bench_setup: ModuleType = importlib.import_module("bench_setup")
+delays: ModuleType = importlib.import_module("delays")
+timed_run: ModuleType = importlib.import_module("timed_run")
+compare_commits: ModuleType = importlib.import_module("compare_commits")
 duplicates: ModuleType = importlib.import_module("duplicates")
 
 ticks = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3), st.integers(0, 2)), max_size=60)
@@ -36,7 +36,7 @@ def test_gaps_are_those_between_neighbours_of_one_host(moments):
     """Times are whole quarters of a second, so that differences are exact."""
     delay = 2.5
     arrivals = [Arrival(t / 4, f"h{h}", f"a{h // 2}", "/", busy, "") for t, h, busy in sorted(moments)]
-    judged = manners.manners(arrivals, delay)
+    judged = delays.manners(arrivals, delay)
 
     def gaps(key):
         found = []
@@ -58,11 +58,11 @@ def test_the_ideal_is_what_a_crawler_reaches_that_never_keeps_a_host_waiting(siz
     for _ in range(turns):
         fetched += sum(1 for n in left if n)
         left = [max(0, n - 1) for n in left]
-    assert manners.ideal_pages(sizes, seconds=turns * 0.2, delay=0.2) == fetched
+    assert delays.ideal_pages(sizes, seconds=turns * 0.2, delay=0.2) == fetched
 
 
 def test_a_page_counts_once_and_only_pages_count():
-    with ground.fresh_meadow(hosts=3, pages=60, server_error=0.0, busy=0.0) as field:
+    with bench_setup.fresh_meadow(hosts=3, pages=60, server_error=0.0, busy=0.0) as field:
         site = field.plan.sites[0]
         pages = [path_of(site, page) for page in range(10)]
         for path in [*pages, *pages, "/robots.txt", special_path(SpecialPath.GONE, 20), "/nothing"]:
@@ -91,7 +91,7 @@ signal.pause()
 
 
 def test_a_contestant_is_stopped_when_its_time_is_up_and_its_children_weigh_in(tmp_path):
-    ran = race.run([sys.executable, "-c", GREEDY_CHILD], seconds=3.0, cwd=tmp_path)
+    ran = timed_run.run([sys.executable, "-c", GREEDY_CHILD], seconds=3.0, cwd=tmp_path)
     assert ran.stopped
     assert ran.exit == -15
     if ran.stdout:  # else three seconds were too few to start Python twice
@@ -99,7 +99,7 @@ def test_a_contestant_is_stopped_when_its_time_is_up_and_its_children_weigh_in(t
 
 
 def test_a_contestant_that_ends_by_itself_is_left_alone(tmp_path):
-    ran = race.run([sys.executable, "-c", "print(6 * 7)"], seconds=60.0, cwd=tmp_path)
+    ran = timed_run.run([sys.executable, "-c", "print(6 * 7)"], seconds=60.0, cwd=tmp_path)
     assert (ran.stdout, ran.exit, ran.stopped) == (b"42\n", 0, False)
     assert ran.cpu_seconds > 0
 
@@ -124,7 +124,7 @@ def test_the_memory_benchmark_runs_two_crawls_to_their_limit():
 @given(st.integers(6, 15))
 def test_the_interval_holds_the_median_as_often_as_it_says(count):
     """All ways in which values fall below or above the median are equally likely: count them."""
-    low, high = beside.interval([float(value) for value in range(count)])
+    low, high = compare_commits.interval([float(value) for value in range(count)])
     held = sum(
         low < below <= high  # so many of the values lie below the median
         for below in (bits.bit_count() for bits in range(2**count))

@@ -33,7 +33,7 @@ class Reader:
 
     def words(self, line: str) -> list[str]:
         """The same on this machine: its own addresses, and the seed of a meadow."""
-        line = line.replace("board.example:6379", f"127.0.0.1:{self._port}")
+        line = line.replace("redis.example:6379", f"127.0.0.1:{self._port}")
         line = line.replace("--port 6379", f"--port {self._port}").replace("0.0.0.0", "127.0.0.1")
         words = shlex.split(line.replace(SEED, self._meadow.seeds[0]))
         if "--seed" in words:

@@ -17,10 +17,10 @@ from fieldmouse.errors import FieldmouseError, shell_quoted
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse agent east --coordinator redis://board.example:6379/0 --seed https://example.org/
-  fieldmouse agent west --coordinator redis://board.example:6379/0
-  fieldmouse agent west --coordinator redis://board.example:6379/0 --retry-failed
-  fieldmouse agent east --coordinator rediss://:PASSWORD@board.example:6380/0 --crawl news"""
+  fieldmouse agent east --coordinator redis://redis.example:6379/0 --seed https://example.org/
+  fieldmouse agent west --coordinator redis://redis.example:6379/0
+  fieldmouse agent west --coordinator redis://redis.example:6379/0 --retry-failed
+  fieldmouse agent east --coordinator rediss://:PASSWORD@redis.example:6380/0 --crawl news"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(

@@ -52,7 +52,7 @@ def coordinator_option(command: F) -> F:
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster drain east-1a2b3c --coordinator redis://board.example:6379/0"""
+  fieldmouse cluster drain east-1a2b3c --coordinator redis://redis.example:6379/0"""
 )
 @click.argument("agent")
 @crawl_name_options
@@ -73,8 +73,8 @@ def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) 
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster forget east-1a2b3c --coordinator redis://board.example:6379/0
-  fieldmouse cluster forget east-1a2b3c --again --coordinator redis://board.example:6379/0"""
+  fieldmouse cluster forget east-1a2b3c --coordinator redis://redis.example:6379/0
+  fieldmouse cluster forget east-1a2b3c --again --coordinator redis://redis.example:6379/0"""
 )
 @click.argument("agent")
 @click.option("--again", is_flag=True, help="Fetch everything again that the agent had fetched.")
@@ -104,7 +104,7 @@ def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, a
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster list --coordinator redis://board.example:6379/0"""
+  fieldmouse cluster list --coordinator redis://redis.example:6379/0"""
 )
 @coordinator_option
 @options.json_option
@@ -124,8 +124,8 @@ def list_crawls(coordinators: tuple[str, ...], as_json: bool) -> int:
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster rebuild east west --coordinator redis://board.example:6379/0
-  fieldmouse cluster rebuild /mnt/*/news --crawl news --coordinator redis://board.example:6379/0"""
+  fieldmouse cluster rebuild east west --coordinator redis://redis.example:6379/0
+  fieldmouse cluster rebuild /mnt/*/news --crawl news --coordinator redis://redis.example:6379/0"""
 )
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @crawl_name_options
@@ -170,7 +170,7 @@ def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl:
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster remove news --coordinator redis://board.example:6379/0"""
+  fieldmouse cluster remove news --coordinator redis://redis.example:6379/0"""
 )
 @click.argument("crawl")
 @coordinator_option
@@ -199,8 +199,8 @@ STATUS_HEADERS = ("agent", "", "hosts", "pages", "polls", "workers", "last seen"
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster status --coordinator redis://board.example:6379/0
-  fieldmouse cluster status --coordinator redis://board.example:6379/0 --crawl news --json"""
+  fieldmouse cluster status --coordinator redis://redis.example:6379/0
+  fieldmouse cluster status --coordinator redis://redis.example:6379/0 --crawl news --json"""
 )
 @crawl_name_options
 @options.json_option
@@ -263,8 +263,8 @@ def _row(agent: AgentSummary) -> tuple[str, ...]:
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse cluster top --coordinator redis://board.example:6379/0
-  fieldmouse cluster top --coordinator redis://board.example:6379/0 --every 10 --json"""
+  fieldmouse cluster top --coordinator redis://redis.example:6379/0
+  fieldmouse cluster top --coordinator redis://redis.example:6379/0 --every 10 --json"""
 )
 @crawl_name_options
 @click.option(

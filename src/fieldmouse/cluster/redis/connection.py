@@ -253,15 +253,15 @@ ScriptArgument = str | bytes | int
 def url_label(url: str) -> str:
     """Coordinator URL for people: without password, with the database.
 
-    >>> url_label("redis://:secret@board.example:6380/2")
-    'redis://board.example:6380/2'
+    >>> url_label("redis://:secret@redis.example:6380/2")
+    'redis://redis.example:6380/2'
     >>> url_label("unix:///run/board.sock?ssl_cert_reqs=none&db=2")
     'unix:///run/board.sock?db=2'
 
     A password with characters that a URL must escape is removed completely, too:
 
-    >>> url_label("redis://:se@cr/et?@board.example:6380/2")
-    'redis://board.example:6380/2'
+    >>> url_label("redis://:se@cr/et?@redis.example:6380/2")
+    'redis://redis.example:6380/2'
     """
     match = re.search(rf"\?({'|'.join(sorted(URL_OPTIONS))})=.*", url)
     plain, options = (url[: match.start()], match[0][1:]) if match else (url, "")

@@ -5,12 +5,12 @@ server's and ours listed separately, since all agents share the server. `used` i
 (`used_memory`) minus that of an empty one; `resident` is the memory the system gave it for that.
 
 Seen: offers in batches of 500, like those of agents, half of them seen before; then all waiting URLs are
-deleted, so that only the seen keys remain (`restart.py` measures them after a restart of the server).
+deleted, so that only the seen keys remain (`server_restart.py` measures them after a restart of the server).
 Waiting: pages of sites with power-law sizes link to other pages, most of them of the same site; rows are
 those of real requests. Then all are leased and acknowledged, and the URLs are kept. Agents: each joins,
 holds a host and an address, sends a heartbeat, and receives the adverts of the others, 64 at a time.
 
-    .venv/bin/python benchmarks/board.py [--seen 10000000] [--waiting 300000]
+    .venv/bin/python benchmarks/coordinator.py [--seen 10000000] [--waiting 300000]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import msgspec
 import redis
-from boardserver import a_server
+from coordinator_server import a_server
 from sieve import Source
 from table import aligned, say
 
@@ -42,7 +42,7 @@ from fieldmouse.cluster.coordinator import (
     Row,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import encode_row, pack_urls, to_link
+from fieldmouse.cluster.decoding import decode_row, encode_row, pack_urls
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, key_of
@@ -187,7 +187,7 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
             while grant.remaining_urls:
                 (grant,) = await board.lease_more_urls(NAME, [held], 100)
                 rows += grant.rows
-            names = [str(to_link(row, held.host, 0.0).url) for _, row in rows]
+            names = [str(decode_row(row, held.host, 0.0).url) for _, row in rows]
             leased.append((held, [key for key, _ in rows], names))
     after = Cost.now(client)
     steps.append(["lease", *spent(before, after, new)])

@@ -8,7 +8,7 @@ straight lines through the samples after the warm-up (least squares), in bytes p
 bounded and fill slowly: 20,000 robots.txt files, 65,536 host names; so a slope counts only with more hosts
 than that, or with few from the start.
 
-    .venv/bin/python benchmarks/agentmemory.py [--pages 60000] [--hosts 30000] [--minutes 12]
+    .venv/bin/python benchmarks/agent_memory.py [--pages 60000] [--hosts 30000] [--minutes 12]
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import race
-from boardserver import a_server
-from ground import NO_TRAPS, fresh_meadow
+import timed_run
+from bench_setup import NO_TRAPS, fresh_meadow
+from coordinator_server import a_server
 from table import aligned, say
 
 from fieldmouse.cluster.coordinator import CrawlTotals
@@ -89,7 +89,7 @@ def watch(pages: int, hosts: int, minutes: float) -> list[Sample]:
             while agent.poll() is None:
                 time.sleep(EVERY)
                 seconds = time.monotonic() - begun
-                tree = race.tree(agent.pid)
+                tree = timed_run.tree(agent.pid)
                 books = asyncio.run(books_of(url))
                 used = client.info("memory")["used_memory"] / 2**20
                 most = max(most, len(tree))

@@ -1,10 +1,10 @@
 """Restart of a large coordinator's server: seconds, and memory before and after.
 
-A separate Redis server is filled with seen URLs as in `board.py`, rewrites its append-only file, is
+A separate Redis server is filled with seen URLs as in `coordinator.py`, rewrites its append-only file, is
 killed, and is started with that file; then the same again after further URLs were offered and wait. Times
 are wall time and, for reading the file, the server's processor time.
 
-    .venv/bin/python benchmarks/restart.py [--seen 10000000] [--waiting 1000000]
+    .venv/bin/python benchmarks/server_restart.py [--seen 10000000] [--waiting 1000000]
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import json
 import time
 
 import redis
-from board import BATCH, FREE, Cost, Web, board_of, seen
-from boardserver import BoardProcess, a_process
+from coordinator import BATCH, FREE, Cost, Web, board_of, seen
+from coordinator_server import BoardProcess, a_process
 from table import aligned, say
 
 from fieldmouse.cluster.coordinator import LinkOffer
@@ -41,9 +41,9 @@ async def fill(client: redis.Redis, urls: int) -> int:
     for page in Web(urls).pages():
         batch += page
         if sum(len(offer.links) for offer in batch) >= BATCH:
-            new += (await board.offer(batch, FREE)).new
+            new += (await board.offer_links(batch, FREE)).new
             batch = []
-    new += (await board.offer(batch, FREE)).new
+    new += (await board.offer_links(batch, FREE)).new
     await board.close()
     return new
 

@@ -5,7 +5,7 @@ agents have twice the CPU of one. First one agent crawls alone for a while, then
 which all but the first join late. Pages are those in the agents' adverts, from some time after the last
 agent joined.
 
-    .venv/bin/python benchmarks/sharing.py [--agents 2] [--hosts 300] [--seconds 60] [--late 8] [--watch]
+    .venv/bin/python benchmarks/late_agent.py [--agents 2] [--hosts 300] [--seconds 60] [--late 8] [--watch]
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ one poll, which scans all pages for those due next; `us/link` is the time of eac
 `uniform`, which costs almost nothing) is left out. Memory is the growth of the process (RSS); the part
 unchanged since the snapshot belongs to the file and can be dropped. Times are processor times.
 
-    .venv/bin/python benchmarks/ledger.py [--pages 1000000]
+    .venv/bin/python benchmarks/page_table.py [--pages 1000000]
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Memory of a whole refresh: every process of `fieldmouse refresh`, from ten thousand pages to a million.
 
-A crawl of a synthetic web is written as its outcome log alone, as in `ledger.py`. Then it is refreshed:
+A crawl of a synthetic web is written as its outcome log alone, as in `page_table.py`. Then it is refreshed:
 the page table is built from the log, plans are made, and pages are polled for a while at a hundred per
 second. Each poll fetches a page that is parsed, archived and indexed, since there is no copy yet: the most
 expensive kind. Memory is the sum over the process tree, sampled from /proc.
 
-    .venv/bin/python benchmarks/upkeep.py [--pages 1000000] [--seconds 60]
+    .venv/bin/python benchmarks/refresh_memory.py [--pages 1000000] [--seconds 60]
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import race
-from ground import NO_TRAPS, Ground, fresh_meadow
+import timed_run
+from bench_setup import NO_TRAPS, Ground, fresh_meadow
 from table import aligned, say
 
 from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
@@ -85,7 +85,7 @@ def refresh(pages: int, seconds: float) -> list[str]:
         known = written(atlas, ground)
         words = [*FIELDMOUSE, "refresh", str(atlas), "--json", "--delay", "100ms"]
         words += ["--budget", BUDGET, "--for", f"{seconds}s"]
-        ran = race.run(words, seconds=seconds + 300, cwd=Path(name))
+        ran = timed_run.run(words, seconds=seconds + 300, cwd=Path(name))
         told = json.loads(ran.stdout.strip().rpartition(b"\n")[2] or "{}")
         if not told:
             say(ran.stderr.decode(errors="replace"))

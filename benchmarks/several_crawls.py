@@ -5,7 +5,7 @@ directories, and every tenth URL known to two of them. Each count is read in a s
 one directory (the same rows in one log) and once as several; memory is the growth of the process at its
 peak. A second query only pays for reading pages, because the newest copies are then known.
 
-    .venv/bin/python benchmarks/several.py [--rows 100000 1000000] [--crawls 4]
+    .venv/bin/python benchmarks/several_crawls.py [--rows 100000 1000000] [--crawls 4]
 """
 
 from __future__ import annotations

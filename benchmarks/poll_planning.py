@@ -4,7 +4,7 @@ Beliefs are as after twenty polls of pages with log-normal rates. A plan starts 
 learning the population, the value of a poll of every page, the prices. Each row runs in a separate
 process, so that its peak memory is not shared.
 
-    .venv/bin/python benchmarks/replanning.py [--pages 10000000] [--hosts]
+    .venv/bin/python benchmarks/poll_planning.py [--pages 10000000] [--hosts]
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import race
-from ground import NO_TRAPS, fresh_meadow, judge
-from manners import ideal_pages, manners
+import timed_run
+from bench_setup import NO_TRAPS, fresh_meadow, judge
+from delays import ideal_pages, manners
 from table import aligned, say
 
 from fieldmouse.testing.meadow.server import read_arrivals
@@ -58,7 +58,7 @@ def crawl(source: Path, python: str, *, pages: int, delay: float, seconds: float
     limit = ["--time", f"{seconds + 6}s"] if delay else ["--pages", str(pages)]
     with tempfile.TemporaryDirectory(prefix="bench-") as name, fresh_meadow(**options, **NO_TRAPS) as ground:
         command = [python, "-c", _CRAWL, "crawl", "crawl", "--seed", ground.seed, "--allow-private", "--json"]
-        ran = race.run(
+        ran = timed_run.run(
             [*command, "--delay", f"{delay}s", *limit], seconds=600, cwd=Path(name), env={"PYTHONPATH": str(source)}
         )
         ground.stop()

@@ -6,7 +6,7 @@ gone. Reading, parsing and archiving are left out: the CPU time is that of index
 checkpoints (one every 500 pages, as in a busy crawl). The cost of a replaced page should not depend on the
 number of pages.
 
-    .venv/bin/python benchmarks/replacing.py [--pages 10000 100000 1000000]
+    .venv/bin/python benchmarks/replaced_pages.py [--pages 10000 100000 1000000]
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ processes. Here a crawl takes seconds, so several seeds can be played. A seed de
 the course of a crawl, because agents draw at random. Each figure is therefore a mean, with minimum and
 maximum.
 
-    .venv/bin/python benchmarks/crossing.py --scene busy --seeds 751,752,753
+    .venv/bin/python benchmarks/balance_policies.py --scene busy --seeds 751,752,753
 """
 
 from __future__ import annotations
