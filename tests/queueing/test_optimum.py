@@ -95,7 +95,7 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel]
 KERNELS = {
     banded: ("_fill", "band_weights"),
     waiting_page: ("_journey", "_welcomed", "eliminate_states"),
-    landscape: ("_walk", "_joined", "_upper_part", "_folded", "eliminate_states", "stationary_weights"),
+    landscape: ("evaluate_all_rules", "_joined", "_upper_part", "_folded", "eliminate_states", "stationary_weights"),
     ordered: ("_level", "_faded"),
 }
 
