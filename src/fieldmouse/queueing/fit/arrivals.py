@@ -13,13 +13,20 @@ from fieldmouse.jit import HAS_NUMBA
 from fieldmouse.queueing.fit.goodness import Moments, ljung_box_p_value
 from fieldmouse.queueing.fit.map_fit import (
     LEAST_SCV,
+    SwitchedMapFit,
     fit_decay,
     fit_switched_maps,
     match_order_two_map,
     means_of_phases,
     third_moment_range,
 )
-from fieldmouse.queueing.fit.phase_type_fit import FitError, HyperErlang, condense_sample, maximise_likelihood
+from fieldmouse.queueing.fit.phase_type_fit import (
+    CensoredSample,
+    FitError,
+    HyperErlang,
+    condense_sample,
+    maximise_likelihood,
+)
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
@@ -310,15 +317,10 @@ def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
 
 def _uncut(stream: ArrivalStream) -> Moments:
     """Moments of the intervals as they would be if no mode ended: one or two branches, as the data earn."""
-    whole, counts = condense_sample(np.maximum(stream.whole, 1e-9 * stream.whole.mean()))
-    cut, cut_counts = condense_sample(stream.cut)
-    best, least = None, np.inf
-    for steps in ((1,), (1, 1), (2,), (3,), (2, 1)):
-        law, likelihood = maximise_likelihood(steps, whole, counts, cut, cut_counts)
-        worth = law.parameters * np.log(len(stream.whole)) - 2 * likelihood
-        if worth < least:
-            best, least = law, worth
-    assert best is not None
+    whole = np.maximum(stream.whole, 1e-9 * stream.whole.mean())
+    sample = CensoredSample(*condense_sample(whole), *condense_sample(stream.cut))
+    climbs = [maximise_likelihood(steps, sample) for steps in ((1,), (1, 1), (2,), (3,), (2, 1))]
+    best, _ = min(climbs, key=lambda climb: climb[0].parameters * np.log(len(stream.whole)) - 2 * climb[1])
     return Moments(best.mean, best.scv, best.moment(3))
 
 
@@ -352,21 +354,21 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
     counts = np.bincount(modes, weights=batch, minlength=len(known))
     seconds = np.bincount(modes, weights=lengths, minlength=len(known))
     rates = np.maximum(counts, 0.5) / np.maximum(seconds, 1e-9)
-    best = None
-    for scv, decay in {_shape(fit) for fit in fits.values()} | {(2.0, 0.5)}:
+    scale = rates[:, None, None]
+
+    def begun(scv: float, decay: float) -> SwitchedMapFit:
         pattern = match_order_two_map(1.0, scv, None, decay)
         D1 = pattern.D1 + _SHAKEN
         D0 = np.where(np.eye(2), 0.0, pattern.D0 + _SHAKEN)
         D0 -= np.diag(D0.sum(axis=1) + D1.sum(axis=1))
-        scale = rates[:, None, None]
-        turns = fit_switched_maps(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
-        if best is None or turns.likelihood > best.likelihood:
-            best = turns
-    assert best is not None
+        return fit_switched_maps(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
+
+    shapes = {_shape(fit) for fit in fits.values()} | {(2.0, 0.5)}
+    best = max((begun(*shape) for shape in shapes), key=lambda begun: begun.likelihood)
     best = fit_switched_maps(best.D0, best.D1, lengths, modes, batch, rounds=40)
     plain = float((counts * np.log(rates) - rates * seconds).sum())
     earned = 2 * (best.likelihood - plain) > 3 * len(fits) * np.log(max(counts.sum(), 2))
-    found: dict[int, ModeFit] = {}
+    found = dict(fits)
     for mode, fit in fits.items():
         if not earned:
             rate = fit.stream.rate
@@ -382,8 +384,6 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
                 expected=best.expected[place],
                 remarks=(),
             )
-        else:
-            found[mode] = fit
     how = "of two phases each" if earned else "and need no phases"
     return found, f"modes took turns quickly: they were fitted together, {how}"
 

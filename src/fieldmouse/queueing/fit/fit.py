@@ -91,7 +91,7 @@ def fit(
     arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
-    parts.append(_times_part("service", served, trace.service, service, phases, draws, dice))
+    parts.append(_times_part(served, trace.service, service, phases, draws, dice))
     lives, said = _lifetime(trace, lifetime, phases, capacity)
     remarks = [*_handling(seen), *remarks, *said]
     if lives is not None:
@@ -137,13 +137,7 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
 
 
 def _times_part(
-    name: str,
-    law: FittedLaw,
-    times: FloatArray,
-    method: Method,
-    phases: int,
-    draws: int,
-    rng: np.random.Generator | None,
+    law: FittedLaw, times: FloatArray, method: Method, phases: int, draws: int, rng: np.random.Generator | None
 ) -> FittedPart:
     found = compare_distributions(times, law.times)
     apart = ks_distance(found, len(times))
@@ -154,110 +148,61 @@ def _times_part(
         return ks_distance(compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn))
 
     chance = bootstrap_p_value(apart, draws, again) if rng else ks_p_value(apart, len(times))
-    fitted = _moments(law.times)
-    remarks = list(law.misses)
-    data = Moments.of(times)
+    data, fitted = Moments.of(times), _moments(law.times)
+    remarks = law.misses
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
-        remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
-    return FittedPart(
-        name,
-        f"{law.name} (by {law.by})",
-        len(times),
-        0,
-        data,
-        fitted,
-        apart,
-        chance,
-        rng is not None,
-        found,
-        remarks=tuple(remarks),
-    )
+        remarks = (*remarks, f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
+    name, drawn = f"{law.name} (by {law.by})", rng is not None
+    return FittedPart("service", name, len(times), 0, data, fitted, apart, chance, drawn, found, remarks=remarks)
 
 
 def _lifetime_part(law: FittedLaw, trace: Trace) -> FittedPart:
     found = compare_distributions(trace.expired, law.times, trace.outlived)
-    return FittedPart(
-        "lifetime",
-        f"{law.name} (by likelihood)",
-        len(trace.expired),
-        len(trace.outlived),
-        Moments.of(trace.expired),
-        _moments(law.times),
-        ks_distance(found, len(trace.expired)),
-        None,
-        False,
-        found,
-        remarks=law.misses,
-    )
+    sample, name = len(trace.expired), f"{law.name} (by likelihood)"
+    data, apart = Moments.of(trace.expired), ks_distance(found, sample)
+    seen = "lifetime", name, sample, len(trace.outlived), data
+    return FittedPart(*seen, _moments(law.times), apart, None, False, found, remarks=law.misses)
 
 
 def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None) -> FittedPart:
     stream, law = mode.stream, arrivals.intervals
+    rescaled = mode.expected is not None
     if mode.expected is not None:
-        return _rescaled_part(mode, mode.expected, arrivals)
-    found = compare_distributions(stream.whole, law, stream.cut)
-    sample, cut = len(stream.whole), len(stream.cut)
+        # Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true.
+        sample, found = len(mode.expected), compare_distributions(mode.expected, PhaseType.exponential(1.0))
+    else:
+        sample, found = len(stream.whole), compare_distributions(stream.whole, law, stream.cut)
     apart = ks_distance(found, max(sample, 1))
 
     def again() -> float:
         assert rng is not None
-        at = arrivals.sample(rng, sample + 1).times
-        drawn = np.diff(at)
-        fresh = ArrivalStream(
-            stream.robots,
-            drawn,
-            np.zeros(sample, np.int64),
-            np.empty(0),
-            np.ones(sample, np.int64),
-            float(drawn.sum()),
-            sample,
-        )
+        drawn = np.diff(arrivals.sample(rng, sample + 1).times)
+        runs, sizes, seconds = np.zeros(sample, np.int64), np.ones(sample, np.int64), float(drawn.sum())
+        fresh = ArrivalStream(stream.robots, drawn, runs, np.empty(0), sizes, seconds, sample)
         return ks_distance(compare_distributions(drawn, fit_mode(fresh).arrivals().intervals), sample)
 
     chance: float | None = None
-    played = False
     few = stream.cut_share <= CUT_OFTEN
-    if few and sample and rng is not None:
-        chance, played = bootstrap_p_value(apart, draws, again), True
-    elif few and ljung_box_p_value(mode.correlations, sample) > 0.01:
+    played = few and not rescaled and sample > 0 and rng is not None
+    if played:
+        chance = bootstrap_p_value(apart, draws, again)
+    elif rescaled or (few and ljung_box_p_value(mode.correlations, sample) > 0.01):
         chance = ks_p_value(apart, max(sample, 1))
     return FittedPart(
         f"arrivals with {robots_text(stream.robots)}",
         mode.law,
         sample,
-        cut,
+        len(stream.cut),
         Moments.of(stream.whole),
-        Moments(law.mean, law.scv, law.moment(3)),
+        _moments(law),
         apart,
         chance,
         played,
         found,
-        tuple(mode.correlations.tolist()),
-        tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
+        () if rescaled else tuple(mode.correlations.tolist()),
+        () if rescaled else tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
         mode.remarks,
-    )
-
-
-def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> FittedPart:
-    """Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true."""
-    law, steady = arrivals.intervals, PhaseType.exponential(1.0)
-    found = compare_distributions(expected, steady)
-    apart = ks_distance(found, max(len(expected), 1))
-    return FittedPart(
-        f"arrivals with {robots_text(mode.stream.robots)}",
-        mode.law,
-        len(expected),
-        len(mode.stream.cut),
-        Moments.of(mode.stream.whole),
-        Moments(law.mean, law.scv, law.moment(3)),
-        apart,
-        ks_p_value(apart, max(len(expected), 1)),
-        False,
-        found,
-        (),
-        (),
-        mode.remarks,
-        rescaled=True,
+        rescaled,
     )
 
 

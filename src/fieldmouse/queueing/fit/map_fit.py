@@ -11,6 +11,7 @@ from fieldmouse.jit import jit
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
 _LONGEST = 30.0  # changes of phase in one stretch, on average
+_NEGLIGIBLE = 1e-17  # weight of a term after which a series ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +54,10 @@ def fit_switched_maps(
             D1[mode] = brought[mode] / seconds[:, None]
             D0[mode] = inner - np.diag(inner.sum(axis=1) + D1[mode].sum(axis=1))
         start = first / first.sum()
-    expected = []
-    for mode in range(len(D0)):
-        mine = parts[1] == mode
-        expected.append(np.diff(np.cumsum(-quiet[mine])[parts[2][mine] == 1], prepend=0.0))
-    return SwitchedMapFit(*fitted, float(found), tuple(expected))
+    _, part_modes, ends = parts
+    # What was expected so far in a mode, at each batch in it.
+    sums = [np.cumsum(-quiet[part_modes == mode])[ends[part_modes == mode] == 1] for mode in range(len(D0))]
+    return SwitchedMapFit(*fitted, float(found), tuple(np.diff(sum_, prepend=0.0) for sum_ in sums))
 
 
 def _stretches(
@@ -78,101 +78,93 @@ def _expected(
     """By mode: time with i ahead while in j, batches from i to j; then first phases, the logarithm of the
     chance of each stretch to stay without a batch until its end, and the log-likelihood."""
     pieces, n = len(lengths), len(start)
-    fastest = np.zeros(len(D0))
-    P = np.zeros(D0.shape)
+    fastest, P = np.zeros(len(D0)), np.zeros(D0.shape)
     for r in range(len(D0)):
-        for i in range(n):
-            fastest[r] = max(fastest[r], -D0[r, i, i])
-        for i in range(n):
-            for m in range(n):
-                P[r, i, m] = D0[r, i, m] / fastest[r]
-            P[r, i, i] = max(P[r, i, i] + 1.0, 0.0)
-    here, ends, kept = np.zeros((pieces + 1, n)), np.zeros((pieces, n)), np.zeros(pieces)
-    quiet = np.zeros(pieces)
+        fastest[r] = uniformise(D0[r], P[r])
+    here, ends, kept, quiet = np.zeros((pieces + 1, n)), np.zeros((pieces, n)), np.zeros(pieces), np.zeros(pieces)
     spent, brought = np.zeros(D0.shape), np.zeros(D0.shape)
-    term, other, back, ahead = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    next_term, next_back = np.zeros(n), np.zeros(n)
-    product, next_product = np.zeros((n, n)), np.zeros((n, n))
-    for i in range(n):
-        here[0, i] = start[i]
-        ahead[i] = 1.0
-
-    likelihood = 0.0
+    here[0] = start
     for k in range(pieces):
         r = modes[k]
-        passed = fastest[r] * lengths[k]
-        weight = np.exp(-passed)
-        for i in range(n):
-            term[i] = here[k, i]
-            ends[k, i] = weight * term[i]
-        j = 0
-        while j < passed or weight > 1e-13:
-            j += 1
-            weight *= passed / j
-            for i in range(n):
-                other[i] = 0.0
-                for m in range(n):
-                    other[i] += term[m] * P[r, m, i]
-            for i in range(n):
-                term[i] = other[i]
-                ends[k, i] += weight * term[i]
-        for i in range(n):
-            quiet[k] += ends[k, i]
-        quiet[k] = np.log(quiet[k])
-        for i in range(n):
-            if batch[k] == 1:
-                for m in range(n):
-                    here[k + 1, i] += ends[k, m] * D1[r, m, i]
-            else:
-                here[k + 1, i] = ends[k, i]
-            kept[k] += here[k + 1, i]
-        for i in range(n):
-            here[k + 1, i] /= kept[k]
-        likelihood += np.log(kept[k])
-
+        pass_forwards(P[r], fastest[r] * lengths[k], here[k], ends[k])
+        quiet[k] = np.log(ends[k].sum())
+        here[k + 1] = ends[k] @ D1[r] if batch[k] == 1 else ends[k]
+        kept[k] = here[k + 1].sum()
+        here[k + 1] /= kept[k]
+    ahead = np.ones(n)
     for k in range(pieces - 1, -1, -1):
         r = modes[k]
-        for i in range(n):
-            other[i] = ahead[i] / kept[k]
-            if batch[k] == 1:
-                other[i] = 0.0
-                for m in range(n):
-                    flow = D1[r, i, m] * ahead[m] / kept[k]
-                    other[i] += flow
-                    brought[r, i, m] += ends[k, i] * flow
-        # As in `phase_type_fit`: terms with j - 1 changes of phase weigh as much as a Poisson count of j.
-        passed = fastest[r] * lengths[k]
-        weight = np.exp(-passed)
-        for i in range(n):
-            term[i] = here[k, i]
-            back[i] = other[i]
-            ahead[i] = weight * other[i]
-            for m in range(n):
-                product[i, m] = other[i] * here[k, m]
-        j = 0
-        while j < passed or weight > 1e-13:
-            j += 1
-            weight *= passed / j
-            for i in range(n):
-                for m in range(n):
-                    spent[r, i, m] += weight / fastest[r] * product[i, m]
-                    next_product[i, m] = 0.0
-                    for h in range(n):
-                        next_product[i, m] += P[r, i, h] * product[h, m]
-            for i in range(n):
-                next_term[i], next_back[i] = 0.0, 0.0
-                for m in range(n):
-                    next_term[i] += term[m] * P[r, m, i]
-                    next_back[i] += P[r, i, m] * back[m]
-            for i in range(n):
-                term[i], back[i] = next_term[i], next_back[i]
-                ahead[i] += weight * back[i]
-            for i in range(n):
-                for m in range(n):
-                    product[i, m] = next_product[i, m] + other[i] * term[m]
+        ahead /= kept[k]
+        if batch[k] == 1:
+            brought[r] += np.outer(ends[k], ahead) * D1[r]
+            ahead = D1[r] @ ahead
+        pass_backwards(P[r], fastest[r], lengths[k], here[k], ahead, spent[r])
+    return spent, brought, start * ahead, quiet, float(np.log(kept).sum())
+
+
+@jit
+def uniformise(rates: FloatArray, P: FloatArray) -> float:
+    """Write the chain's changes of phase to `P` as probabilities, none included; returns how many come in a
+    unit of time."""
+    fastest = -np.diag(rates).min()
+    P[:] = np.maximum(rates / fastest + np.eye(len(rates)), 0.0)
+    return float(fastest)
+
+
+@jit
+def pass_forwards(P: FloatArray, passed: float, here: FloatArray, there: FloatArray) -> None:
+    """Write to `there` the phases after a stretch with `passed` changes on average that begins with `here`."""
+    n = len(here)
+    term, next_term = here.copy(), np.zeros(n)
+    weight = np.exp(-passed)
     for i in range(n):
-        ahead[i] *= start[i]
-    return spent, brought, ahead, quiet, likelihood
+        there[i] = weight * term[i]
+    j = 0
+    while j < passed or weight > _NEGLIGIBLE:
+        j += 1
+        weight *= passed / j
+        for i in range(n):
+            next_term[i] = 0.0
+            for m in range(n):
+                next_term[i] += term[m] * P[m, i]
+            there[i] += weight * next_term[i]
+        term, next_term = next_term, term
+
+
+@jit
+def pass_backwards(
+    P: FloatArray, fastest: float, length: float, here: FloatArray, ahead: FloatArray, spent: FloatArray
+) -> None:
+    """Take `ahead`, what lies ahead of each phase, from the end of a stretch that begins with `here` to its start.
+
+    To `spent` is added the time with i ahead while in j. Terms with j - 1 changes of phase in all, before and
+    behind any moment of the stretch, weigh as much as a Poisson count of j.
+    """
+    n = len(here)
+    after, term, next_term = ahead.copy(), here.copy(), np.zeros(n)
+    back, next_back = ahead.copy(), np.zeros(n)
+    product, next_product = np.outer(ahead, here), np.zeros((n, n))
+    passed = fastest * length
+    weight = np.exp(-passed)
+    ahead *= weight
+    j = 0
+    while j < passed or weight > _NEGLIGIBLE:
+        j += 1
+        weight *= passed / j
+        for i in range(n):
+            next_term[i], next_back[i] = 0.0, 0.0
+            for m in range(n):
+                next_term[i] += term[m] * P[m, i]
+                next_back[i] += P[i, m] * back[m]
+            ahead[i] += weight * next_back[i]
+        for i in range(n):
+            for m in range(n):
+                spent[i, m] += weight / fastest * product[i, m]
+                next_product[i, m] = after[i] * next_term[m]
+                for h in range(n):
+                    next_product[i, m] += P[i, h] * product[h, m]
+        term, next_term, back, next_back = next_term, term, next_back, back
+        product, next_product = next_product, product
 
 
 #: Two phases cannot vary less than Erlang's.
@@ -200,9 +192,6 @@ class OrderTwoMap:
     @property
     def first_correlation(self) -> float:
         return self.decay * (self.scv - 1) / (2 * self.scv)
-
-    def correlation(self, lag: int) -> float:
-        return self.decay ** (lag - 1) * self.first_correlation
 
 
 def match_order_two_map(mean: float, scv: float, third: float | None = None, decay: float = 0.0) -> OrderTwoMap:
