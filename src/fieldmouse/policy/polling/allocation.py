@@ -15,6 +15,7 @@ judged after the slot's polls, both are larger by lam / (1 - exp(-lam)).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -74,26 +75,55 @@ _STEPS = 60
 _NEAR = 1e-8
 
 
-def allocate(
-    demand: Demand, budget: float, *, host: Hosts | None = None, host_limit: npt.ArrayLike | None = None
-) -> Reals:
-    """Polls of each page at the prices that spend the budget within every host's limit.
+@dataclass(frozen=True, slots=True, eq=False)
+class PollBudget:
+    """Polls per time unit to divide among pages, with the other arguments of `PollingPolicy.plan`.
 
-    >>> allocate(lambda price: np.ones(3) / price, 6.0).round(6).tolist()
+    >>> PollBudget(6.0).allocate(lambda price: np.ones(3) / price).round(6).tolist()
     [2.0, 2.0, 2.0]
-    >>> two = np.array([0, 0, 1])
-    >>> allocate(lambda price: np.ones(3) / price, 6.0, host=two, host_limit=[1.0, 9.0]).round(6).tolist()
+    >>> limited = PollBudget(6.0, host=np.array([0, 0, 1]), host_limit=[1.0, 9.0])
+    >>> limited.allocate(lambda price: np.ones(3) / price).round(6).tolist()
     [0.5, 0.5, 5.0]
     """
-    if host is None or host_limit is None or not len(host):
-        return _sold(demand, np.zeros(1, np.intp), np.full(1, budget))
-    limits = np.asarray(host_limit, np.float64)
-    limits = np.full(int(host.max()) + 1, limits) if limits.ndim == 0 else limits
-    alone = _sold(demand, host, limits)
-    if float(alone.sum()) <= budget:
-        return alone
-    # At the higher of two prices a page buys the smaller of two numbers.
-    return _sold(lambda price: np.minimum(demand(price), alone), np.zeros(1, np.intp), np.full(1, budget))
+
+    polls: float
+    weight: npt.ArrayLike | None = None
+    host: Hosts | None = None
+    host_limit: npt.ArrayLike | None = None
+
+    def scaled(self, share: float) -> PollBudget:
+        """This share of the polls, also of each host's."""
+        limit = None if self.host_limit is None else share * np.asarray(self.host_limit, np.float64)
+        return replace(self, polls=share * self.polls, host_limit=limit)
+
+    def weights(self, pages: int) -> Reals:
+        return np.ones(pages) if self.weight is None else np.asarray(self.weight, np.float64)
+
+    def allocate(self, demand: Demand) -> Reals:
+        """Polls of each page at the prices that spend the budget within every host's limit."""
+        if self.host is None or self.host_limit is None or not len(self.host):
+            return _sold(demand, np.zeros(1, np.intp), np.full(1, self.polls))
+        limits = np.asarray(self.host_limit, np.float64)
+        limits = np.full(int(self.host.max()) + 1, limits) if limits.ndim == 0 else limits
+        alone = _sold(demand, self.host, limits)
+        if float(alone.sum()) <= self.polls:
+            return alone
+        # At the higher of two prices a page buys the smaller of two numbers.
+        return PollBudget(self.polls).allocate(lambda price: np.minimum(demand(price), alone))
+
+    def allocate_in_shares(self, shares: Reals, grain: float = 0.0) -> Reals:
+        """Divide the budget in these proportions, times the pages' weights, within the host limits.
+
+        grain: no page is polled twice in a slot of this length.
+        """
+        shares = shares * self.weights(len(shares))
+        whole = float(shares.sum())
+        if not whole > 0 or not self.polls > 0:
+            return np.zeros(len(shares))
+        if (self.host is None or self.host_limit is None) and not grain:
+            return np.asarray(shares * (self.polls / whole))
+        most = 1 / grain if grain else np.inf
+        return self.allocate(lambda price: np.minimum(shares / price, most))
 
 
 def _sold(demand: Demand, purse: Hosts, limits: Reals) -> Reals:

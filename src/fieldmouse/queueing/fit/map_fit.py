@@ -83,22 +83,30 @@ def _expected(
         fastest[r] = uniformise(D0[r], P[r])
     here, ends, kept, quiet = np.zeros((pieces + 1, n)), np.zeros((pieces, n)), np.zeros(pieces), np.zeros(pieces)
     spent, brought = np.zeros(D0.shape), np.zeros(D0.shape)
+    stay = np.eye(n)
     here[0] = start
     for k in range(pieces):
         r = modes[k]
         pass_forwards(P[r], fastest[r] * lengths[k], here[k], ends[k])
         quiet[k] = np.log(ends[k].sum())
-        here[k + 1] = ends[k] @ D1[r] if batch[k] == 1 else ends[k]
+        jumps = D1[r] if batch[k] == 1 else stay
+        for i in range(n):
+            for m in range(n):
+                here[k + 1, i] += ends[k, m] * jumps[m, i]
         kept[k] = here[k + 1].sum()
         here[k + 1] /= kept[k]
-    ahead = np.ones(n)
+    ahead, back = np.ones(n), np.zeros(n)
     for k in range(pieces - 1, -1, -1):
         r = modes[k]
-        ahead /= kept[k]
-        if batch[k] == 1:
-            brought[r] += np.outer(ends[k], ahead) * D1[r]
-            ahead = D1[r] @ ahead
-        pass_backwards(P[r], fastest[r], lengths[k], here[k], ahead, spent[r])
+        jumps = D1[r] if batch[k] == 1 else stay
+        back[:] = 0.0
+        for i in range(n):
+            for m in range(n):
+                flow = jumps[i, m] * ahead[m] / kept[k]
+                back[i] += flow
+                brought[r, i, m] += batch[k] * ends[k, i] * flow
+        pass_backwards(P[r], fastest[r], lengths[k], here[k], back, spent[r])
+        ahead, back = back, ahead
     return spent, brought, start * ahead, quiet, float(np.log(kept).sum())
 
 
@@ -106,9 +114,13 @@ def _expected(
 def uniformise(rates: FloatArray, P: FloatArray) -> float:
     """Write the chain's changes of phase to `P` as probabilities, none included; returns how many come in a
     unit of time."""
-    fastest = -np.diag(rates).min()
-    P[:] = np.maximum(rates / fastest + np.eye(len(rates)), 0.0)
-    return float(fastest)
+    fastest = 0.0
+    for i in range(len(rates)):
+        fastest = max(fastest, -rates[i, i])
+    for i in range(len(rates)):
+        for m in range(len(rates)):
+            P[i, m] = max(rates[i, m] / fastest + (i == m), 0.0)
+    return fastest
 
 
 @jit
@@ -141,12 +153,14 @@ def pass_backwards(
     behind any moment of the stretch, weigh as much as a Poisson count of j.
     """
     n = len(here)
-    after, term, next_term = ahead.copy(), here.copy(), np.zeros(n)
-    back, next_back = ahead.copy(), np.zeros(n)
-    product, next_product = np.outer(ahead, here), np.zeros((n, n))
+    after, back, term = ahead.copy(), ahead.copy(), here.copy()
+    next_back, next_term, product, next_product = np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
     passed = fastest * length
     weight = np.exp(-passed)
-    ahead *= weight
+    for i in range(n):
+        ahead[i] = weight * after[i]
+        for m in range(n):
+            product[i, m] = after[i] * here[m]
     j = 0
     while j < passed or weight > _NEGLIGIBLE:
         j += 1
