@@ -135,7 +135,8 @@ class Governor:
             self._rest = DECISION_COST_FACTOR * (self._clock.now() - began) if self._warm else 0.0
             self._warm = True
         self._rates.update(chosen.rates)
-        self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
+        why = f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
+        self._decide(chosen.rule, why, chosen, self._clock.now() - began)
 
     def _thought(self, task: asyncio.Task[None]) -> None:
         self._thinking = None
@@ -207,10 +208,6 @@ def _choose(habits: GovernorConfig, rows: Rows, since: float, rates: dict[int, f
     from fieldmouse.control.rule_choice import choose_rule
 
     return choose_rule(rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates)
-
-
-def _why(chosen: ChosenRule) -> str:
-    return f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
 
 
 def initial_rule(settings: Settings) -> Thresholds:

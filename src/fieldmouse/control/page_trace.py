@@ -100,7 +100,7 @@ class BufferGauge:
         self._at = now
         self.level = 0
         self.robots = 0
-        self._seconds = self._idle = self._worked = self._pages = self._stays = 0.0
+        self.seconds = self.idle = self.robot_seconds = self.page_seconds = self.served_seconds = 0.0
         self.arrived = self.dropped = self.obsolete = self.served = 0
 
     def set_level(self, now: float, level: int, robots: int) -> None:
@@ -108,40 +108,19 @@ class BufferGauge:
         self._pass(now)
         self.level, self.robots = level, robots
 
-    def note_arrived(self, *, dropped: bool) -> None:
-        self.arrived += 1
-        self.dropped += dropped
-
-    def note_obsolete(self) -> None:
-        self.obsolete += 1
-
-    def note_served(self, stay: float) -> None:
-        self.served += 1
-        self._stays += stay
-
     def _pass(self, now: float) -> None:
         time = now - self._at
         self._at = now
-        self._seconds += time
-        self._worked += time * self.robots
+        self.seconds += time
+        self.robot_seconds += time * self.robots
         if self.level:
-            self._pages += time * self.level
+            self.page_seconds += time * self.level
         else:
-            self._idle += time
+            self.idle += time
 
     def totals(self, now: float) -> BufferTotals:
         self._pass(now)
-        return BufferTotals(
-            self._seconds,
-            self._idle,
-            self._worked,
-            self._pages,
-            self.arrived,
-            self.dropped,
-            self.obsolete,
-            self.served,
-            self._stays,
-        )
+        return BufferTotals(*(getattr(self, name) for name in BufferTotals.__struct_fields__))
 
 
 _ROW = Struct("<ddfIHHB")
@@ -220,7 +199,8 @@ class PageTrace:
     def page_arrived(self, number: int, now: float, *, dropped: bool = False) -> None:
         """Record that a page arrived; it is in the buffer unless it was `dropped`."""
         gauge = self.gauge
-        gauge.note_arrived(dropped=dropped)
+        gauge.arrived += 1
+        gauge.dropped += dropped
         level, robots, allowed = gauge.level, gauge.robots, self._meter.concurrency
         if dropped:
             self._write(now, 0.0, 0.0, level, robots, allowed, PageFate.DROPPED)
@@ -243,14 +223,15 @@ class PageTrace:
         for number in numbers:
             page = self._left(number)
             if page is not None:
-                self.gauge.note_served(now - page[0])
+                self.gauge.served += 1
+                self.gauge.served_seconds += now - page[0]
                 self._leave(page, page[4] - page[0], now - page[0], PageFate.SERVED)
         self.record_level(now)
 
     def page_expired(self, number: int, now: float) -> None:
         page = self._left(number)
         if page is not None:
-            self.gauge.note_obsolete()
+            self.gauge.obsolete += 1
             self._leave(page, now - page[0], now - page[0], PageFate.OBSOLETE)
         self.record_level(now)
 

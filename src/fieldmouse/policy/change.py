@@ -19,12 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating[Any]]
 Beliefs = npt.NDArray[np.float32]
 
 WIDTH = 4
@@ -199,12 +197,6 @@ def freshness(belief: Beliefs, interval: npt.ArrayLike, law: RateDistribution | 
     return _mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
 
 
-def expected_good_time(belief: Beliefs, gap: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
-    """Expected time for which the old copy was current, in a gap at whose end a change was found."""
-    times = np.broadcast_to(np.asarray(gap, np.float64), len(belief))
-    return _mean(belief, law, lambda rates, block: times[block, None] * _first(rates * times[block, None]))
-
-
 def fresh_share(changes: Reals) -> Reals:
     """Freshness of a page with this mean number of changes between two polls (Cho and Garcia-Molina 2000).
 
@@ -213,12 +205,6 @@ def fresh_share(changes: Reals) -> Reals:
     """
     x = np.maximum(changes, 1e-9)
     return np.asarray(-np.expm1(-x) / x)
-
-
-def _first(x: Reals) -> Reals:
-    """Mean position of the first change in the unit gap, given at least one change and x expected ones."""
-    x = np.maximum(x, 1e-4)
-    return np.asarray(1 / x - 1 / np.expm1(np.minimum(x, 700.0)))
 
 
 #: A source is judged by about its last hundred claims.

@@ -250,15 +250,14 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, patterns))
 
 
-def compile_pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(
+    text: str, hint: str = "escape special characters with a backslash, or use a prefix instead"
+) -> re.Pattern[str]:
     """Compile a regular expression from a setting; SettingsError if it is invalid."""
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as trouble:
-        raise SettingsError(
-            f"`{text}` is not a regular expression: {trouble}",
-            "escape special characters with a backslash, or use a prefix instead",
-        ) from trouble
+        raise SettingsError(f"`{text}` is not a regular expression: {trouble}", hint) from trouble
 
 
 class DropRule(Enum):

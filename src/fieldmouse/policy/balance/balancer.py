@@ -14,10 +14,10 @@ become slow. It advertises this (`speed`), and hosts leave before each of them h
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
-from typing import Protocol
 
 import msgspec
 from numpy.random import Generator
@@ -277,42 +277,32 @@ class AgentTable:
         return prices[agent]
 
 
-class Balancer(Protocol):
+class Balancer(ABC):
     """Rule that chooses the agent for the next visit of a host."""
 
+    def __init__(self, rng: Generator):
+        self._rng = rng
+        self._paces: dict[str, AgentLoadEstimate] = {}
+
+    @abstractmethod
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         """Place in `agents` of the next visitor of `host`; -1 if no agent is alive.
 
         `here` is the place of the agent that visited the host last and still holds it, -1 if there is
         none.
         """
-        ...
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         """Row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
-        ...
-
-    def load_of(self, agent: str) -> AgentLoadEstimate:
-        """Speed and visit time of an agent, from the observed visits."""
-        ...
-
-
-class BalancerBase:
-    """Base of all balancers: observation of the agents' speeds."""
-
-    def __init__(self, rng: Generator):
-        self._rng = rng
-        self._paces: dict[str, AgentLoadEstimate] = {}
-
-    def load_of(self, agent: str) -> AgentLoadEstimate:
-        return self._paces.setdefault(agent, AgentLoadEstimate())
-
-    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         self.load_of(agent).record_visit(round_trip)
         return row
 
+    def load_of(self, agent: str) -> AgentLoadEstimate:
+        """Speed and visit time of an agent, from the observed visits."""
+        return self._paces.setdefault(agent, AgentLoadEstimate())
 
-class HashBalancer(BalancerBase):
+
+class HashBalancer(Balancer):
     """Consistent hashing (`HashRing`); nothing is learned about a host."""
 
     def __init__(self, rng: Generator):
@@ -328,7 +318,7 @@ class HashBalancer(BalancerBase):
         return agents.names.index(self._ring.owner(host))
 
 
-class KalmanBalancer(BalancerBase):
+class KalmanBalancer(Balancer):
     """The thesis's rule (`kalman`): round trip and queue time are learned as a sum."""
 
     def __init__(self, rng: Generator, filtering: KalmanParameters = THESIS_PARAMETERS):
@@ -349,7 +339,7 @@ class KalmanBalancer(BalancerBase):
         return known.to_row()
 
 
-class RoundTripBalancer(BalancerBase):
+class RoundTripBalancer(Balancer):
     """Base of the rules that learn round trips separately from queue times."""
 
     def __init__(self, rng: Generator, pricing: PricingParameters = PRICING):
@@ -427,43 +417,12 @@ class PricedBalancer(RoundTripBalancer):
         outlook = self.prior_of(agents.names[here]) if here >= 0 else [0.0] * PRIOR_SIZE
         usual, tried = mean_log_trip(known.mean)
         unmet, spread = expected_trip(outlook, usual, pricing.variance)
-        many, normals = len(places), self._rng.standard_normal(len(places)).tolist()
-        share = agents.share_prices(places)
-        best = cheapest_agent(
-            mean,
-            variance,
-            agents.backlog,
-            agents.speed,
-            agents.price,
-            share,
-            agents.alive,
-            places,
-            many,
-            normals,
-            pricing.least,
-            here,
-            pricing.loyal,
-            pricing.heed,
-            pricing.short,
-        )
-        return best_unvisited(
-            best,
-            mean,
-            agents.backlog,
-            agents.speed,
-            agents.price,
-            share,
-            agents.alive,
-            places,
-            many,
-            normals,
-            here,
-            pricing.loyal,
-            pricing.heed,
-            unmet,
-            spread,
-            (known.visits + pricing.more) / max(1, tried),
-        )
+        agent_data = agents.backlog, agents.speed, agents.price, agents.share_prices(places), agents.alive
+        candidates = places, len(places), self._rng.standard_normal(len(places)).tolist()
+        moves = here, pricing.loyal, pricing.heed
+        best = cheapest_agent(mean, variance, *agent_data, *candidates, pricing.least, *moves, pricing.short)
+        visits = (known.visits + pricing.more) / max(1, tried)
+        return best_unvisited(best, mean, *agent_data, *candidates, *moves, unmet, spread, visits)
 
     def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:
         """Agents to compare: all if they are few, else the present holder and some random ones."""
