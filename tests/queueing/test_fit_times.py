@@ -159,8 +159,8 @@ def test_expected_phases_point_where_the_likelihood_rises(
         return float(ended @ np.log(phases.pdf(at)) + lasted @ np.log(phases.survival(at)))
 
     leave = law.exit.copy()
-    begun, spent, left, found = phase_type_fit._expected(
-        law.alpha.copy(), law.S.copy(), leave, *phase_type_fit._stretches(at, ended, lasted, law.S)
+    begun, spent, left, found = phase_type_fit._expectation_step(
+        law.alpha.copy(), law.S.copy(), leave, *phase_type_fit._split_long_gaps(at, ended, lasted, law.S)
     )
     assert found == pytest.approx(likelihood(law.S, leave), rel=1e-9, abs=1e-9)
     assert begun.sum() == pytest.approx((ended + lasted).sum())
@@ -181,10 +181,10 @@ def test_expected_phases_point_where_the_likelihood_rises(
 
 def test_kernels_say_the_same_uncompiled() -> None:
     alpha, S, leave = np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]), np.array([2.0, 1.0])
-    stretches = phase_type_fit._stretches(np.array([0.2, 0.9, 30.0]), np.ones(3), np.zeros(3), S)
-    plain = getattr(phase_type_fit._expected, "py_func", phase_type_fit._expected)
+    stretches = phase_type_fit._split_long_gaps(np.array([0.2, 0.9, 30.0]), np.ones(3), np.zeros(3), S)
+    plain = getattr(phase_type_fit._expectation_step, "py_func", phase_type_fit._expectation_step)
     for one, other in zip(
-        phase_type_fit._expected(alpha, S, leave, *stretches), plain(alpha, S, leave, *stretches), strict=True
+        phase_type_fit._expectation_step(alpha, S, leave, *stretches), plain(alpha, S, leave, *stretches), strict=True
     ):
         assert one == pytest.approx(other)
 

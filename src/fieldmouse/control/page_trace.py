@@ -105,10 +105,10 @@ class BufferGauge:
 
     def set_level(self, now: float, level: int, robots: int) -> None:
         """Set the level and the number of active fetch workers from now on."""
-        self._pass(now)
+        self._advance_to(now)
         self.level, self.robots = level, robots
 
-    def _pass(self, now: float) -> None:
+    def _advance_to(self, now: float) -> None:
         time = now - self._at
         self._at = now
         self.seconds += time
@@ -119,7 +119,7 @@ class BufferGauge:
             self.idle += time
 
     def totals(self, now: float) -> BufferTotals:
-        self._pass(now)
+        self._advance_to(now)
         return BufferTotals(*(getattr(self, name) for name in BufferTotals.__struct_fields__))
 
 
@@ -221,27 +221,27 @@ class PageTrace:
     def pages_served(self, numbers: Iterable[int]) -> None:
         now = self._clock.now()
         for number in numbers:
-            page = self._left(number)
+            page = self._remove_page(number)
             if page is not None:
                 self.gauge.served += 1
                 self.gauge.served_seconds += now - page[0]
-                self._leave(page, page[4] - page[0], now - page[0], PageFate.SERVED)
+                self._write_page(page, page[4] - page[0], now - page[0], PageFate.SERVED)
         self.record_level(now)
 
     def page_expired(self, number: int, now: float) -> None:
-        page = self._left(number)
+        page = self._remove_page(number)
         if page is not None:
             self.gauge.obsolete += 1
-            self._leave(page, now - page[0], now - page[0], PageFate.OBSOLETE)
+            self._write_page(page, now - page[0], now - page[0], PageFate.OBSOLETE)
         self.record_level(now)
 
     def pages_lost(self, numbers: Iterable[int]) -> None:
         """Record that a worker died with these pages; its share of the robots.txt files is unknown."""
         now = self._clock.now()
         for number in numbers:
-            page = self._left(number)
+            page = self._remove_page(number)
             if page is not None:
-                self._leave(page, page[4] - page[0], now - page[0], PageFate.UNDONE)
+                self._write_page(page, page[4] - page[0], now - page[0], PageFate.UNDONE)
         self._ticketless.clear()
         self.record_level(now)
 
@@ -264,19 +264,19 @@ class PageTrace:
 
     def flush(self) -> None:
         """Hand all rows to the operating system."""
-        self._seal()
+        self._seal_block()
         self._file.flush()
 
     def close(self) -> None:
-        self._seal()
+        self._seal_block()
         self._file.close()
 
-    def _left(self, number: int) -> list[float] | None:
+    def _remove_page(self, number: int) -> list[float] | None:
         if number:
             return self._inside.pop(number, None)
         return self._ticketless.popleft() if self._ticketless else None
 
-    def _leave(self, page: list[float], wait: float, stay: float, fate: PageFate) -> None:
+    def _write_page(self, page: list[float], wait: float, stay: float, fate: PageFate) -> None:
         self._write(page[0], wait, stay, int(page[1]), int(page[2]), int(page[3]), fate)
 
     def _write(
@@ -284,9 +284,9 @@ class PageTrace:
     ) -> None:
         self._block += _ROW.pack(at, stay, wait, level, min(robots, _MOST), min(allowed, _MOST), fate)
         if len(self._block) >= _BLOCK * _ROW.size:
-            self._seal()
+            self._seal_block()
 
-    def _seal(self) -> None:
+    def _seal_block(self) -> None:
         if self._block:
             block = bytes(self._block)
             self._block.clear()

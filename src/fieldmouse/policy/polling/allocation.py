@@ -102,10 +102,10 @@ class PollBudget:
     def allocate(self, demand: Demand) -> Reals:
         """Polls of each page at the prices that spend the budget within every host's limit."""
         if self.host is None or self.host_limit is None or not len(self.host):
-            return _sold(demand, np.zeros(1, np.intp), np.full(1, self.polls))
+            return _polls_within_limits(demand, np.zeros(1, np.intp), np.full(1, self.polls))
         limits = np.asarray(self.host_limit, np.float64)
         limits = np.full(int(self.host.max()) + 1, limits) if limits.ndim == 0 else limits
-        alone = _sold(demand, self.host, limits)
+        alone = _polls_within_limits(demand, self.host, limits)
         if float(alone.sum()) <= self.polls:
             return alone
         # At the higher of two prices a page buys the smaller of two numbers.
@@ -126,26 +126,26 @@ class PollBudget:
         return self.allocate(lambda price: np.minimum(shares / price, most))
 
 
-def _sold(demand: Demand, purse: Hosts, limits: Reals) -> Reals:
+def _polls_within_limits(demand: Demand, purse: Hosts, limits: Reals) -> Reals:
     """Polls bought if all pages of a purse pay the one price that just spends it."""
-    low, high = _log_prices(demand, purse, limits)
+    low, high = _bracket_log_prices(demand, purse, limits)
     least = demand(np.exp(high)[purse])
     # Pages that all jump at one price leave a remainder, which they share.
     most = np.maximum(demand(np.exp(low)[purse]), least)
-    spent, more = _sums(least, purse, limits), _sums(most - least, purse, limits)
+    spent, more = _sums_by_purse(least, purse, limits), _sums_by_purse(most - least, purse, limits)
     share = np.clip((limits - spent) / np.maximum(more, 1e-300), 0.0, 1.0)
     polls = least + (most - least) * share[purse]
-    whole = _sums(polls, purse, limits)
+    whole = _sums_by_purse(polls, purse, limits)
     return np.asarray(polls * (limits / np.maximum(whole, np.maximum(limits, 1e-300)))[purse])
 
 
-def _sums(polls: Reals, purse: Hosts, limits: Reals) -> Reals:
+def _sums_by_purse(polls: Reals, purse: Hosts, limits: Reals) -> Reals:
     if len(limits) == 1:
         return np.full(1, polls.sum())
     return np.asarray(np.bincount(purse, polls, len(limits)), np.float64)
 
 
-def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Reals]:
+def _bracket_log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Reals]:
     """Log prices, close together, for each purse: at the lower one more is bought than the purse holds.
 
     If even the lowest price does not spend the purse, both are the lowest. Found by alternating bisection
@@ -154,7 +154,8 @@ def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Rea
     low, high = np.full(len(limits), -_WIDE), np.full(len(limits), _WIDE)
     target = np.log(np.maximum(limits, 1e-300))
     at_low, at_high = (
-        np.log(np.maximum(_sums(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target for end in (low, high)
+        np.log(np.maximum(_sums_by_purse(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target
+        for end in (low, high)
     )
     high = np.where(at_low <= 0, low, high)
     for step in range(_STEPS):
@@ -162,7 +163,7 @@ def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Rea
         if step % 3:
             part = np.clip(at_low / np.maximum(at_low - at_high, 1e-300), 0.02, 0.98)
         middle = low + part * (high - low)
-        bought = np.log(np.maximum(_sums(demand(np.exp(middle)[purse]), purse, limits), 1e-300)) - target
+        bought = np.log(np.maximum(_sums_by_purse(demand(np.exp(middle)[purse]), purse, limits), 1e-300)) - target
         over = (bought > 0) & (high > low)
         low, at_low = np.where(over, middle, low), np.where(over, bought, at_low)
         high, at_high = np.where(over, high, np.minimum(middle, high)), np.where(over, at_high, bought)

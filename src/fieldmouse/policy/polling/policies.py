@@ -20,8 +20,8 @@ from fieldmouse.policy.polling.allocation import Demand, PollBudget, inverse_mar
 from fieldmouse.policy.polling.interface import Hosts, Reals, State
 
 
-class PolicyBase:
-    """Base of our policies: `divide` is `plan` with one object for the budget. Without columns by default."""
+class BudgetPolicy:
+    """Base of our policies: `divide_budget` is `plan` with one object for the budget. Without columns by default."""
 
     width: ClassVar[int] = 0
 
@@ -41,14 +41,14 @@ class PolicyBase:
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        return self.divide(state, belief, PollBudget(budget, weight, host, host_limit))
+        return self.divide_budget(state, belief, PollBudget(budget, weight, host, host_limit))
 
     @abstractmethod
-    def divide(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals: ...
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals: ...
 
 
 @dataclass(frozen=True, slots=True)
-class UniformPolicy(PolicyBase):
+class UniformPolicy(BudgetPolicy):
     """
     >>> from fieldmouse.policy import change
     >>> uniform = UniformPolicy()
@@ -56,28 +56,28 @@ class UniformPolicy(PolicyBase):
     [0.5, 0.5, 0.5, 0.5]
     """
 
-    def divide(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         return budget.allocate_in_shares(np.ones(len(belief)))
 
 
 @dataclass(frozen=True, slots=True)
-class ProportionalPolicy(PolicyBase):
+class ProportionalPolicy(BudgetPolicy):
     """grain: length of a slot, if time is divided into slots; no page is polled twice in one."""
 
     grain: float = 0.0
 
-    def divide(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         return budget.allocate_in_shares(change.estimated_rate(belief), self.grain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RatePolicy(PolicyBase):
+class _RatePolicy(BudgetPolicy):
     """Policies that buy polls by each page's rate."""
 
     rates: Reals | None = None
     grain: float = 0.0
 
-    def divide(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         rates = change.estimated_rate(belief) if self.rates is None else self.rates
         if not budget.polls > 0:
             return np.zeros(len(rates))
@@ -112,7 +112,7 @@ class OptimalPolicy(_RatePolicy):
 
 
 @dataclass(frozen=True, slots=True)
-class AutomatonPolicy(PolicyBase):
+class AutomatonPolicy(BudgetPolicy):
     """resolution: number of states. grain: length of a slot; 0: no slots.
 
     With slots the plan never exceeds the rates of the states, even if the budget is larger.
@@ -130,7 +130,7 @@ class AutomatonPolicy(PolicyBase):
     def observe(self, state: State, belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
         return feedback(state, np.asarray(changed, bool).reshape(-1, 1), self.resolution)
 
-    def divide(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         wanted = frequency(state[:, 0], self.resolution)
         if self.grain:
             budget = replace(budget, polls=min(budget.polls, float(wanted.sum()) / self.grain))
@@ -138,7 +138,7 @@ class AutomatonPolicy(PolicyBase):
 
 
 @dataclass(frozen=True, slots=True)
-class MultiplicativePolicy(PolicyBase):
+class MultiplicativePolicy(BudgetPolicy):
     """Intervals are kept as multiples of the first one; the bounds are StormCrawler's (an hour to a
     fortnight, a day at first), with Nutch's factors.
 
@@ -161,7 +161,7 @@ class MultiplicativePolicy(PolicyBase):
         factor = np.where(np.asarray(changed, bool), self.changed, self.unchanged).reshape(-1, 1)
         return np.clip(state * factor, self.shortest, self.longest).astype(np.float32)
 
-    def divide(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         shares = 1.0 / state[:, 0].astype(np.float64)
         return budget.allocate_in_shares(shares, self.grain)
 

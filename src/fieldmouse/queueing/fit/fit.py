@@ -91,9 +91,9 @@ def fit(
     arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
-    parts.append(_times_part(served, trace.service, service, phases, draws, dice))
-    lives, said = _lifetime(trace, lifetime, phases, capacity)
-    remarks = [*_handling(seen), *remarks, *said]
+    parts.append(_service_part(served, trace.service, service, phases, draws, dice))
+    lives, said = _fit_lifetime(trace, lifetime, phases, capacity)
+    remarks = [*_trace_remarks(seen), *remarks, *said]
     if lives is not None:
         parts.append(_lifetime_part(lives, trace))
     model = Model(capacity, arrivals, served.times, lives.times if lives is not None else PhaseType.never(), admission)
@@ -103,7 +103,7 @@ def fit(
     return Fitted(model, Goodness(tuple(parts), tuple(remarks)), rates)
 
 
-def _handling(seen: ObservedArrivals) -> list[str]:
+def _trace_remarks(seen: ObservedArrivals) -> list[str]:
     said = []
     if seen.gap > 0:
         said.append(f"pages at most {seen.gap:.3g} seconds apart were taken for one batch")
@@ -112,7 +112,7 @@ def _handling(seen: ObservedArrivals) -> list[str]:
     return said
 
 
-def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[FittedLaw | None, list[str]]:
+def _fit_lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[FittedLaw | None, list[str]]:
     """The law of lifetimes; None when no page grew obsolete. Not exponential only on strong evidence."""
     if len(trace.expired) == 0:
         return None, ["no page grew obsolete in the buffer: lifetimes are taken to be endless"]
@@ -136,7 +136,7 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
     return likely, []
 
 
-def _times_part(
+def _service_part(
     law: FittedLaw, times: FloatArray, method: Method, phases: int, draws: int, rng: np.random.Generator | None
 ) -> FittedPart:
     found = compare_distributions(times, law.times)
@@ -148,7 +148,7 @@ def _times_part(
         return ks_distance(compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn))
 
     chance = bootstrap_p_value(apart, draws, again) if rng else ks_p_value(apart, len(times))
-    data, fitted = Moments.of(times), _moments(law.times)
+    data, fitted = Moments.of(times), _moments_of_law(law.times)
     remarks = law.misses
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
         remarks = (*remarks, f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
@@ -161,7 +161,7 @@ def _lifetime_part(law: FittedLaw, trace: Trace) -> FittedPart:
     sample, name = len(trace.expired), f"{law.name} (by likelihood)"
     data, apart = Moments.of(trace.expired), ks_distance(found, sample)
     seen = "lifetime", name, sample, len(trace.outlived), data
-    return FittedPart(*seen, _moments(law.times), apart, None, False, found, remarks=law.misses)
+    return FittedPart(*seen, _moments_of_law(law.times), apart, None, False, found, remarks=law.misses)
 
 
 def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None) -> FittedPart:
@@ -194,7 +194,7 @@ def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.r
         sample,
         len(stream.cut),
         Moments.of(stream.whole),
-        _moments(law),
+        _moments_of_law(law),
         apart,
         chance,
         played,
@@ -206,5 +206,5 @@ def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.r
     )
 
 
-def _moments(law: PhaseType) -> Moments:
+def _moments_of_law(law: PhaseType) -> Moments:
     return Moments(law.mean, law.scv, law.moment(3))

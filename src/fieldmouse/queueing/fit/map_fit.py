@@ -38,8 +38,8 @@ def fit_switched_maps(
     start = np.full(n, 1.0 / n)
     before = -np.inf
     for _ in range(rounds):
-        parts = _stretches(D0, lengths, modes, batch)
-        spent, brought, first, quiet, found = _expected(start, D0, D1, *parts)
+        parts = _split_long_pieces(D0, lengths, modes, batch)
+        spent, brought, first, quiet, found = _expectation_step(start, D0, D1, *parts)
         fitted = D0.copy(), D1.copy()
         if found - before < 1e-6 * len(lengths):
             break
@@ -60,7 +60,7 @@ def fit_switched_maps(
     return SwitchedMapFit(*fitted, float(found), tuple(np.diff(sum_, prepend=0.0) for sum_ in sums))
 
 
-def _stretches(
+def _split_long_pieces(
     D0: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Split pieces with many changes of phase into parts, so that the series stay short."""
@@ -72,7 +72,7 @@ def _stretches(
 
 
 @jit
-def _expected(
+def _expectation_step(
     start: FloatArray, D0: FloatArray, D1: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
     """By mode: time with i ahead while in j, batches from i to j; then first phases, the logarithm of the
@@ -87,7 +87,7 @@ def _expected(
     here[0] = start
     for k in range(pieces):
         r = modes[k]
-        pass_forwards(P[r], fastest[r] * lengths[k], here[k], ends[k])
+        propagate_forwards(P[r], fastest[r] * lengths[k], here[k], ends[k])
         quiet[k] = np.log(ends[k].sum())
         jumps = D1[r] if batch[k] == 1 else stay
         for i in range(n):
@@ -105,7 +105,7 @@ def _expected(
                 flow = jumps[i, m] * ahead[m] / kept[k]
                 back[i] += flow
                 brought[r, i, m] += batch[k] * ends[k, i] * flow
-        pass_backwards(P[r], fastest[r], lengths[k], here[k], back, spent[r])
+        propagate_backwards(P[r], fastest[r], lengths[k], here[k], back, spent[r])
         ahead, back = back, ahead
     return spent, brought, start * ahead, quiet, float(np.log(kept).sum())
 
@@ -124,7 +124,7 @@ def uniformise(rates: FloatArray, P: FloatArray) -> float:
 
 
 @jit
-def pass_forwards(P: FloatArray, passed: float, here: FloatArray, there: FloatArray) -> None:
+def propagate_forwards(P: FloatArray, passed: float, here: FloatArray, there: FloatArray) -> None:
     """Write to `there` the phases after a stretch with `passed` changes on average that begins with `here`."""
     n = len(here)
     term, next_term = here.copy(), np.zeros(n)
@@ -144,7 +144,7 @@ def pass_forwards(P: FloatArray, passed: float, here: FloatArray, there: FloatAr
 
 
 @jit
-def pass_backwards(
+def propagate_backwards(
     P: FloatArray, fastest: float, length: float, here: FloatArray, ahead: FloatArray, spent: FloatArray
 ) -> None:
     """Take `ahead`, what lies ahead of each phase, from the end of a stretch that begins with `here` to its start.
@@ -230,7 +230,7 @@ def match_order_two_map(mean: float, scv: float, third: float | None = None, dec
         return OrderTwoMap(np.eye(2) / -mean, np.full((2, 2), 0.5 / mean), mean, 1.0, 6 * mean**3, 0.0, tuple(misses))
     least, most = third_moment_range(mean, scv)
     if third is None:
-        third = (least + most) / 2 if scv < 1 else _evenly(mean, scv)
+        third = (least + most) / 2 if scv < 1 else _even_third_moment(mean, scv)
     elif not least <= third <= most:
         nearest = min(max(third, least), most)
         if abs(third - nearest) > 1e-3 * nearest:  # less is not worth a word
@@ -240,10 +240,10 @@ def match_order_two_map(mean: float, scv: float, third: float | None = None, dec
         third = nearest
     slow, fast = means_of_phases(mean, scv, third)
     wanted, decay = decay, min(max(decay, -LONGEST_DECAY), LONGEST_DECAY)
-    found = _matrices(mean, slow, fast, decay)
+    found = _map_matrices(mean, slow, fast, decay)
     if found is None:
         decay = _nearest_decay(mean, slow, fast, decay)
-        found = _matrices(mean, slow, fast, decay)
+        found = _map_matrices(mean, slow, fast, decay)
         assert found is not None, "a process without correlations exists for every law of order two"
     if abs(decay - wanted) > 1e-6:
         misses.append(f"correlations that decay by {wanted:.3g} are out of reach; {decay:.3g} is nearest")
@@ -258,7 +258,7 @@ def third_moment_range(mean: float, scv: float) -> tuple[float, float]:
     return 3 * mean**3 * (3 * scv - 1 + np.sqrt(2) * (1 - scv) ** 1.5), 6 * mean**3 * scv
 
 
-def _evenly(mean: float, scv: float) -> float:
+def _even_third_moment(mean: float, scv: float) -> float:
     """The third moment when the slow phase takes as even a share of the intervals as it can with ease."""
     odds = min(1.0, 1 / (scv - 1))
     share, reach = odds / (1 + odds), np.sqrt((scv - 1) / 2)
@@ -307,19 +307,19 @@ def _nearest_decay(mean: float, slow: float, fast: float, wanted: float) -> floa
     reached, missed = 0.0, wanted
     for _ in range(60):
         middle = (reached + missed) / 2
-        if _matrices(mean, slow, fast, middle) is None:
+        if _map_matrices(mean, slow, fast, middle) is None:
             missed = middle
         else:
             reached = middle
     return reached
 
 
-def _matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
+def _map_matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     """D0 and D1, or None where no process of order two has this decay."""
-    return _diagonal(mean, slow, fast, decay) or _forwards(mean, slow, fast, decay)
+    return _diagonal_matrices(mean, slow, fast, decay) or _canonical_matrices(mean, slow, fast, decay)
 
 
-def _diagonal(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
+def _diagonal_matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     if not fast < mean < slow:
         return None
     share = (mean - fast) / (slow - fast)
@@ -331,7 +331,7 @@ def _diagonal(mean: float, slow: float, fast: float, decay: float) -> tuple[Floa
     return np.diag(-rates), rates[:, None] * P
 
 
-def _forwards(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
+def _canonical_matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     """The canonical forms: from the slow phase an interval may continue in the fast one, never back."""
     if decay >= 0:
         total = slow + fast - (1 - decay) * mean

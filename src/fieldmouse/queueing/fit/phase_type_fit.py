@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.jit import jit
-from fieldmouse.queueing.fit.map_fit import means_of_phases, pass_backwards, pass_forwards, uniformise
+from fieldmouse.queueing.fit.map_fit import means_of_phases, propagate_backwards, propagate_forwards, uniformise
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
@@ -122,7 +122,7 @@ def maximise_likelihood(
     steps: Sequence[int], sample: CensoredSample, rounds: int = 200, start: HyperErlang | None = None
 ) -> tuple[HyperErlang, float]:
     """The mixture with these steps that a climb of the likelihood ends at, and its log-likelihood."""
-    law = start or _spread(np.asarray(steps, dtype=np.int64), sample)
+    law = start or _starting_mixture(np.asarray(steps, dtype=np.int64), sample)
     times, counts, outlived = sample.times, sample.counts, sample.outlived
     r, weights, rates = law.steps, law.weights, law.rates
     total = counts.sum() + sample.outlived_counts.sum()
@@ -148,7 +148,7 @@ def maximise_likelihood(
     return HyperErlang(weights / weights.sum(), r, rates), found
 
 
-def _spread(steps: IntArray, sample: CensoredSample) -> HyperErlang:
+def _starting_mixture(steps: IntArray, sample: CensoredSample) -> HyperErlang:
     """Where a climb begins: the fewer steps the longer the times, each branch half as often as the last."""
     branches, times, counts = len(steps), sample.times, sample.counts
     seconds = float(times @ counts + sample.outlived @ sample.outlived_counts)
@@ -222,7 +222,7 @@ def fit_phase_type(
         for _ in range(rounds):
             np.fill_diagonal(S, 0.0)
             np.fill_diagonal(S, -(S.sum(axis=1) + leave))
-            begun, spent, left, found = _expected(alpha, S, leave, *_stretches(at, ended, lasted, S))
+            begun, spent, left, found = _expectation_step(alpha, S, leave, *_split_long_gaps(at, ended, lasted, S))
             if best is None or found > best[0]:
                 best = found, alpha, S
             seconds = np.maximum(np.diag(spent), 1e-300)
@@ -236,7 +236,7 @@ def fit_phase_type(
     return PhaseType(alpha, S / scale), likelihood - len(times) * float(np.log(scale))
 
 
-def _stretches(
+def _split_long_gaps(
     at: FloatArray, ended: FloatArray, lasted: FloatArray, S: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lengths from time to time, long ones in several parts, and what the times at their ends count."""
@@ -250,7 +250,7 @@ def _stretches(
 
 
 @jit
-def _expected(
+def _expectation_step(
     alpha: FloatArray, S: FloatArray, leave: FloatArray, lengths: FloatArray, ended: FloatArray, lasted: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Expected starts by phase, time with i ahead while in j, exits by phase, and the log-likelihood."""
@@ -264,7 +264,7 @@ def _expected(
     here[0] = alpha
     likelihood, gone = 0.0, 0.0
     for k in range(stretches):
-        pass_forwards(P, fastest * lengths[k], here[k], here[k + 1])
+        propagate_forwards(P, fastest * lengths[k], here[k], here[k + 1])
         kept[k] = here[k + 1].sum()
         here[k + 1] /= kept[k]
         gone += np.log(kept[k])
@@ -280,7 +280,7 @@ def _expected(
             left += here[k + 1] * leaving
             ahead += leaving
         ahead /= kept[k]
-        pass_backwards(P, fastest, lengths[k], here[k], ahead, spent)
+        propagate_backwards(P, fastest, lengths[k], here[k], ahead, spent)
     return alpha * ahead, spent, left, likelihood
 
 
@@ -323,7 +323,7 @@ def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: 
     if abs(scv - 1) < 1e-9:
         return MomentMatch(_exponential(mean))
     if scv < 1:
-        return _steady(mean, max(scv, 0.0), phases)
+        return _mixture_of_two_erlangs(mean, max(scv, 0.0), phases)
     misses: tuple[str, ...] = ()
     # Bound and formula as for arrivals: two phases, the slow one drawn with a probability.
     if third is not None and third > 1.5 * mean**3 * (1 + scv) ** 2 * (1 + 1e-9):
@@ -337,7 +337,7 @@ def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: 
     return MomentMatch(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
 
 
-def _steady(mean: float, scv: float, phases: int) -> MomentMatch:
+def _mixture_of_two_erlangs(mean: float, scv: float, phases: int) -> MomentMatch:
     """k or k - 1 equal steps, with 1 / k <= scv < 1 / (k - 1) (Tijms 1994)."""
     if scv * phases <= 1:
         low = scv * phases < 1 - 1e-9
@@ -392,20 +392,20 @@ def fit_law(
     moments = law(matched.times, "moments", *matched.misses)
     if method == "moments":
         return moments
-    likely = law(_likeliest(sample, phases), "likelihood")
+    likely = law(_likeliest_mixture(sample, phases), "likelihood")
     if method == "likelihood":
         return likely
     known = [plain, likely] if len(outlived) else [plain, moments, likely]
     return min(known, key=lambda law: law.criterion)
 
 
-def _likeliest(sample: CensoredSample, phases: int) -> HyperErlang:
+def _likeliest_mixture(sample: CensoredSample, phases: int) -> HyperErlang:
     """A short climb from everywhere, then a long one from the best three."""
-    begun = sorted((maximise_likelihood(steps, sample, 20)[0] for steps in _shapes(phases)), key=sample.criterion)
+    begun = sorted((maximise_likelihood(steps, sample, 20)[0] for steps in _branch_steps(phases)), key=sample.criterion)
     return min((maximise_likelihood((), sample, 300, law)[0] for law in begun[:3]), key=sample.criterion)
 
 
-def _shapes(phases: int) -> Iterator[tuple[int, ...]]:
+def _branch_steps(phases: int) -> Iterator[tuple[int, ...]]:
     """Numbers of steps of up to three branches, with at most `phases` phases in all."""
     for one in range(1, phases + 1):
         yield (one,)

@@ -105,7 +105,7 @@ def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
             within[mode, level] += brought[:, :n]
             climb[mode, level, :-1] += brought[:, n : jumps * n].reshape(n, jumps - 1, n).transpose(1, 0, 2)
             folds[mode, level] = folds[mode, level - 1]
-            gains[mode, level] *= _folded(folds[mode, level])
+            gains[mode, level] *= _scale_after_folds(folds[mode, level])
             gains[mode, level] += brought[:, jumps * n :]
             if gains[mode, level, :, 0].max() > HUGE:
                 gains[mode, level] /= HUGE
@@ -115,13 +115,13 @@ def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
 
 
 @jit
-def _folded(folds: int) -> float:
+def _scale_after_folds(folds: int) -> float:
     """1 divided by HUGE `folds` times."""
     return 1.0 if folds <= 0 else 1.0 / HUGE if folds == 1 else 0.0
 
 
 @jit
-def _joined(
+def _join_upper_part(
     within: FloatArray,
     climb: FloatArray,
     gains: FloatArray,
@@ -155,7 +155,7 @@ def _joined(
 
 
 @jit
-def _upper_part(
+def _extend_upper_part(
     out: FloatArray, back: FloatArray, bounty: FloatArray, folds: int, new_back: FloatArray, new_bounty: FloatArray
 ) -> int:
     """Add a level to an upper part: `out` has its destinations below and its gains before.
@@ -207,14 +207,14 @@ def evaluate_all_rules(
             meet = min(level - 1, low.ceiling[lower])
             states = n if meet else empty_states
             theirs = low.folds[lower, meet] - folds[meet]
-            _joined(
+            _join_upper_part(
                 low.within[lower, meet, :states, :states],
                 low.climb[lower, meet, :, :states],
                 low.gains[lower, meet, :states],
-                _folded(-theirs),
+                _scale_after_folds(-theirs),
                 back[meet],
                 bounty[meet],
-                _folded(theirs),
+                _scale_after_folds(theirs),
                 chain[:states, :states],
                 out[:states],
             )
@@ -236,12 +236,11 @@ def evaluate_all_rules(
         choice[level] += 1
         mode = choice[level]
         here = given.within[mode, level], given.climb[mode, level], given.gains[mode, level]
-        _joined(*here, _folded(folds[level]), back[level], bounty[level], 1.0, chain, out)
+        _join_upper_part(*here, _scale_after_folds(int(folds[level])), back[level], bounty[level], 1.0, chain, out)
         out[:, :n] = given.down[level]
         eliminate_states(chain, out, n)
-        folds[level - 1] = _upper_part(
-            out, back[level], bounty[level], folds[level], back[level - 1], bounty[level - 1]
-        )
+        below = back[level - 1], bounty[level - 1]
+        folds[level - 1] = _extend_upper_part(out, back[level], bounty[level], int(folds[level]), *below)
         highest[level] = highest[level + 1]
         if highest[level, mode] < 0:
             highest[level, mode] = level
@@ -260,16 +259,16 @@ MEASURES = ("rate", "loss", "obs", "success", "star", "robots", "sojourn", "sojo
 
 @dataclass(frozen=True, slots=True)
 class RuleByLevel:
-    """A rule written out: how many robots at each level, whatever their order."""
+    """A rule written out: how many fetch workers run at each level, whatever their order."""
 
     robots: tuple[int, ...]
 
     @classmethod
-    def of_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> RuleByLevel:
+    def from_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> RuleByLevel:
         """`robots[0]` up to level `limits[0]` and so on, the last up to `top`; a limit of -1 takes no level."""
         by_level: list[int] = []
         for mode, limit in zip(robots, (*limits, top), strict=True):
-            by_level += [mode] * (int(limit) + 1 - len(by_level))
+            by_level += [mode] * (limit + 1 - len(by_level))
         return cls(tuple(by_level))
 
     def concurrency_at(self, level: int) -> int:
@@ -280,7 +279,7 @@ class RuleByLevel:
 class RuleTable:
     """Measures of many rules, an array for each; `peaks[rule, k]` is the highest level of mode `modes[k]`.
 
-    Modes go from the smallest number of robots to the largest; -1 is a mode not used.
+    Modes go from the smallest number of fetch workers to the largest; -1 is a mode not used.
     `sojourn_obsolete` is nan where no page grows obsolete.
     """
 
@@ -317,13 +316,13 @@ class RuleTable:
         return np.asarray((self.peaks >= 0) @ (1 << np.arange(len(self.modes))))
 
     def limits(self, rule: int, modes: Sequence[int]) -> tuple[int, ...]:
-        """The rule's limits among these numbers of robots, the largest first; unused ones take no level."""
+        """The rule's limits among these numbers of fetch workers, the largest first; unused ones take no level."""
         last = [int(self.peaks[rule, self.modes.index(robots)]) for robots in modes[:-1]]
         return tuple(accumulate(last, max))
 
     def by_level(self, rule: int) -> RuleByLevel:
         """The rule written out."""
-        return RuleByLevel.of_limits(self.modes[::-1], self.peaks[rule, :0:-1], self.model.top)
+        return RuleByLevel.from_limits(self.modes[::-1], self.peaks[rule, :0:-1].tolist(), self.model.top)
 
 
 def count_rules(modes: int, levels: int) -> int:
@@ -331,7 +330,7 @@ def count_rules(modes: int, levels: int) -> int:
 
 
 def chosen_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
-    """The numbers of robots to choose from, all of the model's when None, from the smallest."""
+    """The numbers of fetch workers to choose from, all of the model's when None, from the smallest."""
     chosen = tuple(sorted(model.modes if modes is None else set(modes)))
     for robots in chosen:
         if robots not in model.modes:
@@ -358,17 +357,21 @@ def measure_all_rules(model: Model, modes: Sequence[int] | None = None) -> RuleT
             f"{len(chosen)} modes on {model.top + 1} levels make {count:,} rules, too many to try them all",
             "name fewer modes, or a smaller K",
         )
-    return _together(model, chosen, count) if model.lifetime.is_exponential else _apart(model, chosen, count)
+    return (
+        _solve_together(model, chosen, count)
+        if model.lifetime.is_exponential
+        else _solve_one_by_one(model, chosen, count)
+    )
 
 
-def _together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
+def _solve_together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
     found = arrivals_for_modes(model, modes)
     levels, W, M = model.top + 1, model.phases, model.service.order
     fade = model.lifetime.rate
     ways = waiting_moments(model.service, fade, model.top)
     worth = np.concatenate([ways.served[:, :, :2], ways.obsolete[:, :, :2]], axis=2)
     # Gathered in a unit of time: time, pages brought, dropped, served and their time, obsolete and theirs,
-    # idleness, robots.
+    # idleness, fetch workers.
     gains = np.zeros((len(modes), levels, W, M, 9))
     for mode, (robots, stream) in enumerate(zip(modes, found, strict=True)):
         gains[mode, ..., 0] = 1.0
@@ -401,7 +404,7 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
         )
 
 
-def _apart(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
+def _solve_one_by_one(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
     # Modes by level, never rising.
     every = np.array(list(combinations_with_replacement(modes[::-1], model.top + 1)))
     assert len(every) == count

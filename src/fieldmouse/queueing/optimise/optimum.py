@@ -27,17 +27,17 @@ Limits = tuple[int, ...]
 def local_search(
     model: Model, weights: Cost, robots: tuple[int, ...], starts: Iterable[Limits]
 ) -> tuple[Limits, float, int]:
-    """The best limits on any walk, their cost, and how many rules were looked at; robots fall."""
+    """The best limits on any walk, their cost, and how many rules were looked at; `robots` never rises."""
     seen: dict[Limits, float] = {}
 
     def height(limits: Limits) -> float:
         if limits not in seen:
-            seen[limits] = cost_of(solve(model, RuleByLevel.of_limits(robots, limits, model.top)), weights)
+            seen[limits] = cost_of(solve(model, RuleByLevel.from_limits(robots, limits, model.top)), weights)
         return seen[limits]
 
     def walk_downhill(here: Limits) -> Limits:
         while (
-            there := next((near for near in _near(here, model.top) if height(near) < height(here)), None)
+            there := next((near for near in _neighbours(here, model.top) if height(near) < height(here)), None)
         ) is not None:
             here = there
         return here
@@ -46,7 +46,7 @@ def local_search(
     return best, height(best), len(seen)
 
 
-def _near(limits: Limits, top: int) -> Iterator[Limits]:
+def _neighbours(limits: Limits, top: int) -> Iterator[Limits]:
     """Limits from `first` to `last` moved together, the others pushed aside where they are in the way."""
     step = 1 << (top.bit_length() - 1)
     while step:
@@ -82,7 +82,7 @@ SCALES = {
 
 @dataclass(frozen=True, slots=True)
 class RankedRule:
-    """`robots[0]` work while the level is at most `limits[0]`, and so on; J is the cost."""
+    """`robots[0]` fetch workers run while the level is at most `limits[0]`, and so on; J is the cost."""
 
     robots: tuple[int, ...]
     limits: tuple[int, ...]
@@ -129,11 +129,12 @@ class BoundsUnreachable(FieldmouseError):
 def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Optimum:
     """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
     if not is_small(model, modes):
-        return _walked(model, cost, chosen_modes(model, modes))
+        return _optimise_by_search(model, cost, chosen_modes(model, modes))
     ground = measure_all_rules(model, modes)
     J = ground.cost(cost)
     best = {
-        used: _first(ground, J, np.flatnonzero(ground.used_modes == used)) for used in set(ground.used_modes.tolist())
+        used: _plainest_best(ground, J, np.flatnonzero(ground.used_modes == used))
+        for used in set(ground.used_modes.tolist())
     }
     subsets = []
     for size in range(1, len(ground.modes) + 1):
@@ -141,16 +142,16 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
             # The largest works at least on the empty system; the others as they are worth it.
             bits = sum(1 << k for k in some)
             within = [rule for used, rule in best.items() if not used & ~bits and used >> some[0]]
-            rule = _first(ground, J, np.array(within))
+            rule = _plainest_best(ground, J, np.array(within))
             robots = tuple(ground.modes[k] for k in some)
             subsets.append(RankedRule(robots, ground.limits(rule, robots), float(J[rule])))
-    rule = _first(ground, J, np.array(list(best.values())))
+    rule = _plainest_best(ground, J, np.array(list(best.values())))
     winner = ranked_rule(ground, rule, J)
     measures = solve(model, ground.by_level(rule))
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(subsets), len(ground))
 
 
-def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
+def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
     """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
     robots = tuple(reversed(modes))
     if model.lifetime.is_exponential:
@@ -161,18 +162,18 @@ def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
         best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
     else:
         found = {}
-        guess = optimise(_forgetful(model), cost, modes)
+        guess = optimise(_with_exponential_lifetime(model), cost, modes)
         best = [RankedRule(guess.robots, guess.limits, guess.J)]
-    starts = [_spread(one, robots, model.top) for one in best]
+    starts = [_limits_among_modes(one, robots, model.top) for one in best]
     limits, J, seen = local_search(model, cost, robots, starts)
-    rule = RuleByLevel.of_limits(robots, limits, model.top)
+    rule = RuleByLevel.from_limits(robots, limits, model.top)
     used = sorted({rule.concurrency_at(level) for level in range(model.top + 1)}, reverse=True)
     winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
     subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
     return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
 
 
-def _spread(one: RankedRule, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
+def _limits_among_modes(one: RankedRule, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
     """Limits of a choice among all the modes."""
     ends = dict(zip(one.robots, (*one.limits, top), strict=True))
     return tuple(accumulate((ends.get(mode, -1) for mode in robots[:-1]), max))
@@ -208,14 +209,14 @@ def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str
                 f"the least that can be had is {held[name][within].min():.6g}",
             )
         within &= allowed
-    rule = _first(ground, values, np.flatnonzero(within))
+    rule = _plainest_best(ground, values, np.flatnonzero(within))
     winner = ranked_rule(ground, rule, values)
-    floor, multipliers = _dual(values, held, at_most)
+    floor, multipliers = _solve_dual(values, held, at_most)
     measures = solve(ground.model, ground.by_level(rule))
     return BoundedOptimum(winner.robots, winner.limits, winner.J, measures, multipliers, floor)
 
 
-def _dual(
+def _solve_dual(
     values: FloatArray, held: Mapping[str, FloatArray], at_most: Mapping[str, float]
 ) -> tuple[float, dict[str, float]]:
     """The linear programme that takes rules in turn, and the prices of its bounds."""
@@ -253,7 +254,7 @@ def pareto_front(axes: FloatArray) -> IntArray:
     return np.array(kept, dtype=np.int64)
 
 
-def _first(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
+def _plainest_best(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
     """The least; of rules that tie, the one with the fewest modes and then the lowest limits."""
     if np.isnan(values[among]).all():
         raise ModelError(
@@ -267,7 +268,7 @@ def _first(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
         peaks = ground.peaks[rule]
         return int((peaks >= 0).sum()), peaks[::-1].tolist()
 
-    return min(tied.tolist(), key=plainness)
+    return int(min(tied, key=plainness))
 
 
 def optimise_by_simulation(
@@ -277,16 +278,16 @@ def optimise_by_simulation(
     played: dict[RuleByLevel, SimulatedMeasures] = {}
 
     def J(robots: tuple[int, ...], limits: Limits) -> float:
-        rule = RuleByLevel.of_limits(robots, limits, model.top)
+        rule = RuleByLevel.from_limits(robots, limits, model.top)
         if rule not in played:
             played[rule] = simulate(model, rule, events, np.random.default_rng(seed))
         return cost_of(played[rule], cost)
 
     found = []
-    for start in optimise(_forgetful(model), cost, modes).subsets:
+    for start in optimise(_with_exponential_lifetime(model), cost, modes).subsets:
         here, value = start.limits, J(start.robots, start.limits)
         while True:
-            ways = {limits: J(start.robots, limits) for limits in _next_to(here, model.top)}
+            ways = {limits: J(start.robots, limits) for limits in _one_step_neighbours(here, model.top)}
             best = min(ways, key=ways.__getitem__, default=here)
             if not ways or ways[best] >= value:
                 break
@@ -296,16 +297,16 @@ def optimise_by_simulation(
     if not worth:
         raise ModelError("no page was served in any run", "check the model, or play more events")
     winner = min(worth, key=lambda choice: choice.J)
-    measures = played[RuleByLevel.of_limits(winner.robots, winner.limits, model.top)]
+    measures = played[RuleByLevel.from_limits(winner.robots, winner.limits, model.top)]
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False)
 
 
-def _forgetful(model: Model) -> Model:
+def _with_exponential_lifetime(model: Model) -> Model:
     """The model with an exponential lifetime of the same mean."""
     return dataclasses.replace(model, lifetime=PhaseType.exponential(model.lifetime.rate))
 
 
-def _next_to(limits: Limits, top: int) -> Iterator[Limits]:
+def _one_step_neighbours(limits: Limits, top: int) -> Iterator[Limits]:
     for i, limit in enumerate(limits):
         for moved in (limit - 1, limit + 1):
             way = (*limits[:i], moved, *limits[i + 1 :])
