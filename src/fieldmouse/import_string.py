@@ -12,10 +12,12 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from fieldmouse.errors import UsageError
+
+C = TypeVar("C")
 
 #: Pattern of an importable name.
 IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -83,6 +85,24 @@ def import_callable(name: str, what: str, path: Sequence[str] = ()) -> Any:
             "name a function, or a class that takes one argument",
         )
     return function
+
+
+def find_class(name: str, what: str, known: Mapping[str, C], members: Sequence[str], hint: str) -> C:
+    """Class of that name in `known`, or the imported one, which must have these members; `hint` says where they
+    are described."""
+    if name in known:
+        return known[name]
+    if not IMPORT_NAME.fullmatch(name):
+        raise UsageError(
+            f"there is no {what} `{name}`",
+            f"it is one of {', '.join(known)}, or `package.module:Class` for one of your own",
+        )
+    made = import_object(name, what)
+    missing = [member for member in members if not hasattr(made, member)]
+    if not isinstance(made, type) or missing:
+        lacks = f"has no `{missing[0]}`" if isinstance(made, type) else "is no class"
+        raise UsageError(f"`{name}` is no {what}: it {lacks}", hint)
+    return cast(C, made)
 
 
 def import_path() -> tuple[str, ...]:

@@ -48,17 +48,6 @@ def test_expected_freshness_matches_the_population_even_for_hardly_known_pages()
         assert change.probability_current(belief, 1.0, law).mean() == pytest.approx(np.exp(-true).mean(), abs=0.015)
 
 
-def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
-    rng = np.random.default_rng(5)
-    true = np.exp(rng.normal(0.0, 2.0, 40_000))
-    belief = looked_at(true, 1.0, 15)
-    first = rng.exponential(1 / true)
-    changed = first < 1.0
-    after = change.update_beliefs(belief, 1.0, changed, fade=1.0)
-    law = change.fit_population(after)
-    assert change.expected_good_time(after[changed], 1.0, law).mean() == pytest.approx(first[changed].mean(), abs=0.015)
-
-
 @given(st.lists(st.tuples(st.floats(1e-3, 1e6), st.booleans()), min_size=1, max_size=30), st.floats(1e-3, 1e6))
 def test_a_look_that_finds_a_change_never_lowers_the_rate_and_one_that_finds_none_never_raises_it(
     looks: list[tuple[float, bool]], gap: float

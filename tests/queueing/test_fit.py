@@ -162,8 +162,8 @@ def test_expected_turns_point_where_the_likelihood_rises(seed: int) -> None:
         return float(height)
 
     D0 = inner - np.stack([np.diag((inner[r] + D1[r]).sum(axis=1)) for r in range(2)])
-    parts = map_fit._stretches(D0, lengths, modes, batch)
-    spent, brought, first, _, found = map_fit._expected(start, D0, D1, *parts)
+    parts = map_fit._split_long_pieces(D0, lengths, modes, batch)
+    spent, brought, first, _, found = map_fit._expectation_step(start, D0, D1, *parts)
     assert found == pytest.approx(likelihood(inner, D1))
     assert first.sum() == pytest.approx(1.0)
     for r in range(2):
@@ -185,10 +185,10 @@ def test_turns_are_told_the_same_uncompiled() -> None:
     lengths, modes, batch = turns(rng, 30)
     found = match_order_two_map(1.0, 3.0, None, 0.5)
     D0, D1 = np.stack([found.D0, 2 * found.D0]), np.stack([found.D1, 2 * found.D1])
-    plain = getattr(map_fit._expected, "py_func", map_fit._expected)
+    plain = getattr(map_fit._expectation_step, "py_func", map_fit._expectation_step)
     start = np.array([0.5, 0.5])
     for one, other in zip(
-        map_fit._expected(start, D0, D1, lengths, modes, batch),
+        map_fit._expectation_step(start, D0, D1, lengths, modes, batch),
         plain(start, D0, D1, lengths, modes, batch),
         strict=True,
     ):

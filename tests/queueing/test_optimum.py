@@ -93,10 +93,17 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel]
 
 
 KERNELS = {
-    banded: ("_fill", "band_weights"),
-    waiting_page: ("_journey", "_welcomed", "eliminate_states"),
-    landscape: ("_walk", "_joined", "_upper_part", "_folded", "eliminate_states", "stationary_weights"),
-    ordered: ("_level", "_faded"),
+    banded: ("_fill_band", "band_weights"),
+    waiting_page: ("_fill_waiting_moments", "_sum_admitted", "eliminate_states"),
+    landscape: (
+        "evaluate_all_rules",
+        "_join_upper_part",
+        "_extend_upper_part",
+        "_scale_after_folds",
+        "eliminate_states",
+        "stationary_weights",
+    ),
+    ordered: ("_solve_level", "_add_obsolescence_flow"),
 }
 
 

@@ -57,61 +57,61 @@ class Governor:
     def __init__(
         self,
         *,
-        habits: GovernorConfig,
+        config: GovernorConfig,
         trace: PageTrace,
         clock: Clock,
-        obey: Callable[[Thresholds], None],
-        book: ControlLog,
+        apply_rule: Callable[[Thresholds], None],
+        control_log: ControlLog,
     ):
-        self._habits, self._trace, self._clock = habits, trace, clock
-        self._obey, self._book = obey, book
-        self._number = book.last.number if book.last else 0
-        self._untried = list(habits.modes)
+        self._config, self._trace, self._clock = config, trace, clock
+        self._apply_rule, self._control_log = apply_rule, control_log
+        self._number = control_log.last.number if control_log.last else 0
+        self._untried = list(config.modes)
         self._trials: list[tuple[float, Thresholds]] = []  # each with its cost
         self._rates: dict[int, float] = {}  # pages per second by number of fetch workers, when last seen
         self._rest = 0.0  # seconds until the next decision is worth its time
         self._warm = False  # the first decision also waits for compilers
-        self._rule = Thresholds(habits.modes[-1:])
+        self._rule = Thresholds(config.modes[-1:])
         self._before = trace.totals()
         self._open = False  # the last decision has no result yet
         self._trying = False
-        self._thinking: asyncio.Task[None] | None = None
-        self._aside = DaemonExecutor()
+        self._choosing: asyncio.Task[None] | None = None
+        self._executor = DaemonExecutor()
 
     def begin(self) -> None:
         """Start the crawl. A resumed one continues with its last rule."""
-        last = self._book.last
-        if last is not None and not last.trial and set(last.robots) <= set(self._habits.modes):
+        last = self._control_log.last
+        if last is not None and not last.trial and set(last.robots) <= set(self._config.modes):
             self._untried.clear()
             self._rates.update(last.rates)
             self._decide(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
         else:
-            self._try_next()
+            self._try_next_count()
 
     def check(self) -> None:
         """Start the next trial or decision if it is time."""
-        if self._thinking is not None:
+        if self._choosing is not None:
             return
-        habits, so_far = self._habits, self._trace.totals().since(self._before)
+        config, so_far = self._config, self._trace.totals().since(self._before)
         if self._trying:
-            enough = so_far.seconds >= habits.explore and so_far.arrived >= MIN_TRIAL_PAGES
-            if enough or so_far.seconds >= MAX_TRIAL_FACTOR * habits.explore:
-                self._next()
-        elif so_far.seconds >= max(habits.every, self._rest) and so_far.arrived >= habits.pages:
-            self._next()
+            enough = so_far.seconds >= config.explore and so_far.arrived >= MIN_TRIAL_PAGES
+            if enough or so_far.seconds >= MAX_TRIAL_FACTOR * config.explore:
+                self._start_next_step()
+        elif so_far.seconds >= max(config.every, self._rest) and so_far.arrived >= config.pages:
+            self._start_next_step()
 
-    def _next(self) -> None:
+    def _start_next_step(self) -> None:
         if self._untried:
-            self._try_next()
+            self._try_next_count()
             return
         if self._trying:
             self._close_period()
             _, best = min(self._trials, key=lambda trial: trial[0])
             self._decide(best, "cheapest of those tried, until a rule is found")
-        self._thinking = asyncio.get_running_loop().create_task(self._think())
-        self._thinking.add_done_callback(self._thought)
+        self._choosing = asyncio.get_running_loop().create_task(self._choose_rule_in_thread())
+        self._choosing.add_done_callback(self._on_choice_done)
 
-    def _try_next(self) -> None:
+    def _try_next_count(self) -> None:
         robots = self._untried.pop()
         self._decide(
             Thresholds((robots,)),
@@ -119,13 +119,13 @@ class Governor:
             trying=True,
         )
 
-    async def _think(self) -> None:
+    async def _choose_rule_in_thread(self) -> None:
         """Find a rule outside the event loop, and apply it."""
-        habits, began = self._habits, self._clock.now()
+        config, began = self._config, self._clock.now()
         loop, rows = asyncio.get_running_loop(), self._trace.rows()
         try:
             chosen = await loop.run_in_executor(
-                self._aside, _choose, habits, rows, began - habits.memory, dict(self._rates)
+                self._executor, _choose, config, rows, began - config.memory, dict(self._rates)
             )
         except FieldmouseError as trouble:
             self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
@@ -135,10 +135,11 @@ class Governor:
             self._rest = DECISION_COST_FACTOR * (self._clock.now() - began) if self._warm else 0.0
             self._warm = True
         self._rates.update(chosen.rates)
-        self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
+        why = f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
+        self._decide(chosen.rule, why, chosen, self._clock.now() - began)
 
-    def _thought(self, task: asyncio.Task[None]) -> None:
-        self._thinking = None
+    def _on_choice_done(self, task: asyncio.Task[None]) -> None:
+        self._choosing = None
         if not task.cancelled() and (mistake := task.exception()) is not None:
             # A crawl is worth more than its best rule: continue with the current one.
             log.error("control of the concurrency failed; the rule stays", exc_info=mistake)
@@ -150,11 +151,11 @@ class Governor:
         now = self._clock.now()
         self._close_period()
         self._rule, self._trying = rule, trying
-        self._obey(rule)
+        self._apply_rule(rule)
         self._before = self._trace.totals()
         self._number += 1
         self._open = True
-        self._book.append(
+        self._control_log.append(
             Decision(
                 number=self._number,
                 at=now,
@@ -178,39 +179,35 @@ class Governor:
         so_far = self._trace.totals().since(self._before)
         fare = BufferMetrics.measured(so_far)
         if self._trying:
-            self._trials.append((fare.cost(self._habits.cost), self._rule))
+            self._trials.append((fare.cost(self._config.cost), self._rule))
             if so_far.arrived >= MIN_TRIAL_PAGES:
                 self._rates[self._rule.robots[0]] = so_far.arrived / so_far.seconds
-        self._book.append(
+        self._control_log.append(
             Period(
                 number=self._number,
                 until=self._clock.now(),
                 seconds=so_far.seconds,
                 arrived=so_far.arrived,
                 measured=fare,
-                cost=fare.cost(self._habits.cost),
+                cost=fare.cost(self._config.cost),
             )
         )
 
     def end(self) -> None:
         """Stop deciding: the crawl is over or asked to stop."""
-        if self._thinking is not None:
-            self._thinking.cancel()
+        if self._choosing is not None:
+            self._choosing.cancel()
         self._close_period()
 
     def close(self) -> None:
-        self._book.close()
+        self._control_log.close()
 
 
-def _choose(habits: GovernorConfig, rows: Rows, since: float, rates: dict[int, float]) -> ChosenRule:
+def _choose(config: GovernorConfig, rows: Rows, since: float, rates: dict[int, float]) -> ChosenRule:
     # Imported only when needed, and in the thread: the solvers load a compiler.
     from fieldmouse.control.rule_choice import choose_rule
 
-    return choose_rule(rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates)
-
-
-def _why(chosen: ChosenRule) -> str:
-    return f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
+    return choose_rule(rows, since, capacity=config.capacity, modes=config.modes, weights=config.cost, remembered=rates)
 
 
 def initial_rule(settings: Settings) -> Thresholds:
@@ -230,13 +227,13 @@ def cost_weights(settings: Settings) -> Cost:
 
 
 def build_governor(
-    home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, obey: Callable[[Thresholds], None]
+    home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, apply_rule: Callable[[Thresholds], None]
 ) -> Governor | None:
     """The governor that changes the rule during the crawl; None if the rule is fixed."""
     control = settings.control
     if control.mode != "auto":
         return None
-    habits = GovernorConfig(
+    config = GovernorConfig(
         capacity=settings.buffer.pages,
         modes=control.fetch_counts(settings.fetch.concurrency),
         cost=cost_weights(settings),
@@ -245,4 +242,6 @@ def build_governor(
         explore=control.explore,
         memory=control.memory,
     )
-    return Governor(habits=habits, trace=trace, clock=clock, obey=obey, book=ControlLog(home / "control.log"))
+    return Governor(
+        config=config, trace=trace, clock=clock, apply_rule=apply_rule, control_log=ControlLog(home / "control.log")
+    )

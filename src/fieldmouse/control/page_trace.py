@@ -100,48 +100,27 @@ class BufferGauge:
         self._at = now
         self.level = 0
         self.robots = 0
-        self._seconds = self._idle = self._worked = self._pages = self._stays = 0.0
+        self.seconds = self.idle = self.robot_seconds = self.page_seconds = self.served_seconds = 0.0
         self.arrived = self.dropped = self.obsolete = self.served = 0
 
     def set_level(self, now: float, level: int, robots: int) -> None:
         """Set the level and the number of active fetch workers from now on."""
-        self._pass(now)
+        self._advance_to(now)
         self.level, self.robots = level, robots
 
-    def note_arrived(self, *, dropped: bool) -> None:
-        self.arrived += 1
-        self.dropped += dropped
-
-    def note_obsolete(self) -> None:
-        self.obsolete += 1
-
-    def note_served(self, stay: float) -> None:
-        self.served += 1
-        self._stays += stay
-
-    def _pass(self, now: float) -> None:
+    def _advance_to(self, now: float) -> None:
         time = now - self._at
         self._at = now
-        self._seconds += time
-        self._worked += time * self.robots
+        self.seconds += time
+        self.robot_seconds += time * self.robots
         if self.level:
-            self._pages += time * self.level
+            self.page_seconds += time * self.level
         else:
-            self._idle += time
+            self.idle += time
 
     def totals(self, now: float) -> BufferTotals:
-        self._pass(now)
-        return BufferTotals(
-            self._seconds,
-            self._idle,
-            self._worked,
-            self._pages,
-            self.arrived,
-            self.dropped,
-            self.obsolete,
-            self.served,
-            self._stays,
-        )
+        self._advance_to(now)
+        return BufferTotals(*(getattr(self, name) for name in BufferTotals.__struct_fields__))
 
 
 _ROW = Struct("<ddfIHHB")
@@ -220,7 +199,8 @@ class PageTrace:
     def page_arrived(self, number: int, now: float, *, dropped: bool = False) -> None:
         """Record that a page arrived; it is in the buffer unless it was `dropped`."""
         gauge = self.gauge
-        gauge.note_arrived(dropped=dropped)
+        gauge.arrived += 1
+        gauge.dropped += dropped
         level, robots, allowed = gauge.level, gauge.robots, self._meter.concurrency
         if dropped:
             self._write(now, 0.0, 0.0, level, robots, allowed, PageFate.DROPPED)
@@ -241,26 +221,27 @@ class PageTrace:
     def pages_served(self, numbers: Iterable[int]) -> None:
         now = self._clock.now()
         for number in numbers:
-            page = self._left(number)
+            page = self._remove_page(number)
             if page is not None:
-                self.gauge.note_served(now - page[0])
-                self._leave(page, page[4] - page[0], now - page[0], PageFate.SERVED)
+                self.gauge.served += 1
+                self.gauge.served_seconds += now - page[0]
+                self._write_page(page, page[4] - page[0], now - page[0], PageFate.SERVED)
         self.record_level(now)
 
     def page_expired(self, number: int, now: float) -> None:
-        page = self._left(number)
+        page = self._remove_page(number)
         if page is not None:
-            self.gauge.note_obsolete()
-            self._leave(page, now - page[0], now - page[0], PageFate.OBSOLETE)
+            self.gauge.obsolete += 1
+            self._write_page(page, now - page[0], now - page[0], PageFate.OBSOLETE)
         self.record_level(now)
 
     def pages_lost(self, numbers: Iterable[int]) -> None:
         """Record that a worker died with these pages; its share of the robots.txt files is unknown."""
         now = self._clock.now()
         for number in numbers:
-            page = self._left(number)
+            page = self._remove_page(number)
             if page is not None:
-                self._leave(page, page[4] - page[0], now - page[0], PageFate.UNDONE)
+                self._write_page(page, page[4] - page[0], now - page[0], PageFate.UNDONE)
         self._ticketless.clear()
         self.record_level(now)
 
@@ -283,19 +264,19 @@ class PageTrace:
 
     def flush(self) -> None:
         """Hand all rows to the operating system."""
-        self._seal()
+        self._seal_block()
         self._file.flush()
 
     def close(self) -> None:
-        self._seal()
+        self._seal_block()
         self._file.close()
 
-    def _left(self, number: int) -> list[float] | None:
+    def _remove_page(self, number: int) -> list[float] | None:
         if number:
             return self._inside.pop(number, None)
         return self._ticketless.popleft() if self._ticketless else None
 
-    def _leave(self, page: list[float], wait: float, stay: float, fate: PageFate) -> None:
+    def _write_page(self, page: list[float], wait: float, stay: float, fate: PageFate) -> None:
         self._write(page[0], wait, stay, int(page[1]), int(page[2]), int(page[3]), fate)
 
     def _write(
@@ -303,9 +284,9 @@ class PageTrace:
     ) -> None:
         self._block += _ROW.pack(at, stay, wait, level, min(robots, _MOST), min(allowed, _MOST), fate)
         if len(self._block) >= _BLOCK * _ROW.size:
-            self._seal()
+            self._seal_block()
 
-    def _seal(self) -> None:
+    def _seal_block(self) -> None:
         if self._block:
             block = bytes(self._block)
             self._block.clear()

@@ -28,7 +28,7 @@ def trace_from_rows(rows: Rows, since: float = 0.0, settling: float | None = Non
     """
     cuts = np.flatnonzero(rows["fate"] == PageFate.BEGAN)
     pieces = [piece for piece in np.split(rows, cuts) if len(piece)]
-    runs = [run for piece in pieces if (run := _run(piece, since)) is not None]
+    runs = [run for piece in pieces if (run := _trace_of_run(piece, since)) is not None]
     if not runs:
         return Trace(arrived=np.empty(0), robots=np.empty(0, np.int64))
     shifts = np.concatenate(([0.0], np.cumsum([run.span for run in runs])))
@@ -65,7 +65,7 @@ def without_settling(trace: Trace, settling: float | None = None) -> Trace:
     return replace(trace, switched=switched, mode=mode, robots=mode[np.maximum(at, 0)])
 
 
-def _run(rows: Rows, since: float) -> Trace | None:
+def _trace_of_run(rows: Rows, since: float) -> Trace | None:
     """One run of a crawl, or the part of it in the rows; None if there is too little."""
     known = rows["at"] + rows["stay"]
     start = max(float(known[0]), since)
@@ -79,7 +79,7 @@ def _run(rows: Rows, since: float) -> Trace | None:
     if end <= start or not len(pages):
         return None
     pages = pages[np.argsort(pages["at"], kind="stable")]
-    switched, mode = _modes(rows, pages, start, end)
+    switched, mode = _mode_switches(rows, pages, start, end)
     stays = served[(served["at"] + served["stay"] >= start) & (served["at"] <= end)]
     return Trace(
         arrived=pages["at"] - start,
@@ -93,7 +93,7 @@ def _run(rows: Rows, since: float) -> Trace | None:
     )
 
 
-def _modes(rows: Rows, pages: Rows, start: float, end: float) -> tuple[FloatArray, IntArray]:
+def _mode_switches(rows: Rows, pages: Rows, start: float, end: float) -> tuple[FloatArray, IntArray]:
     """Times at which the number of active fetch workers changed; the first is the start."""
     turns = rows[np.isin(rows["fate"], _NO_PAGE)]
     before = turns[turns["at"] <= start]

@@ -19,12 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating[Any]]
 Beliefs = npt.NDArray[np.float32]
 
 WIDTH = 4
@@ -102,9 +100,9 @@ def fit_population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUND
     if not seen.size:
         return UNKNOWN
     chosen = belief[seen[:: max(1, -(-seen.size // sample))]]
-    rates = _grid(chosen.astype(np.float64))
+    rates = _rate_grid(chosen.astype(np.float64))
     likely = _likelihood(chosen, rates)
-    usual = weights = _log_normal(likely, rates)
+    usual = weights = _best_log_normal(likely, rates)
     for _ in range(rounds):
         share = likely * weights.astype(np.float32)
         share /= share.sum(axis=1, keepdims=True)
@@ -112,7 +110,7 @@ def fit_population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUND
     return RateDistribution(rates, weights)
 
 
-def _log_normal(likely: Singles, rates: Reals) -> Reals:
+def _best_log_normal(likely: Singles, rates: Reals) -> Reals:
     """Log-normal distribution under which the polls are most likely, out of a set of candidates."""
     place = np.log(rates)
     spread, middle = (grid.ravel()[:, None] for grid in np.meshgrid(SPREADS, place[2:-2]))
@@ -125,7 +123,7 @@ def _log_normal(likely: Singles, rates: Reals) -> Reals:
     return np.asarray(laws[fits.argmax()])
 
 
-def _grid(belief: Reals) -> Reals:
+def _rate_grid(belief: Reals) -> Reals:
     time = belief[:, STILL_TIME] + belief[:, UNDATED_TIME]
     undated = belief[belief[:, UNDATED] > 0]
     gaps = undated[:, UNDATED_TIME] / undated[:, UNDATED]
@@ -169,7 +167,7 @@ def blocks(pages: int, size: int = BLOCK) -> Iterator[slice]:
         yield slice(start, min(start + size, pages))
 
 
-def _mean(belief: Beliefs, law: RateDistribution | None, of: Callable[[Reals, slice], Reals]) -> Reals:
+def _posterior_mean(belief: Beliefs, law: RateDistribution | None, of: Callable[[Reals, slice], Reals]) -> Reals:
     """Posterior mean of a function of the rate (a row of the rates, or a row per page) for each page."""
     law = law or fit_population(belief)
     means = np.empty(len(belief))
@@ -184,25 +182,19 @@ def estimated_rate(belief: Beliefs, law: RateDistribution | None = None) -> Real
     Where every poll found a change, hardly any rate is too high to be possible. Such rates would dominate
     the plain mean; the geometric mean balances higher and lower rates.
     """
-    return np.exp(_mean(belief, law, lambda rates, _: np.log(rates)))
+    return np.exp(_posterior_mean(belief, law, lambda rates, _: np.log(rates)))
 
 
 def probability_current(belief: Beliefs, since: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
     """Probability that the copy is still current, `since` after the last poll."""
     times = np.broadcast_to(np.asarray(since, np.float64), len(belief))
-    return _mean(belief, law, lambda rates, block: np.exp(-rates * times[block, None]))
+    return _posterior_mean(belief, law, lambda rates, block: np.exp(-rates * times[block, None]))
 
 
 def freshness(belief: Beliefs, interval: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
     """Share of time in which a copy is current if its page is polled at this even interval."""
     times = np.broadcast_to(np.asarray(interval, np.float64), len(belief))
-    return _mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
-
-
-def expected_good_time(belief: Beliefs, gap: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
-    """Expected time for which the old copy was current, in a gap at whose end a change was found."""
-    times = np.broadcast_to(np.asarray(gap, np.float64), len(belief))
-    return _mean(belief, law, lambda rates, block: times[block, None] * _first(rates * times[block, None]))
+    return _posterior_mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
 
 
 def fresh_share(changes: Reals) -> Reals:
@@ -213,12 +205,6 @@ def fresh_share(changes: Reals) -> Reals:
     """
     x = np.maximum(changes, 1e-9)
     return np.asarray(-np.expm1(-x) / x)
-
-
-def _first(x: Reals) -> Reals:
-    """Mean position of the first change in the unit gap, given at least one change and x expected ones."""
-    x = np.maximum(x, 1e-4)
-    return np.asarray(1 / x - 1 / np.expm1(np.minimum(x, 700.0)))
 
 
 #: A source is judged by about its last hundred claims.

@@ -149,7 +149,7 @@ def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
     """
     pattern, equals, target = entry.strip().partition("=")
     pattern = pattern.strip().lower().rstrip(".")
-    pin = _read_place(target.strip())
+    pin = _parse_endpoint(target.strip())
     if not (equals and pattern) or pin is None:
         raise UsageError(
             f"`{entry}` does not send a name to an address",
@@ -164,7 +164,7 @@ def parse_nameserver(text: str) -> PinnedAddress:
     >>> parse_nameserver("192.0.2.53"), parse_nameserver("[::1]:5353")
     (PinnedAddress(address='192.0.2.53', port=None), PinnedAddress(address='::1', port=5353))
     """
-    pin = _read_place(text)
+    pin = _parse_endpoint(text)
     if pin is None or "%" in pin.address:
         raise UsageError(
             f"`{text}` is not the address of a DNS server",
@@ -187,7 +187,7 @@ def parse_source_address(text: str) -> str:
     return text
 
 
-def _read_place(target: str) -> PinnedAddress | None:
+def _parse_endpoint(target: str) -> PinnedAddress | None:
     """Parse `ADDRESS` or `ADDRESS:PORT`; an IPv6 address with a port is in brackets."""
     address, colon, port = target, "", ""
     if address.startswith("["):

@@ -20,6 +20,7 @@ from typing import Literal
 import msgspec
 
 from fieldmouse.errors import SettingsError
+from fieldmouse.policy.scope import compile_pattern
 from fieldmouse.url import host_of, hostname_of
 from fieldmouse.url import parse as parse_url
 
@@ -129,12 +130,7 @@ def _check_xpath(what: str) -> None:
 
 
 def _check_regex(what: str) -> None:
-    try:
-        re.compile(what)
-    except (re.error, OverflowError, RecursionError) as trouble:
-        raise SettingsError(
-            f"`{what}` is not a regular expression: {trouble}", "escape special characters with a backslash"
-        ) from trouble
+    compile_pattern(what, "escape special characters with a backslash")
 
 
 _CHECKS = {"css": _check_css, "xpath": _check_xpath, "regex": _check_regex}

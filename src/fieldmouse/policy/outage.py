@@ -104,9 +104,8 @@ class OutageEvidence:
         self.few = few
         self.witnesses: dict[str, Host] = {}  # by address: reached in this run, the latest last
         self.suspects: dict[Host, FailureCause] = {}  # failed since the last success
-        self.denied: dict[
-            Host, float
-        ] = {}  # time at which each name was first reported missing since the DNS last found one
+        # Time at which each name was first reported missing since the DNS last found one.
+        self.denied: dict[Host, float] = {}
         self._reached = 0
         self.since: float | None = None  # start of the present outage
         self.gave_up = False  # no host was ever reached, and the benefit of the doubt is used up

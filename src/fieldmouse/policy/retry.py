@@ -29,6 +29,7 @@ class RetryRule:
 
 NEVER = RetryRule()
 
+#: Failures that are not in the table are not retried.
 RETRIES: dict[OutcomeReason, RetryRule] = {
     OutcomeReason.NO_CONNECTION: RetryRule((2.0, 15.0, 120.0), host=True, bury_after=6),
     OutcomeReason.TIMEOUT: RetryRule((10.0, 120.0), host=True, bury_after=8, once=True),
@@ -37,16 +38,6 @@ RETRIES: dict[OutcomeReason, RetryRule] = {
     OutcomeReason.CONNECTION_CLOSED: RetryRule((1.0, 10.0)),
     OutcomeReason.SERVER_ERROR: RetryRule((1.0, 4.0)),
     OutcomeReason.TOO_SLOW: RetryRule((60.0,)),
-    OutcomeReason.TLS: NEVER,
-    OutcomeReason.BAD_HTTP: NEVER,
-    OutcomeReason.HEADERS_TOO_LARGE: NEVER,
-    OutcomeReason.BODY_TOO_LARGE: NEVER,
-    OutcomeReason.CLIENT_ERROR: NEVER,
-    OutcomeReason.BAD_REDIRECT: NEVER,
-    OutcomeReason.DECOMPRESSION_BOMB: NEVER,
-    OutcomeReason.BAD_ENCODING: NEVER,
-    OutcomeReason.HOST_ABANDONED: NEVER,
-    OutcomeReason.NOT_SIGNED: NEVER,
 }
 
 

@@ -120,9 +120,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def admits_host(self, host: Host) -> bool:
         """Whether any URL of this host may be visited."""
         name = hostname_of(host)
-        if self._excludes(name):
+        if self._excludes_name(name):
             return False
-        if name in self.include_hosts or _under(name, self.include_domains):
+        if name in self.include_hosts or _is_under_domain(name, self.include_domains):
             return True
         match self.mode:
             case "web":
@@ -153,7 +153,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def follows_redirect(self, target: Url) -> bool:
         """Whether a redirect of a seed, or of a page that a seed redirects to, may lead there."""
         name = hostname_of(host_of(target))
-        if not self._excludes(name) and (self.follow_seed_redirects or site_of(name) in self.sites):
+        if not self._excludes_name(name) and (self.follow_seed_redirects or site_of(name) in self.sites):
             return self._rules_admit(target)
         return self.admits_host(host_of(target)) and self._rules_admit(target)
 
@@ -165,7 +165,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def may_join(self, host: Host) -> bool:
         """Whether a redirect of a seed can bring a host into the scope."""
         name = hostname_of(host)
-        if not self.may_grow or self._excludes(name) or self.admits_host(host):
+        if not self.may_grow or self._excludes_name(name) or self.admits_host(host):
             return False
         return self.follow_seed_redirects or site_of(name) in self.sites
 
@@ -173,25 +173,25 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """Part of a host name that decides about scope: hosts with the same part join together."""
         return site_of(hostname_of(host)) if self.mode == "site" else hostname_of(host)
 
-    def _excludes(self, name: str) -> bool:
-        return name in self.exclude_hosts or _under(name, self.exclude_domains)
+    def _excludes_name(self, name: str) -> bool:
+        return name in self.exclude_hosts or _is_under_domain(name, self.exclude_domains)
 
     def excluding_setting(self, url: Url) -> str:
         """Setting that excludes a URL at any depth, for messages; "" if none does."""
         name = hostname_of(host_of(url))
         if name in self.exclude_hosts:
             return "scope.exclude_hosts"
-        if _under(name, self.exclude_domains):
+        if _is_under_domain(name, self.exclude_domains):
             return "scope.exclude_domains"
         if not self.admits_host(host_of(url)):
             return "scope.mode"
         if self.mode == "page" and url not in self.pages and not self._is_included(url):
             return "scope.mode"
-        if _starts(url, self.exclude_prefixes):
+        if _starts_with_any(url, self.exclude_prefixes):
             return "scope.exclude_prefixes"
-        if self.prefixes and not _starts(url, self.prefixes):
+        if self.prefixes and not _starts_with_any(url, self.prefixes):
             return "scope.prefixes"
-        if _matches(url, self.exclude_regex):
+        if _matches_any(url, self.exclude_regex):
             return "scope.exclude_regex"
         return "" if self.admits_path(url) else "scope.include_regex"
 
@@ -209,17 +209,17 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return self._rules_admit(url)
 
     def _rules_admit(self, url: Url) -> bool:
-        if self.exclude_prefixes and _starts(url, self.exclude_prefixes):
+        if self.exclude_prefixes and _starts_with_any(url, self.exclude_prefixes):
             return False
-        if self.prefixes and not _starts(url, self.prefixes):
+        if self.prefixes and not _starts_with_any(url, self.prefixes):
             return False
-        if self.exclude_regex and _matches(url, self.exclude_regex):
+        if self.exclude_regex and _matches_any(url, self.exclude_regex):
             return False
-        return not self.include_regex or _matches(url, self.include_regex)
+        return not self.include_regex or _matches_any(url, self.include_regex)
 
     def _is_included(self, url: Url) -> bool:
         name = hostname_of(host_of(url))
-        return name in self.include_hosts or _under(name, self.include_domains)
+        return name in self.include_hosts or _is_under_domain(name, self.include_domains)
 
 
 class ScopeState(msgspec.Struct, frozen=True, array_like=True):
@@ -231,34 +231,33 @@ class ScopeState(msgspec.Struct, frozen=True, array_like=True):
     seeds: int = 0  # number of seeds
 
 
-def _under(name: str, domains: tuple[str, ...]) -> bool:
+def _is_under_domain(name: str, domains: tuple[str, ...]) -> bool:
     return any(name == domain or name.endswith("." + domain) for domain in domains)
 
 
-def _starts(url: Url, prefixes: tuple[str, ...]) -> bool:
+def _starts_with_any(url: Url, prefixes: tuple[str, ...]) -> bool:
     path = path_of(url)
     return any((path if prefix.startswith("/") else url).startswith(prefix) for prefix in prefixes)
 
 
-def _matches(url: Url, patterns: tuple[str, ...]) -> bool:
+def _matches_any(url: Url, patterns: tuple[str, ...]) -> bool:
     # Separate expressions instead of alternatives of one: each has its own flags, group names and numbers.
-    return any(pattern.search(url) for pattern in _compiled(patterns))
+    return any(pattern.search(url) for pattern in _compiled_patterns(patterns))
 
 
 @lru_cache(maxsize=64)
-def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+def _compiled_patterns(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, patterns))
 
 
-def compile_pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(
+    text: str, hint: str = "escape special characters with a backslash, or use a prefix instead"
+) -> re.Pattern[str]:
     """Compile a regular expression from a setting; SettingsError if it is invalid."""
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as trouble:
-        raise SettingsError(
-            f"`{text}` is not a regular expression: {trouble}",
-            "escape special characters with a backslash, or use a prefix instead",
-        ) from trouble
+        raise SettingsError(f"`{text}` is not a regular expression: {trouble}", hint) from trouble
 
 
 class DropRule(Enum):
@@ -364,7 +363,7 @@ def detect_trap(url: Url, rules: TrapRules, now: float) -> str | None:
     steps = [step for step in path.split("/") if step]
     if rules.segments and len(steps) > rules.segments:
         return "the path is too deep"
-    if rules.repeats and len(steps) >= rules.repeats and _repeats(steps, rules.repeats):
+    if rules.repeats and len(steps) >= rules.repeats and _has_repeats(steps, rules.repeats):
         return "the path repeats itself"
     if query and rules.parameters and query.count("&") + query.count(";") >= rules.parameters:
         return "too many parameters"
@@ -380,7 +379,7 @@ def detect_trap(url: Url, rules: TrapRules, now: float) -> str | None:
     return None
 
 
-def _repeats(steps: list[str], times: int) -> bool:
+def _has_repeats(steps: list[str], times: int) -> bool:
     # A cycle of several segments shows in the count of each of them.
     return Counter(steps).most_common(1)[0][1] >= times
 

@@ -145,7 +145,7 @@ def run_events(
                 expiry = np.inf
                 for i in range(head, tail):
                     expiry = min(expiry, expires[i])
-            # Robots that are sent or called back keep their phase; while the pace lasts, so does the draw.
+            # Fetch workers that start or stop keep their phase; while the pace lasts, so does the draw.
             if mode_at[level] != mode or change_at == np.inf:
                 mode = mode_at[level]
                 change_at = now + rng.standard_exponential() / ladders[mode, phase, -1]
@@ -194,7 +194,7 @@ class SimulatedMeasures(Measures):
 def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) -> SimulatedMeasures:
     """Play the model under a rule.
 
-    An event is a change of the robots' phase (mostly a batch), a page served, or a page grown obsolete.
+    An event is a change of the arrival phase (mostly a batch), a page served, or a page grown obsolete.
     """
     if events < BATCHES:
         raise ModelError(f"a run of {events} events is too short: it must have at least {BATCHES}")
@@ -222,10 +222,10 @@ def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) ->
         tally,
         level_time,
     )
-    return _read(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * BATCHES)
+    return _measures_of_run(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * BATCHES)
 
 
-def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events: int) -> SimulatedMeasures:
+def _measures_of_run(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events: int) -> SimulatedMeasures:
     """The measures of a run, stretch by stretch."""
     column = tally.T
     time = column[TIME]

@@ -14,10 +14,10 @@ become slow. It advertises this (`speed`), and hosts leave before each of them h
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
-from typing import Protocol
 
 import msgspec
 from numpy.random import Generator
@@ -119,7 +119,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
         kalman_update(self.mean, self.variance, place, value, observation, transition)
         self.visits += 1
         if len(self.agents) > MOST_AGENTS:
-            self._forget(self.variance.index(max(self.variance)))
+            self._delete_agent(self.variance.index(max(self.variance)))
 
     def count_complaint(self, agent: str, too_long: bool, patience: int) -> None:
         """Count a complaint; start again after the host was offered to all, which is after `patience` of
@@ -128,7 +128,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
             self.last, self.complaints = agent, 0
         self.complaints += too_long
 
-    def _forget(self, place: int) -> None:
+    def _delete_agent(self, place: int) -> None:
         for column in (self.agents, self.mean, self.variance):
             del column[place]
 
@@ -277,58 +277,48 @@ class AgentTable:
         return prices[agent]
 
 
-class Balancer(Protocol):
+class Balancer(ABC):
     """Rule that chooses the agent for the next visit of a host."""
 
+    def __init__(self, rng: Generator):
+        self._rng = rng
+        self._loads: dict[str, AgentLoadEstimate] = {}
+
+    @abstractmethod
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         """Place in `agents` of the next visitor of `host`; -1 if no agent is alive.
 
         `here` is the place of the agent that visited the host last and still holds it, -1 if there is
         none.
         """
-        ...
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         """Row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
-        ...
-
-    def load_of(self, agent: str) -> AgentLoadEstimate:
-        """Speed and visit time of an agent, from the observed visits."""
-        ...
-
-
-class BalancerBase:
-    """Base of all balancers: observation of the agents' speeds."""
-
-    def __init__(self, rng: Generator):
-        self._rng = rng
-        self._paces: dict[str, AgentLoadEstimate] = {}
-
-    def load_of(self, agent: str) -> AgentLoadEstimate:
-        return self._paces.setdefault(agent, AgentLoadEstimate())
-
-    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         self.load_of(agent).record_visit(round_trip)
         return row
 
+    def load_of(self, agent: str) -> AgentLoadEstimate:
+        """Speed and visit time of an agent, from the observed visits."""
+        return self._loads.setdefault(agent, AgentLoadEstimate())
 
-class HashBalancer(BalancerBase):
+
+class HashBalancer(Balancer):
     """Consistent hashing (`HashRing`); nothing is learned about a host."""
 
     def __init__(self, rng: Generator):
         super().__init__(rng)
-        self._ring, self._on_it = HashRing([]), frozenset[str]()
+        self._ring, self._ring_agents = HashRing([]), frozenset[str]()
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         living = frozenset(name for name, lives in zip(agents.names, agents.alive, strict=True) if lives)
         if not living:
             return -1
-        if living != self._on_it:
-            self._ring, self._on_it = HashRing(living), living
+        if living != self._ring_agents:
+            self._ring, self._ring_agents = HashRing(living), living
         return agents.names.index(self._ring.owner(host))
 
 
-class KalmanBalancer(BalancerBase):
+class KalmanBalancer(Balancer):
     """The thesis's rule (`kalman`): round trip and queue time are learned as a sum."""
 
     def __init__(self, rng: Generator, filtering: KalmanParameters = THESIS_PARAMETERS):
@@ -349,7 +339,7 @@ class KalmanBalancer(BalancerBase):
         return known.to_row()
 
 
-class RoundTripBalancer(BalancerBase):
+class RoundTripBalancer(Balancer):
     """Base of the rules that learn round trips separately from queue times."""
 
     def __init__(self, rng: Generator, pricing: PricingParameters = PRICING):
@@ -384,10 +374,10 @@ class RoundTripBalancer(BalancerBase):
         noise = {"observation": pricing.observation, "transition": pricing.transition}
         known.learn(agent, trip, **noise, mean=trip, variance=_ANY)
         super().observe(row, agent, round_trip, queue_time)
-        self._book(known, agent, round_trip)
+        self._record_details(known, agent, round_trip)
         return known.to_row()
 
-    def _book(self, known: HostTripRow, agent: str, round_trip: float) -> None:
+    def _record_details(self, known: HostTripRow, agent: str, round_trip: float) -> None:
         """Hook for further data that a rule keeps about a visit."""
 
 
@@ -423,49 +413,18 @@ class PricedBalancer(RoundTripBalancer):
         at_home = here >= 0 and agents.alive[here] and variance[here] < pricing.observation * WELL_KNOWN
         if at_home and self._rng.random() < pricing.sticky:
             return here
-        places = self._considered(here, agents)
+        places = self._agents_to_compare(here, agents)
         outlook = self.prior_of(agents.names[here]) if here >= 0 else [0.0] * PRIOR_SIZE
         usual, tried = mean_log_trip(known.mean)
         unmet, spread = expected_trip(outlook, usual, pricing.variance)
-        many, normals = len(places), self._rng.standard_normal(len(places)).tolist()
-        share = agents.share_prices(places)
-        best = cheapest_agent(
-            mean,
-            variance,
-            agents.backlog,
-            agents.speed,
-            agents.price,
-            share,
-            agents.alive,
-            places,
-            many,
-            normals,
-            pricing.least,
-            here,
-            pricing.loyal,
-            pricing.heed,
-            pricing.short,
-        )
-        return best_unvisited(
-            best,
-            mean,
-            agents.backlog,
-            agents.speed,
-            agents.price,
-            share,
-            agents.alive,
-            places,
-            many,
-            normals,
-            here,
-            pricing.loyal,
-            pricing.heed,
-            unmet,
-            spread,
-            (known.visits + pricing.more) / max(1, tried),
-        )
+        agent_data = agents.backlog, agents.speed, agents.price, agents.share_prices(places), agents.alive
+        candidates = places, len(places), self._rng.standard_normal(len(places)).tolist()
+        moves = here, pricing.loyal, pricing.heed
+        best = cheapest_agent(mean, variance, *agent_data, *candidates, pricing.least, *moves, pricing.short)
+        visits = (known.visits + pricing.more) / max(1, tried)
+        return best_unvisited(best, mean, *agent_data, *candidates, *moves, unmet, spread, visits)
 
-    def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:
+    def _agents_to_compare(self, here: int, agents: AgentTable) -> Sequence[int]:
         """Agents to compare: all if they are few, else the present holder and some random ones."""
         many, most = len(agents.names), self._pricing.others + 1
         if many <= most or not any(agents.alive):
@@ -504,7 +463,7 @@ class IpMicraBalancer(RoundTripBalancer):
             return strangers[int(xxh3_64_intdigest(host.encode())) % len(strangers)]
         return assign_subnet(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
 
-    def _book(self, known: HostTripRow, agent: str, round_trip: float) -> None:
+    def _record_details(self, known: HostTripRow, agent: str, round_trip: float) -> None:
         known.count_complaint(agent, round_trip > self._patience.threshold, self._patience.complaints)
 
 

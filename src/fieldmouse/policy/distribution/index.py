@@ -70,14 +70,14 @@ class IndexPolicy(HostCounts[H]):
         if present:
             if not waiting and present < self.depth:
                 return True
-            return self._tokens < 0.0 or self._full(waiting)
+            return self._tokens < 0.0 or self._is_queue_full(waiting)
         if waiting:  # older ones come first: it stays a queue
             return False
         address = self._address.get(host)
         return address is None or self._crowd.get(address, 0) < self._per_address
 
-    def _full(self, waiting: int) -> bool:
-        """Whether a host with `waiting` stored URLs may store another one."""
+    def _is_queue_full(self, waiting: int) -> bool:
+        """Whether a host with `waiting` stored URLs may store no further one."""
         if waiting:
             return bool(self.backlog_limit) and waiting >= self.backlog_limit
         return bool(self.index_limit) and len(self.backlog) >= self.index_limit
@@ -91,12 +91,12 @@ class IndexPolicy(HostCounts[H]):
             address = self._address.get(host)
             if address is not None:
                 self._crowd[address] = self._crowd.get(address, 0) + 1
-                self._unhold(host, address)
+                self._release_held(host, address)
 
     def left_online(self, host: H, balls: int = 1) -> None:
         super().left_online(host, balls)
         if host not in self.online and (address := self._address.get(host)) is not None:
-            self._leave(address)
+            self._free_place(address)
             if host not in self.backlog:
                 del self._address[host]
 
@@ -110,7 +110,7 @@ class IndexPolicy(HostCounts[H]):
     def recalled(self, host: H, balls: int = 1) -> None:
         super().recalled(host, balls)
         if host not in self.backlog and (address := self._address.get(host)) is not None:
-            self._unhold(host, address)
+            self._release_held(host, address)
 
     def located(self, host: H, address: Hashable) -> bool:
         before = self._address.get(host)
@@ -119,16 +119,16 @@ class IndexPolicy(HostCounts[H]):
         self._address[host] = address
         present = host in self.online
         if before is not None:
-            if self._unhold(host, before) and not present:
+            if self._release_held(host, before) and not present:
                 self.absent.add(host)
             if present:
-                self._leave(before)
+                self._free_place(before)
         if not present:
             return True
         crowd = self._crowd[address] = self._crowd.get(address, 0) + 1
         return crowd <= self._per_address
 
-    def _leave(self, address: Hashable) -> None:
+    def _free_place(self, address: Hashable) -> None:
         """Free one place at `address` and release the host that was held there longest."""
         crowd = self._crowd[address] - 1
         if crowd:
@@ -143,7 +143,7 @@ class IndexPolicy(HostCounts[H]):
             if not held:
                 del self._held[address]
 
-    def _unhold(self, host: H, address: Hashable) -> bool:
+    def _release_held(self, host: H, address: Hashable) -> bool:
         held = self._held.get(address)
         if held is None or not held.discard(host):
             return False

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from fieldmouse.errors import UsageError
-from fieldmouse.import_string import IMPORT_NAME, import_object
+from fieldmouse.import_string import find_class
 from fieldmouse.policy.distribution.index import IndexPolicy
 from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 
@@ -74,7 +74,7 @@ POLICIES: dict[str, Callable[..., DistributionPolicy[Any]]] = {
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 _NEVER_ZERO = ("per_address", "depth", "delta")
 
-_ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled", "located")
+_MEMBERS = ("recall", "place", "came_online", "left_online", "stored", "recalled", "located")
 
 
 def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
@@ -83,23 +83,11 @@ def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
     >>> find_policy_class("index") is POLICIES["index"]
     True
     """
-    found = POLICIES.get(name)
-    if found is not None:
-        return found
-    if not IMPORT_NAME.fullmatch(name):
-        raise UsageError(
-            f"there is no policy `{name}`",
-            f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
-        )
-    made: object = import_object(name, "policy")
-    missing = [question for question in _ASKED if not callable(getattr(made, question, None))]
-    if not inspect.isclass(made) or missing:
-        lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
-        raise UsageError(f"`{name}` is no policy: it {lacks}", "docs/guides/policy.md shows what one needs")
+    made = find_class(name, "policy", POLICIES, _MEMBERS, "docs/guides/policy.md shows what one needs")
     if hasattr(made, "settled"):
         # The event's former name; a policy that still overrides it would never be called.
         raise UsageError(f"`{name}` has `settled`, which nobody calls", "call it `located`")
-    return cast(Callable[..., DistributionPolicy[Any]], made)
+    return made
 
 
 def create_policy(name: str, parameters: Mapping[str, object]) -> DistributionPolicy[Any]:

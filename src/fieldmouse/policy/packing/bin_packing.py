@@ -94,7 +94,7 @@ def fullest_subset(weights: Sequence[int], below: int) -> list[int]:
     """
     if below <= 0:
         return []
-    reachable = _reachable(weights, below)
+    reachable = _reachable_sums(weights, below)
     target = reachable[0].bit_length() - 1
     kept = []
     for item, weight in enumerate(weights):
@@ -104,7 +104,7 @@ def fullest_subset(weights: Sequence[int], below: int) -> list[int]:
     return kept
 
 
-def _reachable(weights: Sequence[int], below: int) -> list[int]:
+def _reachable_sums(weights: Sequence[int], below: int) -> list[int]:
     """Bit s of entry i: items i and later have a subset with the sum s, below the limit."""
     within = (1 << below) - 1
     sums = [1]
@@ -146,15 +146,15 @@ def pack(weights: Sequence[int], capacity: int, nodes: int = SEARCH_NODES) -> Pa
     bound = lower_bound(weights, capacity)
     best = best_fit_decreasing(weights, capacity)
     if len(best) > bound and len(weights) * len(best) * capacity <= MAX_FILL_WORK:
-        best = min(best, _slackless(weights, capacity), key=len)
+        best = min(best, _minimum_bin_slack(weights, capacity), key=len)
     if len(best) > bound and len(weights) <= MAX_SEARCH_ITEMS:
-        completion = _Completion(weights, capacity, best, bound, nodes)
+        completion = _BinCompletion(weights, capacity, best, bound, nodes)
         best = completion.best
         bound = len(best) if completion.is_exhausted else bound
     return Packing(best, bound)
 
 
-def _slackless(weights: Sequence[int], capacity: int) -> Bins:
+def _minimum_bin_slack(weights: Sequence[int], capacity: int) -> Bins:
     """Minimum bin slack: the heaviest item left with the fullest set of companions, bin after bin."""
     left = sorted(range(len(weights)), key=lambda item: -weights[item])
     bins: Bins = []
@@ -167,7 +167,7 @@ def _slackless(weights: Sequence[int], capacity: int) -> Bins:
     return bins
 
 
-class _Completion:
+class _BinCompletion:
     """The search; `is_exhausted` means that no better packing exists."""
 
     def __init__(self, weights: Sequence[int], capacity: int, best: Bins, bound: int, nodes: int):
@@ -176,14 +176,14 @@ class _Completion:
         self.best = best
         self.bound = bound
         self.nodes = nodes
-        self._go_on(sorted(range(len(weights)), key=lambda item: -weights[item]), [])
+        self._search(sorted(range(len(weights)), key=lambda item: -weights[item]), [])
         self.is_exhausted = self.nodes > 0
 
-    def _go_on(self, left: list[int], bins: Bins) -> None:
+    def _search(self, left: list[int], bins: Bins) -> None:
         if not left:
             self.best = bins  # only reached with fewer bins than before
             return
-        for held in self._companies(left):
+        for held in self._bins_fullest_first(left):
             if self.nodes <= 0 or len(self.best) == self.bound:
                 return
             self.nodes -= 1
@@ -191,15 +191,15 @@ class _Completion:
             rest = [item for item in left if item not in inside]
             needed = lower_bound([self.weights[item] for item in rest], self.capacity)
             if len(bins) + 1 + needed < len(self.best):
-                self._go_on(rest, [*bins, held])
+                self._search(rest, [*bins, held])
 
-    def _companies(self, left: list[int]) -> Iterator[list[int]]:
+    def _bins_fullest_first(self, left: list[int]) -> Iterator[list[int]]:
         """Bins with the heaviest item in which no further item fits, fullest first."""
         first, *rest = left
-        found = list(self._completed([first], self.capacity - self.weights[first], rest, self.capacity))
+        found = list(self._maximal_bins([first], self.capacity - self.weights[first], rest, self.capacity))
         yield from sorted(found, key=lambda held: -sum(self.weights[item] for item in held))
 
-    def _completed(self, held: list[int], room: int, rest: list[int], skipped: int) -> Iterator[list[int]]:
+    def _maximal_bins(self, held: list[int], room: int, rest: list[int], skipped: int) -> Iterator[list[int]]:
         """Complete a bin. A bin with room for `skipped`, the lightest item left out, is not full."""
         fitting = [place for place, item in enumerate(rest) if self.weights[item] <= room]
         if not fitting:
@@ -217,5 +217,5 @@ class _Completion:
             if self.nodes <= 0:
                 return
             self.nodes -= 1
-            yield from self._completed([*held, item], room - weight, rest[place + 1 :], lightest)
+            yield from self._maximal_bins([*held, item], room - weight, rest[place + 1 :], lightest)
             lightest = min(lightest, weight)

@@ -51,22 +51,22 @@ def repack(
     [[0, 3], [2, 1]]
     """
     before = {item: place for place, held in enumerate(bins) for item in held}
-    away = [_fewest_to_go(weights, capacity, held) for held in bins]
+    away = [_items_to_move(weights, capacity, held) for held in bins]
     staying = [[item for item in held if item not in gone] for held, gone in zip(bins, away, strict=True)]
     homeless = [item for item in range(len(weights)) if item not in before or item in away[before[item]]]
-    settled = _with_bins_emptied(weights, capacity, best_fit_into(weights, capacity, staying, homeless))
+    settled = _empty_light_bins(weights, capacity, best_fit_into(weights, capacity, staying, homeless))
     used = sum(1 for held in settled if held)
     bound = lower_bound(weights, capacity)
     if (1 + worth) * bound < used:
         below = max(1, int((1 - worth) * capacity))
         fresh = pack([min(weight, below) for weight in weights], below, nodes)
         if (1 + worth) * len(fresh.bins) < used:
-            settled = _renumbered(weights, fresh.bins, bins)
+            settled = _renumber_bins(weights, fresh.bins, bins)
     moved = tuple(item for place, held in enumerate(settled) for item in held if before.get(item, place) != place)
     return Repacking(settled, moved, bound)
 
 
-def _fewest_to_go(weights: Sequence[int], capacity: int, held: Sequence[int]) -> set[int]:
+def _items_to_move(weights: Sequence[int], capacity: int, held: Sequence[int]) -> set[int]:
     """Items to move away: the heaviest, until one is enough; then the lightest that is enough."""
     surplus = sum(weights[item] for item in held) - capacity
     gone: set[int] = set()
@@ -79,7 +79,7 @@ def _fewest_to_go(weights: Sequence[int], capacity: int, held: Sequence[int]) ->
     return gone
 
 
-def _with_bins_emptied(weights: Sequence[int], capacity: int, bins: Bins) -> Bins:
+def _empty_light_bins(weights: Sequence[int], capacity: int, bins: Bins) -> Bins:
     """Empty as many bins as possible, the lightest first, by fitting their items into the others."""
     while True:
         used = [place for place, held in enumerate(bins) if held]
@@ -94,7 +94,7 @@ def _with_bins_emptied(weights: Sequence[int], capacity: int, bins: Bins) -> Bin
         bins = [back.get(place, []) for place in range(len(bins))]
 
 
-def _renumbered(weights: Sequence[int], fresh: Bins, bins: Sequence[Sequence[int]]) -> Bins:
+def _renumber_bins(weights: Sequence[int], fresh: Bins, bins: Sequence[Sequence[int]]) -> Bins:
     """New bins in the places of the old ones with which they share most weight, heaviest share first."""
     before = {item: place for place, held in enumerate(bins) for item in held}
     shared: dict[tuple[int, int], int] = {}
@@ -196,16 +196,16 @@ def plan_packing(
     >>> more.moved
     (SiteMove(site='c.org', host='', part=1, before=1, after=2),)
     """
-    shares = [share for site in sites for share in _shares(site, capacity)]
-    weights = [_units(share.polls, capacity) for share in shares]
-    before = _places(last)
-    bins = pack(weights, UNITS).bins if last is None else repack(weights, UNITS, _as_before(shares, before)).bins
-    nodes = tuple(_node(number, [shares[item] for item in held]) for number, held in enumerate(bins, 1) if held)
+    shares = [share for site in sites for share in _split_site(site, capacity)]
+    weights = [_weight_units(share.polls, capacity) for share in shares]
+    before = _node_by_share(last)
+    bins = pack(weights, UNITS).bins if last is None else repack(weights, UNITS, _previous_bins(shares, before)).bins
+    nodes = tuple(_packed_node(number, [shares[item] for item in held]) for number, held in enumerate(bins, 1) if held)
     moved = tuple(
         SiteMove(share.site, share.host, share.part, was, node.node)
         for node in nodes
         for share in node.sites
-        if (was := before.get(_key(share), node.node)) != node.node
+        if (was := before.get(_share_key(share), node.node)) != node.node
     )
     return PackingPlan(
         at,
@@ -220,41 +220,41 @@ def plan_packing(
     )
 
 
-def _shares(site: SiteWeight, capacity: float) -> Iterator[SiteShare]:
+def _split_site(site: SiteWeight, capacity: float) -> Iterator[SiteShare]:
     """The site, if a node can hold it; otherwise its hosts, each in as many parts as needed."""
     whole = (HostWeight("", site.polls, site.pages),)
-    for item in site.hosts if _parts(site.polls, capacity) > 1 and site.hosts else whole:
-        parts = _parts(item.polls, capacity)
+    for item in site.hosts if _part_count(site.polls, capacity) > 1 and site.hosts else whole:
+        parts = _part_count(item.polls, capacity)
         for part in range(parts):
             pages = item.pages * (part + 1) // parts - item.pages * part // parts
             yield SiteShare(site.site, item.polls / parts, pages, item.host, part + 1, parts)
 
 
-def _parts(polls: float, capacity: float) -> int:
+def _part_count(polls: float, capacity: float) -> int:
     return math.ceil(polls / capacity * (1 - 1e-9))  # 0 for sites that are not polled
 
 
-def _key(share: SiteShare) -> tuple[str, str, int]:
+def _share_key(share: SiteShare) -> tuple[str, str, int]:
     return share.site, share.host, share.part
 
 
-def _units(polls: float, capacity: float) -> int:
+def _weight_units(polls: float, capacity: float) -> int:
     return min(UNITS, max(1, math.ceil(polls / capacity * UNITS * (1 - 1e-9))))
 
 
-def _places(last: PackingPlan | None) -> dict[tuple[str, str, int], int]:
+def _node_by_share(last: PackingPlan | None) -> dict[tuple[str, str, int], int]:
     nodes = last.nodes if last else ()
-    return {_key(share): node.node for node in nodes for share in node.sites}
+    return {_share_key(share): node.node for node in nodes for share in node.sites}
 
 
-def _as_before(shares: Sequence[SiteShare], before: Mapping[tuple[str, str, int], int]) -> Bins:
+def _previous_bins(shares: Sequence[SiteShare], before: Mapping[tuple[str, str, int], int]) -> Bins:
     bins: Bins = [[] for _ in range(max(before.values(), default=0))]
     for item, share in enumerate(shares):
-        if _key(share) in before:
-            bins[before[_key(share)] - 1].append(item)
+        if _share_key(share) in before:
+            bins[before[_share_key(share)] - 1].append(item)
     return bins
 
 
-def _node(number: int, shares: list[SiteShare]) -> PackedNode:
-    shares.sort(key=lambda share: (-share.polls, _key(share)))
+def _packed_node(number: int, shares: list[SiteShare]) -> PackedNode:
+    shares.sort(key=lambda share: (-share.polls, _share_key(share)))
     return PackedNode(number, sum(share.polls for share in shares), tuple(shares))

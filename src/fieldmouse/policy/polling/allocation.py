@@ -15,6 +15,7 @@ judged after the slot's polls, both are larger by lam / (1 - exp(-lam)).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -74,48 +75,77 @@ _STEPS = 60
 _NEAR = 1e-8
 
 
-def allocate(
-    demand: Demand, budget: float, *, host: Hosts | None = None, host_limit: npt.ArrayLike | None = None
-) -> Reals:
-    """Polls of each page at the prices that spend the budget within every host's limit.
+@dataclass(frozen=True, slots=True, eq=False)
+class PollBudget:
+    """Polls per time unit to divide among pages, with the other arguments of `PollingPolicy.plan`.
 
-    >>> allocate(lambda price: np.ones(3) / price, 6.0).round(6).tolist()
+    >>> PollBudget(6.0).allocate(lambda price: np.ones(3) / price).round(6).tolist()
     [2.0, 2.0, 2.0]
-    >>> two = np.array([0, 0, 1])
-    >>> allocate(lambda price: np.ones(3) / price, 6.0, host=two, host_limit=[1.0, 9.0]).round(6).tolist()
+    >>> limited = PollBudget(6.0, host=np.array([0, 0, 1]), host_limit=[1.0, 9.0])
+    >>> limited.allocate(lambda price: np.ones(3) / price).round(6).tolist()
     [0.5, 0.5, 5.0]
     """
-    if host is None or host_limit is None or not len(host):
-        return _sold(demand, np.zeros(1, np.intp), np.full(1, budget))
-    limits = np.asarray(host_limit, np.float64)
-    limits = np.full(int(host.max()) + 1, limits) if limits.ndim == 0 else limits
-    alone = _sold(demand, host, limits)
-    if float(alone.sum()) <= budget:
-        return alone
-    # At the higher of two prices a page buys the smaller of two numbers.
-    return _sold(lambda price: np.minimum(demand(price), alone), np.zeros(1, np.intp), np.full(1, budget))
+
+    polls: float
+    weight: npt.ArrayLike | None = None
+    host: Hosts | None = None
+    host_limit: npt.ArrayLike | None = None
+
+    def scaled(self, share: float) -> PollBudget:
+        """This share of the polls, also of each host's."""
+        limit = None if self.host_limit is None else share * np.asarray(self.host_limit, np.float64)
+        return replace(self, polls=share * self.polls, host_limit=limit)
+
+    def weights(self, pages: int) -> Reals:
+        return np.ones(pages) if self.weight is None else np.asarray(self.weight, np.float64)
+
+    def allocate(self, demand: Demand) -> Reals:
+        """Polls of each page at the prices that spend the budget within every host's limit."""
+        if self.host is None or self.host_limit is None or not len(self.host):
+            return _polls_within_limits(demand, np.zeros(1, np.intp), np.full(1, self.polls))
+        limits = np.asarray(self.host_limit, np.float64)
+        limits = np.full(int(self.host.max()) + 1, limits) if limits.ndim == 0 else limits
+        alone = _polls_within_limits(demand, self.host, limits)
+        if float(alone.sum()) <= self.polls:
+            return alone
+        # At the higher of two prices a page buys the smaller of two numbers.
+        return PollBudget(self.polls).allocate(lambda price: np.minimum(demand(price), alone))
+
+    def allocate_in_shares(self, shares: Reals, grain: float = 0.0) -> Reals:
+        """Divide the budget in these proportions, times the pages' weights, within the host limits.
+
+        grain: no page is polled twice in a slot of this length.
+        """
+        shares = shares * self.weights(len(shares))
+        whole = float(shares.sum())
+        if not whole > 0 or not self.polls > 0:
+            return np.zeros(len(shares))
+        if (self.host is None or self.host_limit is None) and not grain:
+            return np.asarray(shares * (self.polls / whole))
+        most = 1 / grain if grain else np.inf
+        return self.allocate(lambda price: np.minimum(shares / price, most))
 
 
-def _sold(demand: Demand, purse: Hosts, limits: Reals) -> Reals:
+def _polls_within_limits(demand: Demand, purse: Hosts, limits: Reals) -> Reals:
     """Polls bought if all pages of a purse pay the one price that just spends it."""
-    low, high = _log_prices(demand, purse, limits)
+    low, high = _bracket_log_prices(demand, purse, limits)
     least = demand(np.exp(high)[purse])
     # Pages that all jump at one price leave a remainder, which they share.
     most = np.maximum(demand(np.exp(low)[purse]), least)
-    spent, more = _sums(least, purse, limits), _sums(most - least, purse, limits)
+    spent, more = _sums_by_purse(least, purse, limits), _sums_by_purse(most - least, purse, limits)
     share = np.clip((limits - spent) / np.maximum(more, 1e-300), 0.0, 1.0)
     polls = least + (most - least) * share[purse]
-    whole = _sums(polls, purse, limits)
+    whole = _sums_by_purse(polls, purse, limits)
     return np.asarray(polls * (limits / np.maximum(whole, np.maximum(limits, 1e-300)))[purse])
 
 
-def _sums(polls: Reals, purse: Hosts, limits: Reals) -> Reals:
+def _sums_by_purse(polls: Reals, purse: Hosts, limits: Reals) -> Reals:
     if len(limits) == 1:
         return np.full(1, polls.sum())
     return np.asarray(np.bincount(purse, polls, len(limits)), np.float64)
 
 
-def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Reals]:
+def _bracket_log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Reals]:
     """Log prices, close together, for each purse: at the lower one more is bought than the purse holds.
 
     If even the lowest price does not spend the purse, both are the lowest. Found by alternating bisection
@@ -124,7 +154,8 @@ def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Rea
     low, high = np.full(len(limits), -_WIDE), np.full(len(limits), _WIDE)
     target = np.log(np.maximum(limits, 1e-300))
     at_low, at_high = (
-        np.log(np.maximum(_sums(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target for end in (low, high)
+        np.log(np.maximum(_sums_by_purse(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target
+        for end in (low, high)
     )
     high = np.where(at_low <= 0, low, high)
     for step in range(_STEPS):
@@ -132,7 +163,7 @@ def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Rea
         if step % 3:
             part = np.clip(at_low / np.maximum(at_low - at_high, 1e-300), 0.02, 0.98)
         middle = low + part * (high - low)
-        bought = np.log(np.maximum(_sums(demand(np.exp(middle)[purse]), purse, limits), 1e-300)) - target
+        bought = np.log(np.maximum(_sums_by_purse(demand(np.exp(middle)[purse]), purse, limits), 1e-300)) - target
         over = (bought > 0) & (high > low)
         low, at_low = np.where(over, middle, low), np.where(over, bought, at_low)
         high, at_high = np.where(over, high, np.minimum(middle, high)), np.where(over, at_high, bought)

@@ -52,17 +52,3 @@ class PollingPolicy(Protocol):
         useless.
         """
         ...
-
-
-class StatelessPolicy:
-    """Base of the policies that use the belief alone."""
-
-    @property
-    def width(self) -> int:
-        return 0
-
-    def begin(self, pages: int) -> State:
-        return np.zeros((pages, 0), np.float32)
-
-    def observe(self, state: State, belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
-        return state

@@ -11,15 +11,15 @@ once per plan; a price then is a position in each column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.policy.change import Beliefs, blocks, fit_population, posterior
-from fieldmouse.policy.polling.allocation import allocate, marginal_freshness, slot_factor
-from fieldmouse.policy.polling.interface import Hosts, Reals, State, StatelessPolicy
-from fieldmouse.policy.polling.policies import allocate_in_shares
+from fieldmouse.policy.polling.allocation import PollBudget, marginal_freshness, slot_factor
+from fieldmouse.policy.polling.interface import Reals, State
+from fieldmouse.policy.polling.policies import BudgetPolicy
 
 LEVELS = 24
 #: Poll rates are tabulated from the mean divided by this to the mean times this; lower rates count as none.
@@ -27,48 +27,29 @@ REACH = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedPolicy(StatelessPolicy):
+class LearnedPolicy(BudgetPolicy):
     """explore: share of the budget that all pages get alike. grain: as in `OptimalPolicy`."""
 
     explore: float = 0.02
     grain: float = 0.0
 
-    def plan(
-        self,
-        state: State,
-        belief: Beliefs,
-        budget: float,
-        *,
-        weight: npt.ArrayLike | None = None,
-        host: Hosts | None = None,
-        host_limit: npt.ArrayLike | None = None,
-    ) -> Reals:
+    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         pages = len(belief)
-        if not pages or not budget > 0:
+        if not pages or not budget.polls > 0:
             return np.zeros(pages)
-        limits = None if host_limit is None else np.asarray(host_limit, np.float64)
-        if not np.isfinite(budget) and limits is not None and host is not None:
-            budget = float(np.broadcast_to(limits, int(host.max()) + 1).sum())
-        table = _Values.of(belief, budget / pages, self.grain)
-        log_weight = np.zeros(pages)
-        if weight is not None:
-            with np.errstate(divide="ignore"):
-                log_weight = np.log(np.asarray(weight, np.float64))
-        known, unknown = 1 - self.explore, self.explore
-        polls = allocate(
-            lambda price: table.bought(np.log(price) - log_weight),
-            known * budget,
-            host=host,
-            host_limit=None if limits is None else known * limits,
-        )
-        polls += allocate_in_shares(
-            np.ones(pages), unknown * budget, weight, host, None if limits is None else unknown * limits
-        )
+        if not np.isfinite(budget.polls) and budget.host_limit is not None and budget.host is not None:
+            limits = np.asarray(budget.host_limit, np.float64)
+            budget = replace(budget, polls=float(np.broadcast_to(limits, int(budget.host.max()) + 1).sum()))
+        table = _PollValues.of(belief, budget.polls / pages, self.grain)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(budget.weights(pages))
+        polls = budget.scaled(1 - self.explore).allocate(lambda price: table.polls_at_price(np.log(price) - log_weight))
+        polls += budget.scaled(self.explore).allocate_in_shares(np.ones(pages))
         return np.minimum(polls, 1 / self.grain) if self.grain else polls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Values:
+class _PollValues:
     """Logarithms of a poll's value (a column per page) at some logarithms of poll rates (rows)."""
 
     log_values: npt.NDArray[np.float32]
@@ -76,7 +57,7 @@ class _Values:
     most: float
 
     @staticmethod
-    def of(belief: Beliefs, mean: float, grain: float) -> _Values:
+    def of(belief: Beliefs, mean: float, grain: float) -> _PollValues:
         law = fit_population(belief)
         rates = np.geomspace(mean / REACH, mean * REACH, LEVELS)
         worth = slot_factor(law.rates, grain) / law.rates
@@ -88,9 +69,9 @@ class _Values:
         for block in blocks(len(belief)):
             of_block = np.maximum(scaled @ posterior(belief[block], law).T, np.float32(1e-37))
             table[:, block] = np.log(of_block) + np.float32(np.log(size))
-        return _Values(table, np.log(rates), 1 / grain if grain else np.inf)
+        return _PollValues(table, np.log(rates), 1 / grain if grain else np.inf)
 
-    def bought(self, log_price: Reals) -> Reals:
+    def polls_at_price(self, log_price: Reals) -> Reals:
         """Poll rates at which a poll has this price; linear interpolation between two rows."""
         pages = self.log_values.shape[1]
         log_price = np.broadcast_to(log_price, pages)

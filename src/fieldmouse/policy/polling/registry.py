@@ -15,12 +15,9 @@ any choice of rates. Pages may have weights, and hosts may have limits.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import cast
 
-from fieldmouse.errors import UsageError
-from fieldmouse.import_string import IMPORT_NAME, import_object
+from fieldmouse.import_string import find_class
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.policy.polling.learned import LearnedPolicy
 from fieldmouse.policy.polling.policies import (
@@ -43,8 +40,6 @@ POLICIES: dict[str, Callable[[], PollingPolicy]] = {
     "harmonic": HarmonicPolicy,
 }
 
-_ASKED = ("begin", "observe", "plan", "width")
-
 
 def create_policy(name: str) -> PollingPolicy:
     """Policy with this name and default parameters.
@@ -52,20 +47,5 @@ def create_policy(name: str) -> PollingPolicy:
     >>> create_policy("uniform").width
     0
     """
-    ours = POLICIES.get(name)
-    if ours is not None:
-        return ours()
-    if not IMPORT_NAME.fullmatch(name):
-        raise UsageError(
-            f"there is no polling policy `{name}`",
-            f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
-        )
-    made: object = import_object(name, "polling policy")
-    missing = [question for question in _ASKED if not hasattr(made, question)]
-    if not inspect.isclass(made) or missing:
-        lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
-        raise UsageError(
-            f"`{name}` is no polling policy: it {lacks}",
-            "`fieldmouse.policy.polling.registry.PollingPolicy` says what one needs",
-        )
-    return cast(PollingPolicy, made())
+    hint = "`fieldmouse.policy.polling.registry.PollingPolicy` says what one needs"
+    return find_class(name, "polling policy", POLICIES, ("begin", "observe", "plan", "width"), hint)()

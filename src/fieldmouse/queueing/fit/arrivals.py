@@ -13,13 +13,20 @@ from fieldmouse.jit import HAS_NUMBA
 from fieldmouse.queueing.fit.goodness import Moments, ljung_box_p_value
 from fieldmouse.queueing.fit.map_fit import (
     LEAST_SCV,
+    SwitchedMapFit,
     fit_decay,
     fit_switched_maps,
     match_order_two_map,
     means_of_phases,
     third_moment_range,
 )
-from fieldmouse.queueing.fit.phase_type_fit import FitError, HyperErlang, condense_sample, maximise_likelihood
+from fieldmouse.queueing.fit.phase_type_fit import (
+    CensoredSample,
+    FitError,
+    HyperErlang,
+    condense_sample,
+    maximise_likelihood,
+)
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
@@ -98,9 +105,9 @@ def split_by_mode(
     pause = find_pause_length(intervals) if pause is None else pause
 
     switched, modes = trace.switches()
-    # The loop tells its robots a moment after the batch that changed the level: put that switch on the batch.
+    # The crawler tells its fetch workers a moment after the batch that changed the level: put that switch on the batch.
     batch = np.maximum(np.searchsorted(at, switched, side="right") - 1, 0)
-    late = (switched >= at[batch]) & (switched - arrived[last[batch]] <= max(gap, 0.01 * _mean(intervals)))
+    late = (switched >= at[batch]) & (switched - arrived[last[batch]] <= max(gap, 0.01 * _mean_or_zero(intervals)))
     switched = np.maximum.accumulate(np.where(late, at[batch], switched))
     before = np.maximum(np.searchsorted(switched, at, side="left") - 1, 0)
     after = np.maximum(np.searchsorted(switched, at, side="right") - 1, 0)
@@ -112,7 +119,7 @@ def split_by_mode(
     of = modes[after[:-1]]
     follows = whole[1:] & whole[:-1] & (of[1:] == of[:-1])
     runs = np.cumsum(np.concatenate(([True], ~follows)))[: len(whole)]
-    pieces = _pieces(trace, at, switched, modes, idle, pause)
+    pieces = _time_pieces(trace, at, switched, modes, idle, pause)
     counts = np.concatenate(([at[0] > switched[0]], ~idle))
     came = modes[before]
 
@@ -131,7 +138,7 @@ def split_by_mode(
     return ObservedArrivals(found, pieces, gap, pause, int(idle.sum()))
 
 
-def _pieces(
+def _time_pieces(
     trace: Trace, at: FloatArray, switched: FloatArray, modes: IntArray, idle: NDArray[np.bool_], pause: float
 ) -> TimePieces:
     end = float(trace.arrived[-1])
@@ -146,7 +153,7 @@ def _pieces(
     return TimePieces(np.diff(marks)[awake], mode[awake], batch[awake].astype(np.int64))
 
 
-def _mean(intervals: FloatArray) -> float:
+def _mean_or_zero(intervals: FloatArray) -> float:
     return float(intervals.mean()) if len(intervals) else 0.0
 
 
@@ -265,14 +272,14 @@ def fit_mode(stream: ArrivalStream) -> ModeFit:
             f"{stream.cut_share:.0%} of the intervals were cut short by a change of mode: "
             "how they hang together was not looked at"
         )
-        moments, correlations = _uncut(stream), nothing
+        moments, correlations = _moments_without_cuts(stream), nothing
     else:
         moments, correlations = Moments.of(stream.whole), lag_correlations(stream, LAGS)
     together = ljung_box_p_value(correlations, sample) < 0.01
     if abs(moments.scv - 1) < 5 / np.sqrt(sample) and not together:  # 2.5 deviations of an exponential sample
         return ModeFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
     decay = fit_decay(correlations.tolist(), moments.scv) if together else 0.0
-    found = match_order_two_map(1 / rate, moments.scv, _likeliest_third(stream, moments) / rate**3, decay)
+    found = match_order_two_map(1 / rate, moments.scv, _likeliest_third_moment(stream, moments) / rate**3, decay)
     remarks += found.misses
     if together and abs(found.first_correlation - correlations[0]) > 0.1:
         remarks.append(
@@ -283,7 +290,7 @@ def fit_mode(stream: ArrivalStream) -> ModeFit:
     return ModeFit(stream, found.D0, found.D1, shares, law, correlations, tuple(remarks))
 
 
-def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
+def _likeliest_third_moment(stream: ArrivalStream, moments: Moments) -> float:
     """The third moment, of intervals of mean 1, with which two phases tell the intervals best.
 
     That of the sample hangs on a few longest intervals; it is only one of those tried.
@@ -308,17 +315,12 @@ def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
     return float(max(tried.tolist(), key=worth))
 
 
-def _uncut(stream: ArrivalStream) -> Moments:
+def _moments_without_cuts(stream: ArrivalStream) -> Moments:
     """Moments of the intervals as they would be if no mode ended: one or two branches, as the data earn."""
-    whole, counts = condense_sample(np.maximum(stream.whole, 1e-9 * stream.whole.mean()))
-    cut, cut_counts = condense_sample(stream.cut)
-    best, least = None, np.inf
-    for steps in ((1,), (1, 1), (2,), (3,), (2, 1)):
-        law, likelihood = maximise_likelihood(steps, whole, counts, cut, cut_counts)
-        worth = law.parameters * np.log(len(stream.whole)) - 2 * likelihood
-        if worth < least:
-            best, least = law, worth
-    assert best is not None
+    whole = np.maximum(stream.whole, 1e-9 * stream.whole.mean())
+    sample = CensoredSample(*condense_sample(whole), *condense_sample(stream.cut))
+    climbs = [maximise_likelihood(steps, sample) for steps in ((1,), (1, 1), (2,), (3,), (2, 1))]
+    best, _ = min(climbs, key=lambda climb: climb[0].parameters * np.log(len(stream.whole)) - 2 * climb[1])
     return Moments(best.mean, best.scv, best.moment(3))
 
 
@@ -352,21 +354,21 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
     counts = np.bincount(modes, weights=batch, minlength=len(known))
     seconds = np.bincount(modes, weights=lengths, minlength=len(known))
     rates = np.maximum(counts, 0.5) / np.maximum(seconds, 1e-9)
-    best = None
-    for scv, decay in {_shape(fit) for fit in fits.values()} | {(2.0, 0.5)}:
+    scale = rates[:, None, None]
+
+    def begun(scv: float, decay: float) -> SwitchedMapFit:
         pattern = match_order_two_map(1.0, scv, None, decay)
         D1 = pattern.D1 + _SHAKEN
         D0 = np.where(np.eye(2), 0.0, pattern.D0 + _SHAKEN)
         D0 -= np.diag(D0.sum(axis=1) + D1.sum(axis=1))
-        scale = rates[:, None, None]
-        turns = fit_switched_maps(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
-        if best is None or turns.likelihood > best.likelihood:
-            best = turns
-    assert best is not None
+        return fit_switched_maps(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
+
+    shapes = {_starting_shape(fit) for fit in fits.values()} | {(2.0, 0.5)}
+    best = max((begun(*shape) for shape in shapes), key=lambda begun: begun.likelihood)
     best = fit_switched_maps(best.D0, best.D1, lengths, modes, batch, rounds=40)
     plain = float((counts * np.log(rates) - rates * seconds).sum())
     earned = 2 * (best.likelihood - plain) > 3 * len(fits) * np.log(max(counts.sum(), 2))
-    found: dict[int, ModeFit] = {}
+    found = dict(fits)
     for mode, fit in fits.items():
         if not earned:
             rate = fit.stream.rate
@@ -382,13 +384,11 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
                 expected=best.expected[place],
                 remarks=(),
             )
-        else:
-            found[mode] = fit
     how = "of two phases each" if earned else "and need no phases"
     return found, f"modes took turns quickly: they were fitted together, {how}"
 
 
-def _shape(fit: ModeFit) -> tuple[float, float]:
+def _starting_shape(fit: ModeFit) -> tuple[float, float]:
     """Variation and decay to start from, as the mode alone showed them."""
     law = fit.arrivals().intervals
     return round(min(max(law.scv, 0.5), 20.0), 1), 0.3 if law.scv > 1 else 0.0
@@ -402,8 +402,8 @@ def fit_modes(
 ) -> tuple[dict[int, BatchArrivals], dict[int, ModeFit], list[str]]:
     """Arrivals for each mode asked for (None: each seen well enough), the fits behind them, and remarks.
 
-    An unseen mode is its nearest seen neighbour, made faster by the ratio of robots
-    ("ratio"), or by that ratio to a power that the seen modes tell ("trend": robots
+    An unseen mode is its nearest seen neighbour, made faster by the ratio of fetch workers
+    ("ratio"), or by that ratio to a power that the seen modes tell ("trend": workers
     that share a full line bring less each). If its rate is `remembered`, it is as much
     faster or slower than that neighbour as it was then.
     """
@@ -421,7 +421,7 @@ def fit_modes(
         fits, said = fit_modes_jointly(seen.pieces, fits)
         remarks.append(said)
     patterned = {mode: fit for mode, fit in fits.items() if len(fit.D0) > 1}
-    known = {mode: fit.arrivals(_start(mode, patterned)) for mode, fit in fits.items()}
+    known = {mode: fit.arrivals(_starting_phases(mode, patterned)) for mode, fit in fits.items()}
     power = (
         rate_growth_exponent({mode: arrivals.rate for mode, arrivals in known.items()}) if unseen == "trend" else 1.0
     )
@@ -434,7 +434,7 @@ def fit_modes(
             raise FitError(
                 f"{robots_text(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
             )
-        near = _nearest(mode, known)
+        near = _nearest_mode(mode, known)
         if mode in remembered:
             faster = remembered[mode] / remembered.get(near, known[near].rate)
             how = "not seen lately", ", as they were before"
@@ -450,7 +450,7 @@ def fit_modes(
 
 
 def rate_growth_exponent(rates: Mapping[int, float]) -> float:
-    """The power of the number of robots with which the rate grows, from 0 to 1; 1 when one number was seen.
+    """The power of the number of fetch workers with which the rate grows, from 0 to 1; 1 when one number was seen.
 
     >>> round(rate_growth_exponent({1: 2.0, 4: 4.0}), 3)
     0.5
@@ -465,12 +465,12 @@ def robots_text(mode: int) -> str:
     return "1 robot" if mode == 1 else f"{mode} robots"
 
 
-def _nearest(mode: int, known: Mapping[int, object]) -> int:
+def _nearest_mode(mode: int, known: Mapping[int, object]) -> int:
     return min(known, key=lambda other: (abs(np.log(mode / other)), other))
 
 
-def _start(mode: int, patterned: Mapping[int, ModeFit]) -> FloatArray | None:
+def _starting_phases(mode: int, patterned: Mapping[int, ModeFit]) -> FloatArray | None:
     """How a Poisson mode spreads over two phases: as the nearest mode that needs two begins its intervals."""
     if not patterned:
         return None
-    return BatchArrivals((patterned[(near := _nearest(mode, patterned))].D0, patterned[near].D1)).intervals.alpha
+    return BatchArrivals((patterned[(near := _nearest_mode(mode, patterned))].D0, patterned[near].D1)).intervals.alpha

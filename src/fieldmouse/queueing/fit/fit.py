@@ -91,9 +91,9 @@ def fit(
     arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
-    parts.append(_times_part("service", served, trace.service, service, phases, draws, dice))
-    lives, said = _lifetime(trace, lifetime, phases, capacity)
-    remarks = [*_handling(seen), *remarks, *said]
+    parts.append(_service_part(served, trace.service, service, phases, draws, dice))
+    lives, said = _fit_lifetime(trace, lifetime, phases, capacity)
+    remarks = [*_trace_remarks(seen), *remarks, *said]
     if lives is not None:
         parts.append(_lifetime_part(lives, trace))
     model = Model(capacity, arrivals, served.times, lives.times if lives is not None else PhaseType.never(), admission)
@@ -103,7 +103,7 @@ def fit(
     return Fitted(model, Goodness(tuple(parts), tuple(remarks)), rates)
 
 
-def _handling(seen: ObservedArrivals) -> list[str]:
+def _trace_remarks(seen: ObservedArrivals) -> list[str]:
     said = []
     if seen.gap > 0:
         said.append(f"pages at most {seen.gap:.3g} seconds apart were taken for one batch")
@@ -112,7 +112,7 @@ def _handling(seen: ObservedArrivals) -> list[str]:
     return said
 
 
-def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[FittedLaw | None, list[str]]:
+def _fit_lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[FittedLaw | None, list[str]]:
     """The law of lifetimes; None when no page grew obsolete. Not exponential only on strong evidence."""
     if len(trace.expired) == 0:
         return None, ["no page grew obsolete in the buffer: lifetimes are taken to be endless"]
@@ -136,14 +136,8 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
     return likely, []
 
 
-def _times_part(
-    name: str,
-    law: FittedLaw,
-    times: FloatArray,
-    method: Method,
-    phases: int,
-    draws: int,
-    rng: np.random.Generator | None,
+def _service_part(
+    law: FittedLaw, times: FloatArray, method: Method, phases: int, draws: int, rng: np.random.Generator | None
 ) -> FittedPart:
     found = compare_distributions(times, law.times)
     apart = ks_distance(found, len(times))
@@ -154,112 +148,63 @@ def _times_part(
         return ks_distance(compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn))
 
     chance = bootstrap_p_value(apart, draws, again) if rng else ks_p_value(apart, len(times))
-    fitted = _moments(law.times)
-    remarks = list(law.misses)
-    data = Moments.of(times)
+    data, fitted = Moments.of(times), _moments_of_law(law.times)
+    remarks = law.misses
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
-        remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
-    return FittedPart(
-        name,
-        f"{law.name} (by {law.by})",
-        len(times),
-        0,
-        data,
-        fitted,
-        apart,
-        chance,
-        rng is not None,
-        found,
-        remarks=tuple(remarks),
-    )
+        remarks = (*remarks, f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
+    name, drawn = f"{law.name} (by {law.by})", rng is not None
+    return FittedPart("service", name, len(times), 0, data, fitted, apart, chance, drawn, found, remarks=remarks)
 
 
 def _lifetime_part(law: FittedLaw, trace: Trace) -> FittedPart:
     found = compare_distributions(trace.expired, law.times, trace.outlived)
-    return FittedPart(
-        "lifetime",
-        f"{law.name} (by likelihood)",
-        len(trace.expired),
-        len(trace.outlived),
-        Moments.of(trace.expired),
-        _moments(law.times),
-        ks_distance(found, len(trace.expired)),
-        None,
-        False,
-        found,
-        remarks=law.misses,
-    )
+    sample, name = len(trace.expired), f"{law.name} (by likelihood)"
+    data, apart = Moments.of(trace.expired), ks_distance(found, sample)
+    seen = "lifetime", name, sample, len(trace.outlived), data
+    return FittedPart(*seen, _moments_of_law(law.times), apart, None, False, found, remarks=law.misses)
 
 
 def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None) -> FittedPart:
     stream, law = mode.stream, arrivals.intervals
+    rescaled = mode.expected is not None
     if mode.expected is not None:
-        return _rescaled_part(mode, mode.expected, arrivals)
-    found = compare_distributions(stream.whole, law, stream.cut)
-    sample, cut = len(stream.whole), len(stream.cut)
+        # Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true.
+        sample, found = len(mode.expected), compare_distributions(mode.expected, PhaseType.exponential(1.0))
+    else:
+        sample, found = len(stream.whole), compare_distributions(stream.whole, law, stream.cut)
     apart = ks_distance(found, max(sample, 1))
 
     def again() -> float:
         assert rng is not None
-        at = arrivals.sample(rng, sample + 1).times
-        drawn = np.diff(at)
-        fresh = ArrivalStream(
-            stream.robots,
-            drawn,
-            np.zeros(sample, np.int64),
-            np.empty(0),
-            np.ones(sample, np.int64),
-            float(drawn.sum()),
-            sample,
-        )
+        drawn = np.diff(arrivals.sample(rng, sample + 1).times)
+        runs, sizes, seconds = np.zeros(sample, np.int64), np.ones(sample, np.int64), float(drawn.sum())
+        fresh = ArrivalStream(stream.robots, drawn, runs, np.empty(0), sizes, seconds, sample)
         return ks_distance(compare_distributions(drawn, fit_mode(fresh).arrivals().intervals), sample)
 
     chance: float | None = None
-    played = False
     few = stream.cut_share <= CUT_OFTEN
-    if few and sample and rng is not None:
-        chance, played = bootstrap_p_value(apart, draws, again), True
-    elif few and ljung_box_p_value(mode.correlations, sample) > 0.01:
+    played = few and not rescaled and sample > 0 and rng is not None
+    if played:
+        chance = bootstrap_p_value(apart, draws, again)
+    elif rescaled or (few and ljung_box_p_value(mode.correlations, sample) > 0.01):
         chance = ks_p_value(apart, max(sample, 1))
     return FittedPart(
         f"arrivals with {robots_text(stream.robots)}",
         mode.law,
         sample,
-        cut,
+        len(stream.cut),
         Moments.of(stream.whole),
-        Moments(law.mean, law.scv, law.moment(3)),
+        _moments_of_law(law),
         apart,
         chance,
         played,
         found,
-        tuple(mode.correlations.tolist()),
-        tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
+        () if rescaled else tuple(mode.correlations.tolist()),
+        () if rescaled else tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
         mode.remarks,
+        rescaled,
     )
 
 
-def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> FittedPart:
-    """Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true."""
-    law, steady = arrivals.intervals, PhaseType.exponential(1.0)
-    found = compare_distributions(expected, steady)
-    apart = ks_distance(found, max(len(expected), 1))
-    return FittedPart(
-        f"arrivals with {robots_text(mode.stream.robots)}",
-        mode.law,
-        len(expected),
-        len(mode.stream.cut),
-        Moments.of(mode.stream.whole),
-        Moments(law.mean, law.scv, law.moment(3)),
-        apart,
-        ks_p_value(apart, max(len(expected), 1)),
-        False,
-        found,
-        (),
-        (),
-        mode.remarks,
-        rescaled=True,
-    )
-
-
-def _moments(law: PhaseType) -> Moments:
+def _moments_of_law(law: PhaseType) -> Moments:
     return Moments(law.mean, law.scv, law.moment(3))

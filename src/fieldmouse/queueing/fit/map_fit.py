@@ -11,6 +11,7 @@ from fieldmouse.jit import jit
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
 _LONGEST = 30.0  # changes of phase in one stretch, on average
+_NEGLIGIBLE = 1e-17  # weight of a term after which a series ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,8 @@ def fit_switched_maps(
     start = np.full(n, 1.0 / n)
     before = -np.inf
     for _ in range(rounds):
-        parts = _stretches(D0, lengths, modes, batch)
-        spent, brought, first, quiet, found = _expected(start, D0, D1, *parts)
+        parts = _split_long_pieces(D0, lengths, modes, batch)
+        spent, brought, first, quiet, found = _expectation_step(start, D0, D1, *parts)
         fitted = D0.copy(), D1.copy()
         if found - before < 1e-6 * len(lengths):
             break
@@ -53,14 +54,13 @@ def fit_switched_maps(
             D1[mode] = brought[mode] / seconds[:, None]
             D0[mode] = inner - np.diag(inner.sum(axis=1) + D1[mode].sum(axis=1))
         start = first / first.sum()
-    expected = []
-    for mode in range(len(D0)):
-        mine = parts[1] == mode
-        expected.append(np.diff(np.cumsum(-quiet[mine])[parts[2][mine] == 1], prepend=0.0))
-    return SwitchedMapFit(*fitted, float(found), tuple(expected))
+    _, part_modes, ends = parts
+    # What was expected so far in a mode, at each batch in it.
+    sums = [np.cumsum(-quiet[part_modes == mode])[ends[part_modes == mode] == 1] for mode in range(len(D0))]
+    return SwitchedMapFit(*fitted, float(found), tuple(np.diff(sum_, prepend=0.0) for sum_ in sums))
 
 
-def _stretches(
+def _split_long_pieces(
     D0: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Split pieces with many changes of phase into parts, so that the series stay short."""
@@ -72,107 +72,113 @@ def _stretches(
 
 
 @jit
-def _expected(
+def _expectation_step(
     start: FloatArray, D0: FloatArray, D1: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
     """By mode: time with i ahead while in j, batches from i to j; then first phases, the logarithm of the
     chance of each stretch to stay without a batch until its end, and the log-likelihood."""
     pieces, n = len(lengths), len(start)
-    fastest = np.zeros(len(D0))
-    P = np.zeros(D0.shape)
+    fastest, P = np.zeros(len(D0)), np.zeros(D0.shape)
     for r in range(len(D0)):
-        for i in range(n):
-            fastest[r] = max(fastest[r], -D0[r, i, i])
-        for i in range(n):
-            for m in range(n):
-                P[r, i, m] = D0[r, i, m] / fastest[r]
-            P[r, i, i] = max(P[r, i, i] + 1.0, 0.0)
-    here, ends, kept = np.zeros((pieces + 1, n)), np.zeros((pieces, n)), np.zeros(pieces)
-    quiet = np.zeros(pieces)
+        fastest[r] = uniformise(D0[r], P[r])
+    here, ends, kept, quiet = np.zeros((pieces + 1, n)), np.zeros((pieces, n)), np.zeros(pieces), np.zeros(pieces)
     spent, brought = np.zeros(D0.shape), np.zeros(D0.shape)
-    term, other, back, ahead = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    next_term, next_back = np.zeros(n), np.zeros(n)
-    product, next_product = np.zeros((n, n)), np.zeros((n, n))
-    for i in range(n):
-        here[0, i] = start[i]
-        ahead[i] = 1.0
-
-    likelihood = 0.0
+    stay = np.eye(n)
+    here[0] = start
     for k in range(pieces):
         r = modes[k]
-        passed = fastest[r] * lengths[k]
-        weight = np.exp(-passed)
+        propagate_forwards(P[r], fastest[r] * lengths[k], here[k], ends[k])
+        quiet[k] = np.log(ends[k].sum())
+        jumps = D1[r] if batch[k] == 1 else stay
         for i in range(n):
-            term[i] = here[k, i]
-            ends[k, i] = weight * term[i]
-        j = 0
-        while j < passed or weight > 1e-13:
-            j += 1
-            weight *= passed / j
-            for i in range(n):
-                other[i] = 0.0
-                for m in range(n):
-                    other[i] += term[m] * P[r, m, i]
-            for i in range(n):
-                term[i] = other[i]
-                ends[k, i] += weight * term[i]
-        for i in range(n):
-            quiet[k] += ends[k, i]
-        quiet[k] = np.log(quiet[k])
-        for i in range(n):
-            if batch[k] == 1:
-                for m in range(n):
-                    here[k + 1, i] += ends[k, m] * D1[r, m, i]
-            else:
-                here[k + 1, i] = ends[k, i]
-            kept[k] += here[k + 1, i]
-        for i in range(n):
-            here[k + 1, i] /= kept[k]
-        likelihood += np.log(kept[k])
-
+            for m in range(n):
+                here[k + 1, i] += ends[k, m] * jumps[m, i]
+        kept[k] = here[k + 1].sum()
+        here[k + 1] /= kept[k]
+    ahead, back = np.ones(n), np.zeros(n)
     for k in range(pieces - 1, -1, -1):
         r = modes[k]
+        jumps = D1[r] if batch[k] == 1 else stay
+        back[:] = 0.0
         for i in range(n):
-            other[i] = ahead[i] / kept[k]
-            if batch[k] == 1:
-                other[i] = 0.0
-                for m in range(n):
-                    flow = D1[r, i, m] * ahead[m] / kept[k]
-                    other[i] += flow
-                    brought[r, i, m] += ends[k, i] * flow
-        # As in `phase_type_fit`: terms with j - 1 changes of phase weigh as much as a Poisson count of j.
-        passed = fastest[r] * lengths[k]
-        weight = np.exp(-passed)
-        for i in range(n):
-            term[i] = here[k, i]
-            back[i] = other[i]
-            ahead[i] = weight * other[i]
             for m in range(n):
-                product[i, m] = other[i] * here[k, m]
-        j = 0
-        while j < passed or weight > 1e-13:
-            j += 1
-            weight *= passed / j
-            for i in range(n):
-                for m in range(n):
-                    spent[r, i, m] += weight / fastest[r] * product[i, m]
-                    next_product[i, m] = 0.0
-                    for h in range(n):
-                        next_product[i, m] += P[r, i, h] * product[h, m]
-            for i in range(n):
-                next_term[i], next_back[i] = 0.0, 0.0
-                for m in range(n):
-                    next_term[i] += term[m] * P[r, m, i]
-                    next_back[i] += P[r, i, m] * back[m]
-            for i in range(n):
-                term[i], back[i] = next_term[i], next_back[i]
-                ahead[i] += weight * back[i]
-            for i in range(n):
-                for m in range(n):
-                    product[i, m] = next_product[i, m] + other[i] * term[m]
+                flow = jumps[i, m] * ahead[m] / kept[k]
+                back[i] += flow
+                brought[r, i, m] += batch[k] * ends[k, i] * flow
+        propagate_backwards(P[r], fastest[r], lengths[k], here[k], back, spent[r])
+        ahead, back = back, ahead
+    return spent, brought, start * ahead, quiet, float(np.log(kept).sum())
+
+
+@jit
+def uniformise(rates: FloatArray, P: FloatArray) -> float:
+    """Write the chain's changes of phase to `P` as probabilities, none included; returns how many come in a
+    unit of time."""
+    fastest = 0.0
+    for i in range(len(rates)):
+        fastest = max(fastest, -rates[i, i])
+    for i in range(len(rates)):
+        for m in range(len(rates)):
+            P[i, m] = max(rates[i, m] / fastest + (i == m), 0.0)
+    return fastest
+
+
+@jit
+def propagate_forwards(P: FloatArray, passed: float, here: FloatArray, there: FloatArray) -> None:
+    """Write to `there` the phases after a stretch with `passed` changes on average that begins with `here`."""
+    n = len(here)
+    term, next_term = here.copy(), np.zeros(n)
+    weight = np.exp(-passed)
     for i in range(n):
-        ahead[i] *= start[i]
-    return spent, brought, ahead, quiet, likelihood
+        there[i] = weight * term[i]
+    j = 0
+    while j < passed or weight > _NEGLIGIBLE:
+        j += 1
+        weight *= passed / j
+        for i in range(n):
+            next_term[i] = 0.0
+            for m in range(n):
+                next_term[i] += term[m] * P[m, i]
+            there[i] += weight * next_term[i]
+        term, next_term = next_term, term
+
+
+@jit
+def propagate_backwards(
+    P: FloatArray, fastest: float, length: float, here: FloatArray, ahead: FloatArray, spent: FloatArray
+) -> None:
+    """Take `ahead`, what lies ahead of each phase, from the end of a stretch that begins with `here` to its start.
+
+    To `spent` is added the time with i ahead while in j. Terms with j - 1 changes of phase in all, before and
+    behind any moment of the stretch, weigh as much as a Poisson count of j.
+    """
+    n = len(here)
+    after, back, term = ahead.copy(), ahead.copy(), here.copy()
+    next_back, next_term, product, next_product = np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
+    passed = fastest * length
+    weight = np.exp(-passed)
+    for i in range(n):
+        ahead[i] = weight * after[i]
+        for m in range(n):
+            product[i, m] = after[i] * here[m]
+    j = 0
+    while j < passed or weight > _NEGLIGIBLE:
+        j += 1
+        weight *= passed / j
+        for i in range(n):
+            next_term[i], next_back[i] = 0.0, 0.0
+            for m in range(n):
+                next_term[i] += term[m] * P[m, i]
+                next_back[i] += P[i, m] * back[m]
+            ahead[i] += weight * next_back[i]
+        for i in range(n):
+            for m in range(n):
+                spent[i, m] += weight / fastest * product[i, m]
+                next_product[i, m] = after[i] * next_term[m]
+                for h in range(n):
+                    next_product[i, m] += P[i, h] * product[h, m]
+        term, next_term, back, next_back = next_term, term, next_back, back
+        product, next_product = next_product, product
 
 
 #: Two phases cannot vary less than Erlang's.
@@ -201,9 +207,6 @@ class OrderTwoMap:
     def first_correlation(self) -> float:
         return self.decay * (self.scv - 1) / (2 * self.scv)
 
-    def correlation(self, lag: int) -> float:
-        return self.decay ** (lag - 1) * self.first_correlation
-
 
 def match_order_two_map(mean: float, scv: float, third: float | None = None, decay: float = 0.0) -> OrderTwoMap:
     """The process with this mean, squared coefficient of variation, third moment and decay, or the nearest.
@@ -227,7 +230,7 @@ def match_order_two_map(mean: float, scv: float, third: float | None = None, dec
         return OrderTwoMap(np.eye(2) / -mean, np.full((2, 2), 0.5 / mean), mean, 1.0, 6 * mean**3, 0.0, tuple(misses))
     least, most = third_moment_range(mean, scv)
     if third is None:
-        third = (least + most) / 2 if scv < 1 else _evenly(mean, scv)
+        third = (least + most) / 2 if scv < 1 else _even_third_moment(mean, scv)
     elif not least <= third <= most:
         nearest = min(max(third, least), most)
         if abs(third - nearest) > 1e-3 * nearest:  # less is not worth a word
@@ -237,10 +240,10 @@ def match_order_two_map(mean: float, scv: float, third: float | None = None, dec
         third = nearest
     slow, fast = means_of_phases(mean, scv, third)
     wanted, decay = decay, min(max(decay, -LONGEST_DECAY), LONGEST_DECAY)
-    found = _matrices(mean, slow, fast, decay)
+    found = _map_matrices(mean, slow, fast, decay)
     if found is None:
         decay = _nearest_decay(mean, slow, fast, decay)
-        found = _matrices(mean, slow, fast, decay)
+        found = _map_matrices(mean, slow, fast, decay)
         assert found is not None, "a process without correlations exists for every law of order two"
     if abs(decay - wanted) > 1e-6:
         misses.append(f"correlations that decay by {wanted:.3g} are out of reach; {decay:.3g} is nearest")
@@ -255,7 +258,7 @@ def third_moment_range(mean: float, scv: float) -> tuple[float, float]:
     return 3 * mean**3 * (3 * scv - 1 + np.sqrt(2) * (1 - scv) ** 1.5), 6 * mean**3 * scv
 
 
-def _evenly(mean: float, scv: float) -> float:
+def _even_third_moment(mean: float, scv: float) -> float:
     """The third moment when the slow phase takes as even a share of the intervals as it can with ease."""
     odds = min(1.0, 1 / (scv - 1))
     share, reach = odds / (1 + odds), np.sqrt((scv - 1) / 2)
@@ -304,19 +307,19 @@ def _nearest_decay(mean: float, slow: float, fast: float, wanted: float) -> floa
     reached, missed = 0.0, wanted
     for _ in range(60):
         middle = (reached + missed) / 2
-        if _matrices(mean, slow, fast, middle) is None:
+        if _map_matrices(mean, slow, fast, middle) is None:
             missed = middle
         else:
             reached = middle
     return reached
 
 
-def _matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
+def _map_matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     """D0 and D1, or None where no process of order two has this decay."""
-    return _diagonal(mean, slow, fast, decay) or _forwards(mean, slow, fast, decay)
+    return _diagonal_matrices(mean, slow, fast, decay) or _canonical_matrices(mean, slow, fast, decay)
 
 
-def _diagonal(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
+def _diagonal_matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     if not fast < mean < slow:
         return None
     share = (mean - fast) / (slow - fast)
@@ -328,7 +331,7 @@ def _diagonal(mean: float, slow: float, fast: float, decay: float) -> tuple[Floa
     return np.diag(-rates), rates[:, None] * P
 
 
-def _forwards(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
+def _canonical_matrices(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     """The canonical forms: from the slow phase an interval may continue in the fast one, never back."""
     if decay >= 0:
         total = slow + fast - (1 - decay) * mean

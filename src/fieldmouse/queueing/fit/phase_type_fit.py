@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.jit import jit
-from fieldmouse.queueing.fit.map_fit import means_of_phases
+from fieldmouse.queueing.fit.map_fit import means_of_phases, propagate_backwards, propagate_forwards, uniformise
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
@@ -49,10 +49,8 @@ class HyperErlang:
         return self.moment(1)
 
     def moment(self, k: int) -> float:
-        grown = np.ones(len(self.steps))
-        for j in range(k):
-            grown = grown * (self.steps + j)
-        return float(self.weights @ (grown / self.rates**k))
+        rising = np.prod([self.steps + j for j in range(k)], axis=0)
+        return float(self.weights @ (rising / self.rates**k))
 
     @property
     def scv(self) -> float:
@@ -62,16 +60,9 @@ class HyperErlang:
         times = np.asarray(t, dtype=np.float64)
         return _survivals(times, self.steps, self.rates) @ self.weights
 
-    def cdf(self, t: ArrayLike) -> FloatArray:
-        return 1 - self.survival(t)
-
     def log_likelihood(self, times: FloatArray, counts: FloatArray) -> float:
         with np.errstate(divide="ignore"):
             return float(counts @ np.log(_densities(times, self.steps, self.rates) @ self.weights))
-
-    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
-        branch = rng.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())
-        return np.asarray(rng.gamma(self.steps[branch]) / self.rates[branch])
 
     def phase_type(self) -> PhaseType:
         alpha = np.zeros(self.order)
@@ -103,66 +94,70 @@ def condense_sample(times: FloatArray, most: int = 160) -> tuple[FloatArray, Flo
         return ordered, np.ones(len(ordered))
     tail = most // 4
     parts = np.array_split(ordered[:-tail], most - tail)
-    points = np.array([part.mean() for part in parts])
-    return (
-        np.concatenate((points, ordered[-tail:])),
-        np.concatenate((np.array([float(len(part)) for part in parts]), np.ones(tail))),
-    )
+    points, counts = [part.mean() for part in parts], [float(len(part)) for part in parts]
+    return np.concatenate((points, ordered[-tail:])), np.concatenate((counts, np.ones(tail)))
+
+
+@dataclass(frozen=True, eq=False)
+class CensoredSample:
+    """A few points with counts in the place of many times, and the same of those known only to be longer."""
+
+    times: FloatArray
+    counts: FloatArray
+    outlived: FloatArray
+    outlived_counts: FloatArray
+
+    def criterion(self, law: HyperErlang) -> float:
+        """Schwarz's criterion (BIC) of a law, the less the better."""
+        likelihood = law.log_likelihood(self.times, self.counts)
+        with np.errstate(divide="ignore"):
+            likelihood += float(self.outlived_counts @ np.log(law.survival(self.outlived)))
+        return self.bic_penalty(law.parameters) - 2 * likelihood
+
+    def bic_penalty(self, parameters: int) -> float:
+        return parameters * float(np.log(self.counts.sum()))
 
 
 def maximise_likelihood(
-    steps: Sequence[int],
-    times: FloatArray,
-    counts: FloatArray,
-    outlived: FloatArray = _NONE,
-    outlived_counts: FloatArray = _NONE,
-    rounds: int = 200,
-    start: HyperErlang | None = None,
+    steps: Sequence[int], sample: CensoredSample, rounds: int = 200, start: HyperErlang | None = None
 ) -> tuple[HyperErlang, float]:
-    """The mixture with these steps that a climb of the likelihood ends at, and its log-likelihood.
-
-    Of `outlived` only a lower bound is known: these times were longer.
-    """
-    law = start or _spread(np.asarray(steps, dtype=np.int64), times, counts, outlived, outlived_counts)
-    r = law.steps
-    weights, rates = law.weights, law.rates
-    total = counts.sum() + outlived_counts.sum()
-    best = -np.inf
+    """The mixture with these steps that a climb of the likelihood ends at, and its log-likelihood."""
+    law = start or _starting_mixture(np.asarray(steps, dtype=np.int64), sample)
+    times, counts, outlived = sample.times, sample.counts, sample.outlived
+    r, weights, rates = law.steps, law.weights, law.rates
+    total = counts.sum() + sample.outlived_counts.sum()
+    before, found = -np.inf, -np.inf
     for _ in range(rounds):
         density = _densities(times, r, rates) * weights
         whole = np.maximum(density.sum(axis=1), 1e-300)
         share = density * (counts / whole)[:, None]
         mass, length = share.sum(axis=0), times @ share
-        found = float(counts @ np.log(whole))
+        before, found = found, float(counts @ np.log(whole))
         if len(outlived):
             alive = _survivals(outlived, r, rates)
             left = np.maximum(alive @ weights, 1e-300)
-            later = (alive * weights) * (outlived_counts / left)[:, None]
+            later = (alive * weights) * (sample.outlived_counts / left)[:, None]
             ratio = _survivals(outlived, r + 1, rates) / np.maximum(alive, 1e-300)
             mass = mass + later.sum(axis=0)
             length = length + (later * ratio).sum(axis=0) * (r / rates)
-            found += float(outlived_counts @ np.log(left))
+            found += float(sample.outlived_counts @ np.log(left))
         mass = np.maximum(mass, 1e-12 * total)
         weights, rates = mass / total, r * mass / np.maximum(length, 1e-300)
-        if found - best < 1e-7 * total:
-            best = found
+        if found - before < 1e-7 * total:
             break
-        best = found
-    return HyperErlang(weights / weights.sum(), r, rates), best
+    return HyperErlang(weights / weights.sum(), r, rates), found
 
 
-def _spread(
-    steps: IntArray, times: FloatArray, counts: FloatArray, outlived: FloatArray, outlived_counts: FloatArray
-) -> HyperErlang:
+def _starting_mixture(steps: IntArray, sample: CensoredSample) -> HyperErlang:
     """Where a climb begins: the fewer steps the longer the times, each branch half as often as the last."""
-    branches = len(steps)
-    seconds = float(times @ counts + outlived @ outlived_counts)
+    branches, times, counts = len(steps), sample.times, sample.counts
+    seconds = float(times @ counts + sample.outlived @ sample.outlived_counts)
     if branches == 1:
         return HyperErlang(np.ones(1), steps, steps * counts.sum() / max(seconds, 1e-300))
     order = np.argsort(times)
     cumulative = np.cumsum(counts[order]) / counts.sum()
     edges = np.concatenate(([0.0], 1 - 0.5 ** np.arange(1, branches), [1.0]))
-    means, shares = np.empty(branches), np.diff(edges)
+    means = np.empty(branches)
     for place in range(branches):
         mine = order[(cumulative > edges[place] - 1e-12) & (cumulative <= edges[place + 1] + 1e-12)]
         if len(mine) == 0:
@@ -171,7 +166,7 @@ def _spread(
     stretch = seconds / float(times @ counts)
     by_steps = np.argsort(-steps, kind="stable")
     weights, rates = np.empty(branches), np.empty(branches)
-    weights[by_steps] = shares
+    weights[by_steps] = np.diff(edges)
     rates[by_steps] = steps[by_steps] / (means * stretch)
     return HyperErlang(weights, steps, rates)
 
@@ -227,7 +222,7 @@ def fit_phase_type(
         for _ in range(rounds):
             np.fill_diagonal(S, 0.0)
             np.fill_diagonal(S, -(S.sum(axis=1) + leave))
-            begun, spent, left, found = _expected(alpha, S, leave, *_stretches(at, ended, lasted, S))
+            begun, spent, left, found = _expectation_step(alpha, S, leave, *_split_long_gaps(at, ended, lasted, S))
             if best is None or found > best[0]:
                 best = found, alpha, S
             seconds = np.maximum(np.diag(spent), 1e-300)
@@ -241,7 +236,7 @@ def fit_phase_type(
     return PhaseType(alpha, S / scale), likelihood - len(times) * float(np.log(scale))
 
 
-def _stretches(
+def _split_long_gaps(
     at: FloatArray, ended: FloatArray, lasted: FloatArray, S: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lengths from time to time, long ones in several parts, and what the times at their ends count."""
@@ -255,105 +250,38 @@ def _stretches(
 
 
 @jit
-def _expected(
+def _expectation_step(
     alpha: FloatArray, S: FloatArray, leave: FloatArray, lengths: FloatArray, ended: FloatArray, lasted: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Expected starts by phase, time with i ahead while in j, exits by phase, and the log-likelihood."""
     n, stretches = len(alpha), len(lengths)
-    fastest = -S[0, 0]
-    for i in range(1, n):
-        fastest = max(fastest, -S[i, i])
     P = np.zeros((n, n))
-    for i in range(n):
-        for m in range(n):
-            P[i, m] = S[i, m] / fastest
-        P[i, i] = max(P[i, i] + 1.0, 0.0)
+    fastest = uniformise(S, P)
     here, kept = np.zeros((stretches + 1, n)), np.zeros(stretches)
     spent, left, ahead = np.zeros((n, n)), np.zeros(n), np.zeros(n)
-    term, next_term, back, before = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    product, next_product = np.zeros((n, n)), np.zeros((n, n))
 
     # Forwards: where the chain is at each end, given that it has not left; `kept` is the chance of that.
-    for i in range(n):
-        here[0, i] = alpha[i]
+    here[0] = alpha
     likelihood, gone = 0.0, 0.0
     for k in range(stretches):
-        passed = fastest * lengths[k]
-        weight = np.exp(-passed)
-        for i in range(n):
-            term[i] = here[k, i]
-            here[k + 1, i] = weight * term[i]
-        j = 0
-        while j < passed or weight > 1e-17:
-            j += 1
-            weight *= passed / j
-            for i in range(n):
-                next_term[i] = 0.0
-                for m in range(n):
-                    next_term[i] += term[m] * P[m, i]
-            for i in range(n):
-                term[i] = next_term[i]
-                here[k + 1, i] += weight * term[i]
-        for i in range(n):
-            kept[k] += here[k + 1, i]
-        density = 0.0
-        for i in range(n):
-            here[k + 1, i] /= kept[k]
-            density += here[k + 1, i] * leave[i]
+        propagate_forwards(P, fastest * lengths[k], here[k], here[k + 1])
+        kept[k] = here[k + 1].sum()
+        here[k + 1] /= kept[k]
         gone += np.log(kept[k])
         likelihood += lasted[k] * gone
         if ended[k] > 0.0:
-            likelihood += ended[k] * (gone + np.log(density))
+            likelihood += ended[k] * (gone + np.log(here[k + 1] @ leave))
 
-    # Backwards: what lies ahead of each phase, scaled like the way forwards. Over a stretch, terms with j - 1
-    # changes of phase in all, before and behind any moment of it, weigh as much as a Poisson count of j.
+    # Backwards: what lies ahead of each phase, scaled like the way forwards.
     for k in range(stretches - 1, -1, -1):
-        density = 0.0
-        for i in range(n):
-            density += here[k + 1, i] * leave[i]
-        for i in range(n):
-            ahead[i] += lasted[k]
-            if ended[k] > 0.0:
-                left[i] += ended[k] * here[k + 1, i] * leave[i] / density
-                ahead[i] += ended[k] * leave[i] / density
-        passed = fastest * lengths[k]
-        weight = np.exp(-passed)
-        for i in range(n):
-            term[i] = here[k, i]
-            back[i] = ahead[i]
-            before[i] = weight * ahead[i]
-            for m in range(n):
-                product[i, m] = ahead[i] * here[k, m]
-        j = 0
-        while j < passed or weight > 1e-17:
-            j += 1
-            weight *= passed / j
-            for i in range(n):
-                for m in range(n):
-                    spent[i, m] += weight / fastest / kept[k] * product[i, m]
-            for i in range(n):
-                next_term[i] = 0.0
-                for m in range(n):
-                    next_term[i] += term[m] * P[m, i]
-            for i in range(n):
-                term[i] = next_term[i]
-            for i in range(n):
-                next_term[i] = 0.0
-                for m in range(n):
-                    next_term[i] += P[i, m] * back[m]
-                    next_product[i, m] = ahead[i] * term[m]
-                    for h in range(n):
-                        next_product[i, m] += P[i, h] * product[h, m]
-            for i in range(n):
-                back[i] = next_term[i]
-                before[i] += weight * back[i]
-                for m in range(n):
-                    product[i, m] = next_product[i, m]
-        for i in range(n):
-            ahead[i] = before[i] / kept[k]
-    for i in range(n):
-        ahead[i] *= alpha[i]
-    return ahead, spent, left, likelihood
+        ahead += lasted[k]
+        if ended[k] > 0.0:
+            leaving = ended[k] * leave / (here[k + 1] @ leave)
+            left += here[k + 1] * leaving
+            ahead += leaving
+        ahead /= kept[k]
+        propagate_backwards(P, fastest, lengths[k], here[k], ahead, spent)
+    return alpha * ahead, spent, left, likelihood
 
 
 Method: TypeAlias = Literal["auto", "exponential", "moments", "likelihood", "general"]
@@ -385,29 +313,6 @@ class MomentMatch:
     misses: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """A few points with counts in the place of many times, and the same of those known only to be longer."""
-
-    times: FloatArray
-    counts: FloatArray
-    outlived: FloatArray
-    outlived_counts: FloatArray
-
-    def criterion(self, law: HyperErlang) -> float:
-        likelihood = law.log_likelihood(self.times, self.counts)
-        with np.errstate(divide="ignore"):
-            likelihood += float(self.outlived_counts @ np.log(law.survival(self.outlived)))
-        return self.charge(law.parameters) - 2 * likelihood
-
-    def charge(self, parameters: int) -> float:
-        return parameters * float(np.log(self.counts.sum()))
-
-    def climb(self, steps: tuple[int, ...], rounds: int, start: HyperErlang | None = None) -> HyperErlang:
-        law, _ = maximise_likelihood(steps, self.times, self.counts, self.outlived, self.outlived_counts, rounds, start)
-        return law
-
-
 def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: int = 8) -> MomentMatch:
     """The mixture with these moments; the third may be None, and is used for times that vary much.
 
@@ -418,7 +323,7 @@ def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: 
     if abs(scv - 1) < 1e-9:
         return MomentMatch(_exponential(mean))
     if scv < 1:
-        return _steady(mean, max(scv, 0.0), phases)
+        return _mixture_of_two_erlangs(mean, max(scv, 0.0), phases)
     misses: tuple[str, ...] = ()
     # Bound and formula as for arrivals: two phases, the slow one drawn with a probability.
     if third is not None and third > 1.5 * mean**3 * (1 + scv) ** 2 * (1 + 1e-9):
@@ -432,7 +337,7 @@ def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: 
     return MomentMatch(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
 
 
-def _steady(mean: float, scv: float, phases: int) -> MomentMatch:
+def _mixture_of_two_erlangs(mean: float, scv: float, phases: int) -> MomentMatch:
     """k or k - 1 equal steps, with 1 / k <= scv < 1 / (k - 1) (Tijms 1994)."""
     if scv * phases <= 1:
         low = scv * phases < 1 - 1e-9
@@ -465,7 +370,9 @@ def fit_law(
     seconds = float(times.sum() + outlived.sum())
     if seconds <= 0:
         raise FitError("all times are zero", "the clock that took them is too coarse")
-    sample = _Sample(*condense_sample(np.maximum(times, 1e-9 * seconds / len(times))), *condense_sample(outlived))
+    sample = CensoredSample(
+        *condense_sample(np.maximum(times, 1e-9 * seconds / len(times))), *condense_sample(outlived)
+    )
 
     def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> FittedLaw:
         return FittedLaw(mixture.phase_type(), mixture.name, by, sample.criterion(mixture), misses)
@@ -476,34 +383,29 @@ def fit_law(
     if len(times) < FEWEST:
         return replace(plain, misses=(f"only {len(times)} times were seen: taken for exponential",))
     if method == "general":
-        return _general(times, phases, outlived, rng, sample.charge(2 * phases - 1))
+        found, likelihood = fit_phase_type(times, phases, rng or np.random.default_rng(0), outlived)
+        # However many rates there are, a law of n phases has at most 2 n - 1 free parameters.
+        criterion = sample.bic_penalty(2 * phases - 1) - 2 * likelihood
+        return FittedLaw(found, f"phase type of {phases} phases", "likelihood", criterion)
     mean = float(times.mean())
     matched = fit_by_moments(mean, float(times.var()) / mean**2, float((times**3).mean()), phases)
     moments = law(matched.times, "moments", *matched.misses)
     if method == "moments":
         return moments
-    likely = law(_likeliest(sample, phases), "likelihood")
+    likely = law(_likeliest_mixture(sample, phases), "likelihood")
     if method == "likelihood":
         return likely
     known = [plain, likely] if len(outlived) else [plain, moments, likely]
     return min(known, key=lambda law: law.criterion)
 
 
-def _general(
-    times: FloatArray, phases: int, outlived: FloatArray, rng: np.random.Generator | None, charge: float
-) -> FittedLaw:
-    """However many rates there are, a law of n phases has at most 2 n - 1 free parameters."""
-    found, likelihood = fit_phase_type(times, phases, rng or np.random.default_rng(0), outlived)
-    return FittedLaw(found, f"phase type of {phases} phases", "likelihood", charge - 2 * likelihood)
-
-
-def _likeliest(sample: _Sample, phases: int) -> HyperErlang:
+def _likeliest_mixture(sample: CensoredSample, phases: int) -> HyperErlang:
     """A short climb from everywhere, then a long one from the best three."""
-    begun = sorted((sample.climb(steps, 20) for steps in _shapes(phases)), key=sample.criterion)
-    return min((sample.climb((), 300, law) for law in begun[:3]), key=sample.criterion)
+    begun = sorted((maximise_likelihood(steps, sample, 20)[0] for steps in _branch_steps(phases)), key=sample.criterion)
+    return min((maximise_likelihood((), sample, 300, law)[0] for law in begun[:3]), key=sample.criterion)
 
 
-def _shapes(phases: int) -> Iterator[tuple[int, ...]]:
+def _branch_steps(phases: int) -> Iterator[tuple[int, ...]]:
     """Numbers of steps of up to three branches, with at most `phases` phases in all."""
     for one in range(1, phases + 1):
         yield (one,)

@@ -44,12 +44,12 @@ class Trace:
     outlived: FloatArray = field(default_factory=_no_times)  # ages at which pages were taken into service
     span: float = 0.0  # from the first moment watched to the last
     switched: FloatArray = field(default_factory=_no_times)  # ascending; the first is when watching began
-    mode: IntArray = field(default_factory=_no_counts)  # robots allowed from then on
+    mode: IntArray = field(default_factory=_no_counts)  # fetch workers allowed from then on
 
     def __post_init__(self) -> None:
         for name in ("arrived", "service", "expired", "outlived", "switched"):
             seconds = np.asarray(getattr(self, name), dtype=np.float64)
-            _check(name, seconds)
+            _check_times(name, seconds)
             object.__setattr__(self, name, seconds)
         for name in ("robots", "mode"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
@@ -73,7 +73,7 @@ class Trace:
         return at[new], modes[new]
 
 
-def _check(name: str, seconds: FloatArray) -> None:
+def _check_times(name: str, seconds: FloatArray) -> None:
     if seconds.ndim != 1:
         raise TraceError(f"`{name}` of the trace is not a plain list of numbers")
     bad = ~np.isfinite(seconds)

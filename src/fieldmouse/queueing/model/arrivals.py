@@ -111,7 +111,7 @@ class BatchArrivals:
         """Draw `groups` batches, with the clock starting at a batch of the stationary stream."""
         at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
         start = int(rng.choice(self.phases, p=self.intervals.alpha))
-        _walk(self.cumulative_rates(self.largest_batch), start, rng, at, sizes)
+        _sample_batches(self.cumulative_rates(self.largest_batch), start, rng, at, sizes)
         return SampledBatches(at, sizes)
 
     def cumulative_rates(self, largest: int) -> FloatArray:
@@ -181,7 +181,7 @@ def draw_transition(ladder: FloatArray, phase: int, rng: np.random.Generator) ->
 
 
 @jit
-def _walk(ladder: FloatArray, phase: int, rng: np.random.Generator, at: FloatArray, sizes: IntArray) -> None:
+def _sample_batches(ladder: FloatArray, phase: int, rng: np.random.Generator, at: FloatArray, sizes: IntArray) -> None:
     phases = len(ladder)
     now = 0.0
     for n in range(len(at)):
@@ -207,11 +207,13 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
     modes = {}
     for active in range(1, len(robots) + 1):
         working, resting = robots[:active], robots[active:]
-        silent = [_sum([one.D[0] for one in working] + [one.generator for one in resting])]
+        silent = [_kronecker_sum([one.D[0] for one in working] + [one.generator for one in resting])]
         nothing = [np.zeros_like(one.D[0]) for one in robots]
         batches = zip_longest(*(one.D[1:] for one in working))
         bringing = [
-            _sum([still if D is None else D for D, still in zip(both, nothing, strict=False)] + nothing[active:])
+            _kronecker_sum(
+                [still if D is None else D for D, still in zip(both, nothing, strict=False)] + nothing[active:]
+            )
             for both in batches
         ]
         modes[active] = BatchArrivals((*silent, *bringing))
@@ -219,7 +221,7 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
 
 
 def thinned_stream(common: BatchArrivals, q: Sequence[float]) -> dict[int, BatchArrivals]:
-    """Model 2: one stream; with l robots at work a batch of it is brought with probability q[l - 1].
+    """Model 2: one stream; with l fetch workers running a batch of it is brought with probability q[l - 1].
 
     >>> {l: stream.rate for l, stream in thinned_stream(BatchArrivals.poisson(2.0), [0.25, 1.0]).items()}
     {1: 0.5, 2: 2.0}
@@ -238,10 +240,10 @@ def thinned_stream(common: BatchArrivals, q: Sequence[float]) -> dict[int, Batch
 
 
 def marked_stream(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
-    """Model 3: one phase for all robots, and per_robot[l - 1] = (D_1, D_2, ...) of what robot l brings.
+    """Model 3: one phase for all fetch workers, and per_robot[l - 1] = (D_1, D_2, ...) of what worker l brings.
 
-    What a robot called back would have brought is only a change of phase. The paper
-    holds this one to be the most realistic: robots may depend on each other.
+    What a stopped worker would have brought is only a change of phase. The paper
+    holds this one to be the most realistic: workers may depend on each other.
     """
     first = validation.matrix(np.asarray(D0), "D0")
     brought = [
@@ -258,13 +260,13 @@ def marked_stream(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> di
 
 
 def explicit_modes(modes: Mapping[int, BatchArrivals | Sequence[ArrayLike]]) -> dict[int, BatchArrivals]:
-    """Model 4: D[0], D[1], ... for each number of robots, as they were measured or made up."""
+    """Model 4: D[0], D[1], ... for each number of fetch workers, as they were measured or made up."""
     return {
         robots: D if isinstance(D, BatchArrivals) else BatchArrivals(validated_arrivals(D, f"mode {robots}"))
         for robots, D in modes.items()
     }
 
 
-def _sum(matrices: Sequence[FloatArray]) -> FloatArray:
+def _kronecker_sum(matrices: Sequence[FloatArray]) -> FloatArray:
     """The Kronecker sum: chains side by side, each changing on its own."""
     return reduce(lambda one, two: np.kron(one, np.eye(len(two))) + np.kron(np.eye(len(one)), two), matrices)

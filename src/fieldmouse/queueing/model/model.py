@@ -40,7 +40,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """`capacity` (the paper's K) counts the page in service; `modes` has arrivals by number of robots."""
+    """`capacity` (the paper's K) counts the page in service; `modes` has arrivals by number of fetch workers."""
 
     capacity: int
     modes: Mapping[int, BatchArrivals]
@@ -94,7 +94,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Weights of the cost J: dropped and obsolete pages per unit of time, response, robots, starvation."""
+    """Weights of the cost J: dropped and obsolete pages per unit of time, response, fetch workers, starvation."""
 
     loss: float = 0.0
     obs: float = 0.0
@@ -168,7 +168,7 @@ def largest_jump(model: Model) -> int:
 
 @lru_cache(maxsize=16)  # a search asks for the same few modes under hundreds of rules
 def arrivals_for_mode(model: Model, robots: int) -> ArrivalsByLevel:
-    """Arrivals when this many robots work at every level; the arrays are shared: leave them as they are."""
+    """Arrivals when this many fetch workers run at every level; the arrays are shared and must not be changed."""
     stream = model.modes[robots]
     levels, W = model.top + 1, model.phases
     up = np.zeros((levels, largest_jump(model) + 1, W, W))

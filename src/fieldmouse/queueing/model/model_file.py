@@ -30,7 +30,7 @@ OPTIONAL = ("cost", "rule", "method", "admission")
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What a file asks for; `rule` is numbers of robots and limits, as `Thresholds` takes them."""
+    """What a file asks for; `rule` is numbers of fetch workers and limits, as `Thresholds` takes them."""
 
     model: Model
     cost: Cost
@@ -40,17 +40,19 @@ class ModelFile:
 
 def read_model(written: object) -> ModelFile:
     """Understand a decoded JSON value, or raise a `ModelError` that names the entry and what it breaks."""
-    found = _section(written, "the model", REQUIRED, OPTIONAL)
-    capacity = _whole(found["K"], "K", least=1)
+    found = _checked_object(written, "the model", REQUIRED, OPTIONAL)
+    capacity = _whole_number(found["K"], "K", least=1)
     if capacity > MOST_PAGES:
         raise ModelError(f"K is {capacity}: no buffer above {MOST_PAGES} pages can be held")
-    modes = _modes(found["modes"])
-    service = _phase_type(found["service"], "service", "beta", "S")
-    lifetime = _phase_type(found["lifetime"], "lifetime", "gamma", "Gamma")
-    admission = _choice(found.get("admission", "partial"), "admission", ADMISSIONS)
+    modes = _read_modes(found["modes"])
+    service = _read_phase_type(found["service"], "service", "beta", "S")
+    lifetime = _read_phase_type(found["lifetime"], "lifetime", "gamma", "Gamma")
+    admission = _one_of(found.get("admission", "partial"), "admission", ADMISSIONS)
     model = Model(capacity, modes, service, lifetime, admission)
-    rule = _rule(found["rule"], model) if found.get("rule") is not None else None
-    return ModelFile(model, _cost(found.get("cost", {})), rule, _choice(found.get("method", "auto"), "method", METHODS))
+    rule = _read_rule(found["rule"], model) if found.get("rule") is not None else None
+    return ModelFile(
+        model, _read_cost(found.get("cost", {})), rule, _one_of(found.get("method", "auto"), "method", METHODS)
+    )
 
 
 def write_model(asked: ModelFile) -> dict[str, Any]:
@@ -75,8 +77,8 @@ def write_model(asked: ModelFile) -> dict[str, Any]:
     return written
 
 
-def _modes(value: object) -> dict[int, BatchArrivals]:
-    found = _object(value, "modes")
+def _read_modes(value: object) -> dict[int, BatchArrivals]:
+    found = _json_object(value, "modes")
     if not found:
         raise ModelError("modes is empty: there must be arrivals for at least one number of robots")
     modes: dict[int, BatchArrivals] = {}
@@ -89,8 +91,8 @@ def _modes(value: object) -> dict[int, BatchArrivals]:
     return modes
 
 
-def _phase_type(value: object, who: str, start: str, body: str) -> PhaseType:
-    found = _section(value, who, (start, body))
+def _read_phase_type(value: object, who: str, start: str, body: str) -> PhaseType:
+    found = _checked_object(value, who, (start, body))
     law = PhaseType(*phase_type.validated_phase_type(found[start], found[body], who, start, body))
     if law.is_never and who == "service":
         raise ModelError(f"{who} {body} is all 0: no page would ever be served")
@@ -103,9 +105,9 @@ def _phase_type(value: object, who: str, start: str, body: str) -> PhaseType:
     return law
 
 
-def _cost(value: object) -> Cost:
+def _read_cost(value: object) -> Cost:
     names = tuple(weight.name for weight in fields(Cost))
-    found = _section(value, "cost", (), names)
+    found = _checked_object(value, "cost", (), names)
     weights = {name: validation.number(weight, f"cost {name}") for name, weight in found.items()}
     for name, weight in weights.items():
         if weight < 0:
@@ -113,10 +115,10 @@ def _cost(value: object) -> Cost:
     return Cost(**weights)
 
 
-def _rule(value: object, model: Model) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    found = _section(value, "rule", ("robots",), ("limits",))
-    robots = _wholes(found["robots"], "rule robots", least=1)
-    limits = _wholes(found.get("limits", []), "rule limits", least=0)
+def _read_rule(value: object, model: Model) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    found = _checked_object(value, "rule", ("robots",), ("limits",))
+    robots = _whole_numbers(found["robots"], "rule robots", least=1)
+    limits = _whole_numbers(found.get("limits", []), "rule limits", least=0)
     if len(robots) != len(limits) + 1:
         raise ModelError(
             f"rule robots has {len(robots)} numbers and rule limits {len(limits)}: "
@@ -141,34 +143,36 @@ def _rule(value: object, model: Model) -> tuple[tuple[int, ...], tuple[int, ...]
     return robots, limits
 
 
-def _wholes(value: object, name: str, least: int) -> tuple[int, ...]:
+def _whole_numbers(value: object, name: str, least: int) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ModelError(f"{name} is {show_number(value)}: it must be a list of whole numbers")
-    return tuple(_whole(entry, f"{name}[{i}]", least) for i, entry in enumerate(value))
+    return tuple(_whole_number(entry, f"{name}[{i}]", least) for i, entry in enumerate(value))
 
 
-def _whole(value: object, name: str, least: int) -> int:
+def _whole_number(value: object, name: str, least: int) -> int:
     found = validation.number(value, name)
     if found != int(found) or found < least:
         raise ModelError(f"{name} is {show_number(value)}: it must be a whole number, {least} or more")
     return int(found)
 
 
-def _choice(value: object, name: str, known: tuple[Any, ...]) -> Any:
+def _one_of(value: object, name: str, known: tuple[Any, ...]) -> Any:
     if value not in known:
         raise ModelError(f"{name} is {show_number(value)}", f"it is one of {', '.join(known)}")
     return value
 
 
-def _object(value: object, name: str) -> Mapping[str, Any]:
+def _json_object(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ModelError(f"{name} is {show_number(value)}: it must be an object with names")
     return value
 
 
-def _section(value: object, name: str, required: Iterable[str], optional: Iterable[str] = ()) -> Mapping[str, Any]:
+def _checked_object(
+    value: object, name: str, required: Iterable[str], optional: Iterable[str] = ()
+) -> Mapping[str, Any]:
     """Check that an object has all required keys and no unknown ones."""
-    found = _object(value, name)
+    found = _json_object(value, name)
     known = [*required, *optional]
     for key in found:
         if key not in known:

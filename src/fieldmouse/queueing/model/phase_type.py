@@ -67,7 +67,7 @@ class PhaseType:
     @cached_property
     def exit(self) -> FloatArray:
         """The rate of leaving from each phase."""
-        return validation.read_only(_exit(self.S))
+        return validation.read_only(_exit_rates(self.S))
 
     @cached_property
     def cumulative_rates(self) -> FloatArray:
@@ -132,25 +132,25 @@ class PhaseType:
 
     def survival(self, t: ArrayLike) -> FloatArray:
         """P(X > t), accurate also where it is tiny."""
-        return np.where(np.asarray(t) < 0, 1.0, self._phases_at(t).sum(axis=-1))
+        return np.where(np.asarray(t) < 0, 1.0, self._phase_probabilities(t).sum(axis=-1))
 
     def cdf(self, t: ArrayLike) -> FloatArray:
         return 1 - self.survival(t)
 
     def pdf(self, t: ArrayLike) -> FloatArray:
-        return np.where(np.asarray(t) < 0, 0.0, self._phases_at(t) @ self.exit)
+        return np.where(np.asarray(t) < 0, 0.0, self._phase_probabilities(t) @ self.exit)
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent times; all at once, phase by phase."""
         if self.is_never:
             return np.full(size, math.inf)
-        phase = _drawn(np.broadcast_to(self.alpha.cumsum(), (size, self.order)), rng)
+        phase = _draw_by_weight(np.broadcast_to(self.alpha.cumsum(), (size, self.order)), rng)
         times = np.zeros(size)
         ahead = np.arange(size)
         while len(ahead):
             rows = self.cumulative_rates[phase]
             times[ahead] += rng.standard_exponential(len(ahead)) / rows[:, -1]
-            phase = _drawn(rows, rng)
+            phase = _draw_by_weight(rows, rng)
             staying = phase < self.order
             ahead, phase = ahead[staying], phase[staying]
         return times
@@ -159,7 +159,7 @@ class PhaseType:
         """The same time on a clock that runs `factor` times as fast: rates grow, the mean falls."""
         return PhaseType(self.alpha, self.S * factor)
 
-    def _phases_at(self, t: ArrayLike) -> FloatArray:
+    def _phase_probabilities(self, t: ArrayLike) -> FloatArray:
         """alpha exp(S t) for each t.
 
         By a series of non-negative terms (uniformisation) over a short step, then by
@@ -208,7 +208,7 @@ def validated_phase_type(
                     f"since {body}[{i}][{i}] is the rate of leaving phase {i} altogether"
                 )
             rates[i, i] -= max(row.sum(), 0.0)
-        leaves = validation.reachable_states(rates > 0) @ (_exit(rates) > 0)
+        leaves = validation.reachable_states(rates > 0) @ (_exit_rates(rates) > 0)
         for stuck in np.flatnonzero(~leaves):
             raise ModelError(
                 f"{who or 'the time'} never ends once in phase {stuck}: from row {stuck} of {body} "
@@ -217,14 +217,14 @@ def validated_phase_type(
     return validation.read_only(p / p.sum()), validation.read_only(rates)
 
 
-def _exit(S: FloatArray) -> FloatArray:
+def _exit_rates(S: FloatArray) -> FloatArray:
     """What rows lack to zero; a lack that is only noise of the sum is none."""
     lack = -S.sum(axis=1)
     noise = len(S) * np.finfo(np.float64).eps * np.abs(S.diagonal())
     return np.where(lack > noise, lack, 0.0)
 
 
-def _drawn(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
+def _draw_by_weight(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
     """For each row of growing weights, a place drawn by weight."""
     thrown = rng.random(len(cumulative)) * cumulative[:, -1]
     return np.asarray((cumulative <= thrown[:, None]).sum(axis=1))

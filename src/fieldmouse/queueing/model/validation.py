@@ -64,25 +64,25 @@ def number(value: object, name: str) -> float:
 
 
 def vector(value: object, name: str) -> FloatArray:
-    entries = _list(value, name)
+    entries = _as_list(value, name)
     return np.array([number(entry, f"{name}[{i}]") for i, entry in enumerate(entries)])
 
 
 def matrix(value: object, name: str, size: int | None = None) -> FloatArray:
     """A square matrix, of `size` rows where that is known."""
-    rows = _list(value, name)
+    rows = _as_list(value, name)
     wanted = len(rows) if size is None else size
     if len(rows) != wanted:
-        raise ModelError(f"{name} has {_rows(len(rows))}: it must have {wanted}")
+        raise ModelError(f"{name} has {_count_rows(len(rows))}: it must have {wanted}")
     for i, row in enumerate(rows):
-        if (width := len(_list(row, f"{name}[{i}]"))) != wanted:
+        if (width := len(_as_list(row, f"{name}[{i}]"))) != wanted:
             raise ModelError(f"{name}[{i}] has {width} {'entry' if width == 1 else 'entries'}: it must have {wanted}")
     return np.array([vector(row, f"{name}[{i}]") for i, row in enumerate(rows)])
 
 
 def nonnegative(found: FloatArray, name: str) -> None:
     for at in np.argwhere(found < 0):
-        raise ModelError(f"{_entry(name, at)} is {show_number(found[tuple(at)])}: it must not be negative")
+        raise ModelError(f"{_entry_name(name, at)} is {show_number(found[tuple(at)])}: it must not be negative")
 
 
 def generator_signs(found: FloatArray, name: str) -> None:
@@ -111,7 +111,7 @@ def read_only(found: FloatArray) -> FloatArray:
     return kept
 
 
-def _list(value: object, name: str) -> Sequence[Any]:
+def _as_list(value: object, name: str) -> Sequence[Any]:
     found = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
         raise ModelError(f"{name} is {show_number(value)}: it must be a list")
@@ -120,9 +120,9 @@ def _list(value: object, name: str) -> Sequence[Any]:
     return found
 
 
-def _entry(name: str, at: Sequence[int] | IntArray) -> str:
+def _entry_name(name: str, at: Sequence[int] | IntArray) -> str:
     return name + "".join(f"[{int(i)}]" for i in at)
 
 
-def _rows(count: int) -> str:
+def _count_rows(count: int) -> str:
     return f"{count} row" if count == 1 else f"{count} rows"

@@ -33,7 +33,7 @@ class TooManyStates(FieldmouseError):
 
 @dataclass(frozen=True, eq=False)
 class StatePolicy:
-    """`robots[level, nu, m]` work in each state (an empty system has no m); J is what that costs."""
+    """`robots[level, nu, m]` fetch workers run in each state (an empty system has no m); J is what that costs."""
 
     robots: IntArray
     J: float
@@ -41,7 +41,7 @@ class StatePolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class _Choices:
+class _ModeChoices:
     """By mode and state: rates to others; in a unit of time, plain cost, time of served pages, count."""
 
     rates: FloatArray
@@ -56,8 +56,8 @@ def best_policy(model: Model, cost: Cost) -> StatePolicy:
     states = model.phases * (1 + model.service.order * model.top)
     if states > MOST_STATES:
         raise TooManyStates(f"{states:,} states are too many to improve a policy", "take a smaller K")
-    choices = _choices(model, cost)
-    ends = [_improved(choices, cost, np.full(states, mode)) for mode in range(len(model.modes))]
+    choices = _build_choices(model, cost)
+    ends = [_iterate_policy(choices, cost, np.full(states, mode)) for mode in range(len(model.modes))]
     best, chosen, rounds = min(ends, key=lambda end: end[0])
     robots = np.array(list(model.modes))[chosen]
     shaped = np.zeros((model.top + 1, model.phases, model.service.order), dtype=np.int64)
@@ -66,14 +66,14 @@ def best_policy(model: Model, cost: Cost) -> StatePolicy:
     return StatePolicy(shaped, best, rounds)
 
 
-def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, IntArray, int]:
+def _iterate_policy(choices: _ModeChoices, cost: Cost, chosen: IntArray) -> tuple[float, IntArray, int]:
     """The cost, the mode of each state, and after how many rounds."""
     every = np.arange(len(chosen))
     best, kept = np.inf, chosen
     rounds = 0
     while rounds < ROUNDS:
         rounds += 1
-        share = _shares(choices.rates[chosen, every])
+        share = _stationary_shares(choices.rates[chosen, every])
         time, served = share @ choices.time[chosen, every], share @ choices.served[chosen, every]
         J = float(share @ choices.cost[chosen, every] + cost.sojourn * time / served)
         if best * (1 - 1e-13) <= J:
@@ -81,7 +81,7 @@ def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, I
         best, kept = J, chosen
         # The slope of time/served: what a little more of either adds.
         slope = choices.cost + cost.sojourn * (choices.time - time / served * choices.served) / served
-        values = _values(choices.rates[chosen, every], slope[chosen, every])
+        values = _relative_values(choices.rates[chosen, every], slope[chosen, every])
         gain = slope + choices.rates @ values - choices.rates.sum(axis=2) * values
         least = gain.min(axis=0)
         # A mode is replaced only by one that is truly better, or ties would alternate without end.
@@ -90,7 +90,7 @@ def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, I
     return best, kept, rounds
 
 
-def _choices(model: Model, cost: Cost) -> _Choices:
+def _build_choices(model: Model, cost: Cost) -> _ModeChoices:
     W, M, top = model.phases, model.service.order, model.top
     fade = model.lifetime.rate
     worth = waiting_moments(model.service, fade, top).served[:, :, :2].copy()
@@ -119,16 +119,16 @@ def _choices(model: Model, cost: Cost) -> _Choices:
             below, start = (n, first - n) if level > 1 else (W, 0)
             whole[:, here, start : start + below] = parts.down[level, :size, :below]
     whole[:, np.arange(states), np.arange(states)] = 0.0
-    return _Choices(whole, flat[..., 0], flat[..., 1], flat[..., 2])
+    return _ModeChoices(whole, flat[..., 0], flat[..., 1], flat[..., 2])
 
 
-def _shares(off_diagonal: FloatArray) -> FloatArray:
+def _stationary_shares(off_diagonal: FloatArray) -> FloatArray:
     generator = off_diagonal - np.diag(off_diagonal.sum(axis=1))
     generator[:, 0] = 1.0
     return np.linalg.solve(generator.T, np.eye(len(generator))[0])
 
 
-def _values(off_diagonal: FloatArray, slope: FloatArray) -> FloatArray:
+def _relative_values(off_diagonal: FloatArray, slope: FloatArray) -> FloatArray:
     """How much more a state costs than the first one, in the long run."""
     generator = off_diagonal - np.diag(off_diagonal.sum(axis=1))
     generator[:, 0] = -1.0

@@ -17,9 +17,11 @@ With two modes and K levels that is K small chains instead of K large ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, combinations_with_replacement
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +34,7 @@ from fieldmouse.queueing.solve.stationary import HUGE, eliminate_states, station
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
 
 
-@dataclass(frozen=True, eq=False)
-class RatesByMode:
+class RatesByMode(NamedTuple):
     """Transition rates and gains of each mode (the smallest first) at each level.
 
     `within[mode, level]` stays on the level, `climb[mode, level, l]` goes up by l + 1,
@@ -69,8 +70,7 @@ def rates_by_mode(up: FloatArray, service: PhaseType, fade: float, gains: FloatA
     return RatesByMode(within, climb, down, flat)
 
 
-@dataclass(frozen=True, eq=False)
-class ReducedLower:
+class ReducedLower(NamedTuple):
     """`RatesByMode` of a mode when visits to the levels below are left out but what they gather is counted.
 
     `folds[mode, level]`: how often gains are divided by HUGE. A visit to the lower half
@@ -105,7 +105,7 @@ def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
             within[mode, level] += brought[:, :n]
             climb[mode, level, :-1] += brought[:, n : jumps * n].reshape(n, jumps - 1, n).transpose(1, 0, 2)
             folds[mode, level] = folds[mode, level - 1]
-            gains[mode, level] *= _folded(folds[mode, level])
+            gains[mode, level] *= _scale_after_folds(folds[mode, level])
             gains[mode, level] += brought[:, jumps * n :]
             if gains[mode, level, :, 0].max() > HUGE:
                 gains[mode, level] /= HUGE
@@ -114,48 +114,14 @@ def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
     return ReducedLower(within, climb, gains, folds, ceiling)
 
 
-def evaluate_all_rules(given: RatesByMode, empty_states: int, peaks: IntArray, totals: FloatArray) -> int:
-    """Evaluate every rule in which a higher level never has a larger mode; returns their number.
-
-    For each, `peaks[rule, mode]` becomes the highest level of the mode (-1:
-    nowhere) and `totals[rule]` the gains, to be divided by its time.
-    """
-    modes, levels, jumps, n, _ = given.climb.shape
-    kinds = given.gains.shape[3]
-    low = reduce_lower_levels(given, empty_states)
-    return _walk(
-        given.within,
-        given.climb,
-        given.down,
-        given.gains,
-        low.within,
-        low.climb,
-        low.gains,
-        low.folds,
-        low.ceiling,
-        np.zeros((levels + 1, jumps, n, n)),
-        np.zeros((levels + 1, jumps, n, kinds)),
-        np.zeros(levels + 1, dtype=np.int64),
-        np.full((levels + 1, modes), -1),
-        np.full(levels + 1, -1),
-        np.zeros((n, n)),
-        np.zeros((n, n + kinds)),
-        np.zeros(n),
-        empty_states,
-        peaks,
-        totals,
-    )
-
-
 @jit
-def _folded(folds: int) -> float:
+def _scale_after_folds(folds: int) -> float:
     """1 divided by HUGE `folds` times."""
     return 1.0 if folds <= 0 else 1.0 / HUGE if folds == 1 else 0.0
 
 
 @jit
-def _joined(
-    states: int,
+def _join_upper_part(
     within: FloatArray,
     climb: FloatArray,
     gains: FloatArray,
@@ -170,7 +136,8 @@ def _joined(
 
     `own` and `theirs` bring the gains of the level and of the upper part to one scale.
     """
-    n, kinds, jumps = len(within), gains.shape[1], len(climb)
+    jumps, states, n = climb.shape
+    kinds = gains.shape[1]
     for s in range(states):
         for t in range(states):
             chain[s, t] = within[s, t]
@@ -188,7 +155,7 @@ def _joined(
 
 
 @jit
-def _upper_part(
+def _extend_upper_part(
     out: FloatArray, back: FloatArray, bounty: FloatArray, folds: int, new_back: FloatArray, new_bounty: FloatArray
 ) -> int:
     """Add a level to an upper part: `out` has its destinations below and its gains before.
@@ -198,86 +165,66 @@ def _upper_part(
     the level below. Returns how often the new gains are divided by HUGE.
     """
     jumps, n, kinds = bounty.shape
-    longest = 0.0
-    for s in range(n):
-        longest = max(longest, out[s, n])
-        for t in range(n):
-            new_back[0, s, t] = out[s, t]
-        for k in range(kinds):
-            new_bounty[0, s, k] = out[s, n + k]
-    fold = longest > HUGE
-    for jump in range(jumps):
+    new_back[0], new_bounty[0] = out[:, :n], out[:, n:]
+    for jump in range(1, jumps):
+        new_back[jump] = 0.0
+        new_bounty[jump] = bounty[jump - 1]
         for s in range(n):
-            if jump:
+            for u in range(n):
+                way = back[jump - 1, s, u]
                 for t in range(n):
-                    new_back[jump, s, t] = 0.0
+                    new_back[jump, s, t] += way * out[u, t]
                 for k in range(kinds):
-                    new_bounty[jump, s, k] = bounty[jump - 1, s, k]
-                for u in range(n):
-                    way = back[jump - 1, s, u]
-                    for t in range(n):
-                        new_back[jump, s, t] += way * out[u, t]
-                    for k in range(kinds):
-                        new_bounty[jump, s, k] += way * out[u, n + k]
-            if fold:
-                for k in range(kinds):
-                    new_bounty[jump, s, k] /= HUGE
-    return folds + 1 if fold else folds
+                    new_bounty[jump, s, k] += way * out[u, n + k]
+    if out[:, n].max() <= HUGE:
+        return folds
+    new_bounty /= HUGE
+    return folds + 1
 
 
 @jit
-def _walk(
-    within: FloatArray,
-    climb: FloatArray,
-    down: FloatArray,
-    gains: FloatArray,
-    low_within: FloatArray,
-    low_climb: FloatArray,
-    low_gains: FloatArray,
-    low_folds: IntArray,
-    ceiling: IntArray,
-    back: FloatArray,
-    bounty: FloatArray,
-    folds: IntArray,
-    highest: IntArray,
-    choice: IntArray,
-    chain: FloatArray,
-    out: FloatArray,
-    weights: FloatArray,
-    empty_states: int,
-    peaks: IntArray,
-    totals: FloatArray,
+def evaluate_all_rules(
+    given: RatesByMode, low: ReducedLower, empty_states: int, peaks: IntArray, totals: FloatArray
 ) -> int:
-    """Over the tree of upper parts, from the top level down; under each node, all lower parts."""
-    modes, levels, n, kinds = gains.shape
+    """Evaluate every rule in which a higher level never has a larger mode; returns their number.
+
+    For each, `peaks[rule, mode]` becomes the highest level of the mode (-1:
+    nowhere) and `totals[rule]` the gains, to be divided by its time. The walk goes over the
+    tree of upper parts, from the top level down, and under each node over all lower parts.
+    """
+    modes, levels, jumps, n, _ = given.climb.shape
+    kinds = given.gains.shape[3]
+    back, bounty = np.zeros((levels + 1, jumps, n, n)), np.zeros((levels + 1, jumps, n, kinds))
+    folds, choice = np.zeros(levels + 1, np.int64), np.full(levels + 1, -1)
+    highest = np.full((levels + 1, modes), -1)
+    chain, out, weights = np.zeros((n, n)), np.zeros((n, n + kinds)), np.zeros(n)
     count, level = 0, levels
     while True:
         # The upper part begins at `level`; at first it is none.
         mode = choice[level]
         for lower in range(mode + 1, modes):
             # Above its ceiling a lower part meets nothing: it ends there.
-            meet = min(level - 1, ceiling[lower])
+            meet = min(level - 1, low.ceiling[lower])
             states = n if meet else empty_states
-            theirs = low_folds[lower, meet] - folds[meet]
-            _joined(
-                states,
-                low_within[lower, meet],
-                low_climb[lower, meet],
-                low_gains[lower, meet],
-                _folded(-theirs),
+            theirs = low.folds[lower, meet] - folds[meet]
+            _join_upper_part(
+                low.within[lower, meet, :states, :states],
+                low.climb[lower, meet, :, :states],
+                low.gains[lower, meet, :states],
+                _scale_after_folds(-theirs),
                 back[meet],
                 bounty[meet],
-                _folded(theirs),
-                chain,
-                out,
+                _scale_after_folds(theirs),
+                chain[:states, :states],
+                out[:states],
             )
             stationary_weights(chain, weights[:states])
             for k in range(kinds):
                 totals[count, k] = 0.0
                 for s in range(states):
                     totals[count, k] += weights[s] * out[s, n + k]
-            for k in range(modes):
-                peaks[count, k] = level - 1 if k == lower else highest[level, k]
+            peaks[count] = highest[level]
+            peaks[count, lower] = level - 1
             count += 1
         if level > 1:
             level -= 1
@@ -288,27 +235,13 @@ def _walk(
             return count
         choice[level] += 1
         mode = choice[level]
-        _joined(
-            n,
-            within[mode, level],
-            climb[mode, level],
-            gains[mode, level],
-            _folded(int(folds[level])),
-            back[level],
-            bounty[level],
-            1.0,
-            chain,
-            out,
-        )
-        for s in range(n):
-            for t in range(n):
-                out[s, t] = down[level, s, t]
+        here = given.within[mode, level], given.climb[mode, level], given.gains[mode, level]
+        _join_upper_part(*here, _scale_after_folds(int(folds[level])), back[level], bounty[level], 1.0, chain, out)
+        out[:, :n] = given.down[level]
         eliminate_states(chain, out, n)
-        folds[level - 1] = _upper_part(
-            out, back[level], bounty[level], int(folds[level]), back[level - 1], bounty[level - 1]
-        )
-        for k in range(modes):
-            highest[level, k] = highest[level + 1, k]
+        below = back[level - 1], bounty[level - 1]
+        folds[level - 1] = _extend_upper_part(out, back[level], bounty[level], int(folds[level]), *below)
+        highest[level] = highest[level + 1]
         if highest[level, mode] < 0:
             highest[level, mode] = level
 
@@ -320,11 +253,23 @@ MOST = 1_000_000
 MOST_STATES = 2_000_000
 
 
+#: Columns of a `RuleTable`, named as in `Measures`.
+MEASURES = ("rate", "loss", "obs", "success", "star", "robots", "sojourn", "sojourn_served", "sojourn_obsolete")
+
+
 @dataclass(frozen=True, slots=True)
 class RuleByLevel:
-    """A rule written out: how many robots at each level, whatever their order."""
+    """A rule written out: how many fetch workers run at each level, whatever their order."""
 
     robots: tuple[int, ...]
+
+    @classmethod
+    def from_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> RuleByLevel:
+        """`robots[0]` up to level `limits[0]` and so on, the last up to `top`; a limit of -1 takes no level."""
+        by_level: list[int] = []
+        for mode, limit in zip(robots, (*limits, top), strict=True):
+            by_level += [mode] * (limit + 1 - len(by_level))
+        return cls(tuple(by_level))
 
     def concurrency_at(self, level: int) -> int:
         return self.robots[level]
@@ -334,7 +279,7 @@ class RuleByLevel:
 class RuleTable:
     """Measures of many rules, an array for each; `peaks[rule, k]` is the highest level of mode `modes[k]`.
 
-    Modes go from the smallest number of robots to the largest; -1 is a mode not used.
+    Modes go from the smallest number of fetch workers to the largest; -1 is a mode not used.
     `sojourn_obsolete` is nan where no page grows obsolete.
     """
 
@@ -371,29 +316,21 @@ class RuleTable:
         return np.asarray((self.peaks >= 0) @ (1 << np.arange(len(self.modes))))
 
     def limits(self, rule: int, modes: Sequence[int]) -> tuple[int, ...]:
-        """The rule's limits among these numbers of robots, the largest first; unused ones take no level."""
-        seen = -1
-        found = []
-        for robots in modes[:-1]:
-            seen = max(seen, int(self.peaks[rule, self.modes.index(robots)]))
-            found.append(seen)
-        return tuple(found)
+        """The rule's limits among these numbers of fetch workers, the largest first; unused ones take no level."""
+        last = [int(self.peaks[rule, self.modes.index(robots)]) for robots in modes[:-1]]
+        return tuple(accumulate(last, max))
 
     def by_level(self, rule: int) -> RuleByLevel:
         """The rule written out."""
-        robots: list[int] = []
-        for mode, peak in zip(reversed(self.modes), self.peaks[rule, ::-1], strict=True):
-            robots += [mode] * (int(peak) + 1 - len(robots))
-        return RuleByLevel(tuple(robots))
+        return RuleByLevel.from_limits(self.modes[::-1], self.peaks[rule, :0:-1].tolist(), self.model.top)
 
 
 def count_rules(modes: int, levels: int) -> int:
-    """How many rules there are."""
     return math.comb(levels + modes - 1, modes - 1)
 
 
 def chosen_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
-    """The numbers of robots to choose from, all of the model's when None, from the smallest."""
+    """The numbers of fetch workers to choose from, all of the model's when None, from the smallest."""
     chosen = tuple(sorted(model.modes if modes is None else set(modes)))
     for robots in chosen:
         if robots not in model.modes:
@@ -420,17 +357,21 @@ def measure_all_rules(model: Model, modes: Sequence[int] | None = None) -> RuleT
             f"{len(chosen)} modes on {model.top + 1} levels make {count:,} rules, too many to try them all",
             "name fewer modes, or a smaller K",
         )
-    return _together(model, chosen, count) if model.lifetime.is_exponential else _apart(model, chosen, count)
+    return (
+        _solve_together(model, chosen, count)
+        if model.lifetime.is_exponential
+        else _solve_one_by_one(model, chosen, count)
+    )
 
 
-def _together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
+def _solve_together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
     found = arrivals_for_modes(model, modes)
     levels, W, M = model.top + 1, model.phases, model.service.order
     fade = model.lifetime.rate
     ways = waiting_moments(model.service, fade, model.top)
     worth = np.concatenate([ways.served[:, :, :2], ways.obsolete[:, :, :2]], axis=2)
     # Gathered in a unit of time: time, pages brought, dropped, served and their time, obsolete and theirs,
-    # idleness, robots.
+    # idleness, fetch workers.
     gains = np.zeros((len(modes), levels, W, M, 9))
     for mode, (robots, stream) in enumerate(zip(modes, found, strict=True)):
         gains[mode, ..., 0] = 1.0
@@ -441,7 +382,8 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
         gains[mode, ..., 8] = robots
     up = np.stack([stream.up for stream in found])
     peaks, totals = np.empty((count, len(modes)), dtype=np.int64), np.empty((count, 9))
-    reached = evaluate_all_rules(rates_by_mode(up, model.service, fade, gains), W, peaks, totals)
+    given = rates_by_mode(up, model.service, fade, gains)
+    reached = evaluate_all_rules(given, reduce_lower_levels(given, W), W, peaks, totals)
     assert reached == count
     time, brought, dropped, served, served_time, faded, faded_time, idle, robots_time = totals.T
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -462,46 +404,13 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
         )
 
 
-def _apart(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
-    every = list(_every_rule(len(modes), model.top + 1))
+def _solve_one_by_one(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
+    # Modes by level, never rising.
+    every = np.array(list(combinations_with_replacement(modes[::-1], model.top + 1)))
     assert len(every) == count
-    found = [solve(model, RuleByLevel(tuple(modes[k] for k in choice))) for choice in every]
-    last = {k: np.array([_highest(choice, k) for choice in every]) for k in range(len(modes))}
-
-    def column(name: str) -> FloatArray:
-        values = [getattr(one, name) for one in found]
-        return np.array([np.nan if value is None else value for value in values])
-
-    return RuleTable(
-        model,
-        modes,
-        np.stack([last[k] for k in range(len(modes))], axis=1),
-        column("rate"),
-        column("loss"),
-        column("obs"),
-        column("success"),
-        column("star"),
-        column("robots"),
-        column("sojourn"),
-        column("sojourn_served"),
-        column("sojourn_obsolete"),
-        "ordered",
-    )
-
-
-def _every_rule(modes: int, levels: int) -> Iterator[tuple[int, ...]]:
-    """Modes by level, never rising."""
-
-    def below(level: int, most: int) -> Iterator[tuple[int, ...]]:
-        if level == levels:
-            yield ()
-            return
-        for mode in range(most, -1, -1):
-            for rest in below(level + 1, mode):
-                yield (mode, *rest)
-
-    return below(0, modes - 1)
-
-
-def _highest(choice: tuple[int, ...], mode: int) -> int:
-    return max((level for level, chosen in enumerate(choice) if chosen == mode), default=-1)
+    found = [solve(model, RuleByLevel(tuple(robots))) for robots in every.tolist()]
+    # Modes never rise with the level: below the highest level of a mode there are only it and larger ones.
+    peaks = [np.where((every == mode).any(axis=1), (every >= mode).sum(axis=1) - 1, -1) for mode in modes]
+    # A time of pages that never end so is None there and nan here.
+    columns = {name: np.array([getattr(one, name) for one in found], np.float64) for name in MEASURES}
+    return RuleTable(model, modes, np.stack(peaks, axis=1), **columns, method="ordered")

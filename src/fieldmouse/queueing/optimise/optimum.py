@@ -6,9 +6,9 @@ Small models are solved for every rule. Larger ones are searched downhill, by ex
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations, combinations_with_replacement
 
 import numpy as np
 
@@ -27,52 +27,37 @@ Limits = tuple[int, ...]
 def local_search(
     model: Model, weights: Cost, robots: tuple[int, ...], starts: Iterable[Limits]
 ) -> tuple[Limits, float, int]:
-    """The best limits on any walk, their cost, and how many rules were looked at; robots fall."""
+    """The best limits on any walk, their cost, and how many rules were looked at; `robots` never rises."""
     seen: dict[Limits, float] = {}
 
     def height(limits: Limits) -> float:
         if limits not in seen:
-            seen[limits] = cost_of(solve(model, rule_by_level(robots, limits, model.top)), weights)
+            seen[limits] = cost_of(solve(model, RuleByLevel.from_limits(robots, limits, model.top)), weights)
         return seen[limits]
 
-    ends = [_walk_downhill(start, height, model.top) for start in starts]
-    best = min(ends, key=lambda end: (height(end), end))
+    def walk_downhill(here: Limits) -> Limits:
+        while (
+            there := next((near for near in _neighbours(here, model.top) if height(near) < height(here)), None)
+        ) is not None:
+            here = there
+        return here
+
+    best = min(map(walk_downhill, starts), key=lambda end: (height(end), end))
     return best, height(best), len(seen)
 
 
-def rule_by_level(robots: tuple[int, ...], limits: Limits, top: int) -> RuleByLevel:
-    by_level: list[int] = []
-    for mode, limit in zip(robots, (*limits, top), strict=True):
-        by_level += [mode] * (limit + 1 - len(by_level))
-    return RuleByLevel(tuple(by_level))
-
-
-def _walk_downhill(here: Limits, height: Callable[[Limits], float], top: int) -> Limits:
-    while True:
-        there = next((near for near in _near(here, top) if height(near) < height(here)), None)
-        if there is None:
-            return here
-        here = there
-
-
-def _near(limits: Limits, top: int) -> Iterator[Limits]:
+def _neighbours(limits: Limits, top: int) -> Iterator[Limits]:
     """Limits from `first` to `last` moved together, the others pushed aside where they are in the way."""
-    step = 1
-    while 2 * step <= top:
-        step *= 2
+    step = 1 << (top.bit_length() - 1)
     while step:
-        for first in range(len(limits)):
-            for last in range(first, len(limits)):
-                for move in (-step, step):
-                    moved = list(limits)
-                    for k in range(first, last + 1):
-                        moved[k] = min(top, max(-1, limits[k] + move))
-                    for k in range(first):
-                        moved[k] = min(moved[k], moved[first])
-                    for k in range(last + 1, len(moved)):
-                        moved[k] = max(moved[k], moved[last])
-                    if tuple(moved) != limits:
-                        yield tuple(moved)
+        for first, last in combinations_with_replacement(range(len(limits)), 2):
+            for move in (-step, step):
+                shifted = [min(top, max(-1, limit + move)) for limit in limits]
+                before = [min(limit, shifted[first]) for limit in limits[:first]]
+                after = [max(limit, shifted[last]) for limit in limits[last + 1 :]]
+                moved = (*before, *shifted[first : last + 1], *after)
+                if moved != limits:
+                    yield moved
         step //= 2
 
 
@@ -97,7 +82,7 @@ SCALES = {
 
 @dataclass(frozen=True, slots=True)
 class RankedRule:
-    """`robots[0]` work while the level is at most `limits[0]`, and so on; J is the cost."""
+    """`robots[0]` fetch workers run while the level is at most `limits[0]`, and so on; J is the cost."""
 
     robots: tuple[int, ...]
     limits: tuple[int, ...]
@@ -144,11 +129,12 @@ class BoundsUnreachable(FieldmouseError):
 def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Optimum:
     """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
     if not is_small(model, modes):
-        return _walked(model, cost, chosen_modes(model, modes))
+        return _optimise_by_search(model, cost, chosen_modes(model, modes))
     ground = measure_all_rules(model, modes)
     J = ground.cost(cost)
     best = {
-        used: _first(ground, J, np.flatnonzero(ground.used_modes == used)) for used in set(ground.used_modes.tolist())
+        used: _plainest_best(ground, J, np.flatnonzero(ground.used_modes == used))
+        for used in set(ground.used_modes.tolist())
     }
     subsets = []
     for size in range(1, len(ground.modes) + 1):
@@ -156,22 +142,16 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
             # The largest works at least on the empty system; the others as they are worth it.
             bits = sum(1 << k for k in some)
             within = [rule for used, rule in best.items() if not used & ~bits and used >> some[0]]
-            rule = _first(ground, J, np.array(within))
+            rule = _plainest_best(ground, J, np.array(within))
             robots = tuple(ground.modes[k] for k in some)
             subsets.append(RankedRule(robots, ground.limits(rule, robots), float(J[rule])))
-    rule = _first(ground, J, np.array(list(best.values())))
+    rule = _plainest_best(ground, J, np.array(list(best.values())))
     winner = ranked_rule(ground, rule, J)
-    return Optimum(
-        robots=winner.robots,
-        limits=winner.limits,
-        J=winner.J,
-        measures=solve(model, ground.by_level(rule)),
-        subsets=tuple(subsets),
-        rules=len(ground),
-    )
+    measures = solve(model, ground.by_level(rule))
+    return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(subsets), len(ground))
 
 
-def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
+def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
     """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
     robots = tuple(reversed(modes))
     if model.lifetime.is_exponential:
@@ -182,28 +162,21 @@ def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
         best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
     else:
         found = {}
-        simpler = Model(
-            model.capacity, model.modes, model.service, PhaseType.exponential(model.lifetime.rate), model.admission
-        )
-        guess = optimise(simpler, cost, modes)
+        guess = optimise(_with_exponential_lifetime(model), cost, modes)
         best = [RankedRule(guess.robots, guess.limits, guess.J)]
-    starts = [_spread(one, robots, model.top) for one in best]
+    starts = [_limits_among_modes(one, robots, model.top) for one in best]
     limits, J, seen = local_search(model, cost, robots, starts)
-    rule = rule_by_level(robots, limits, model.top)
+    rule = RuleByLevel.from_limits(robots, limits, model.top)
     used = sorted({rule.concurrency_at(level) for level in range(model.top + 1)}, reverse=True)
     winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
     subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
     return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
 
 
-def _spread(one: RankedRule, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
+def _limits_among_modes(one: RankedRule, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
     """Limits of a choice among all the modes."""
-    seen, limits = -1, []
     ends = dict(zip(one.robots, (*one.limits, top), strict=True))
-    for mode in robots[:-1]:
-        seen = ends.get(mode, seen)
-        limits.append(seen)
-    return tuple(limits)
+    return tuple(accumulate((ends.get(mode, -1) for mode in robots[:-1]), max))
 
 
 def ranked_rule(ground: RuleTable, rule: int, J: FloatArray) -> RankedRule:
@@ -219,8 +192,7 @@ def measure_by_name(ground: RuleTable, name: str) -> FloatArray:
         raise ModelError(f"there is no measure `{name}` to hold down", f"there are {', '.join(SCALES)}")
     if name.endswith("_rate"):
         return np.asarray(ground.rate * measure_by_name(ground, name.removesuffix("_rate")))
-    values: FloatArray = getattr(ground, name)
-    return values
+    return np.asarray(getattr(ground, name))
 
 
 def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str, float]) -> BoundedOptimum:
@@ -237,15 +209,14 @@ def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str
                 f"the least that can be had is {held[name][within].min():.6g}",
             )
         within &= allowed
-    rule = _first(ground, values, np.flatnonzero(within))
+    rule = _plainest_best(ground, values, np.flatnonzero(within))
     winner = ranked_rule(ground, rule, values)
-    floor, multipliers = _dual(values, held, at_most)
-    return BoundedOptimum(
-        winner.robots, winner.limits, winner.J, solve(ground.model, ground.by_level(rule)), multipliers, floor
-    )
+    floor, multipliers = _solve_dual(values, held, at_most)
+    measures = solve(ground.model, ground.by_level(rule))
+    return BoundedOptimum(winner.robots, winner.limits, winner.J, measures, multipliers, floor)
 
 
-def _dual(
+def _solve_dual(
     values: FloatArray, held: Mapping[str, FloatArray], at_most: Mapping[str, float]
 ) -> tuple[float, dict[str, float]]:
     """The linear programme that takes rules in turn, and the prices of its bounds."""
@@ -265,9 +236,8 @@ def _dual(
         b_eq=[1.0],
         method="highs",
     )
-    return float(solved.fun), {
-        name: max(0.0, -float(m)) for name, m in zip(held, solved.ineqlin.marginals, strict=True)
-    }
+    prices = np.maximum(0.0, -solved.ineqlin.marginals).tolist()
+    return float(solved.fun), dict(zip(held, prices, strict=True))
 
 
 def pareto_front(axes: FloatArray) -> IntArray:
@@ -284,7 +254,7 @@ def pareto_front(axes: FloatArray) -> IntArray:
     return np.array(kept, dtype=np.int64)
 
 
-def _first(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
+def _plainest_best(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
     """The least; of rules that tie, the one with the fewest modes and then the lowest limits."""
     if np.isnan(values[among]).all():
         raise ModelError(
@@ -294,11 +264,11 @@ def _first(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
     lowest = np.nanmin(values[among])
     tied = among[values[among] <= lowest + TIE * abs(lowest)]
 
-    def plainness(rule: int) -> tuple[int, tuple[int, ...]]:
+    def plainness(rule: int) -> tuple[int, list[int]]:
         peaks = ground.peaks[rule]
-        return int((peaks >= 0).sum()), tuple(int(peak) for peak in peaks[::-1])
+        return int((peaks >= 0).sum()), peaks[::-1].tolist()
 
-    return min((int(rule) for rule in tied), key=plainness)
+    return int(min(tied, key=plainness))
 
 
 def optimise_by_simulation(
@@ -308,16 +278,16 @@ def optimise_by_simulation(
     played: dict[RuleByLevel, SimulatedMeasures] = {}
 
     def J(robots: tuple[int, ...], limits: Limits) -> float:
-        rule = _by_level(robots, limits, model.top)
+        rule = RuleByLevel.from_limits(robots, limits, model.top)
         if rule not in played:
             played[rule] = simulate(model, rule, events, np.random.default_rng(seed))
         return cost_of(played[rule], cost)
 
     found = []
-    for start in optimise(_forgetful(model), cost, modes).subsets:
+    for start in optimise(_with_exponential_lifetime(model), cost, modes).subsets:
         here, value = start.limits, J(start.robots, start.limits)
         while True:
-            ways = {limits: J(start.robots, limits) for limits in _next_to(here, model.top)}
+            ways = {limits: J(start.robots, limits) for limits in _one_step_neighbours(here, model.top)}
             best = min(ways, key=ways.__getitem__, default=here)
             if not ways or ways[best] >= value:
                 break
@@ -327,24 +297,18 @@ def optimise_by_simulation(
     if not worth:
         raise ModelError("no page was served in any run", "check the model, or play more events")
     winner = min(worth, key=lambda choice: choice.J)
-    measures = played[_by_level(winner.robots, winner.limits, model.top)]
+    measures = played[RuleByLevel.from_limits(winner.robots, winner.limits, model.top)]
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False)
 
 
-def _forgetful(model: Model) -> Model:
+def _with_exponential_lifetime(model: Model) -> Model:
     """The model with an exponential lifetime of the same mean."""
-    if model.lifetime.is_exponential:
-        return model
     return dataclasses.replace(model, lifetime=PhaseType.exponential(model.lifetime.rate))
 
 
-def _next_to(limits: Limits, top: int) -> Iterator[Limits]:
+def _one_step_neighbours(limits: Limits, top: int) -> Iterator[Limits]:
     for i, limit in enumerate(limits):
         for moved in (limit - 1, limit + 1):
             way = (*limits[:i], moved, *limits[i + 1 :])
             if 0 <= moved <= top and list(way) == sorted(way):
                 yield way
-
-
-def _by_level(robots: tuple[int, ...], limits: Limits, top: int) -> RuleByLevel:
-    return RuleByLevel(tuple(robots[sum(limit < level for limit in limits)] for level in range(top + 1)))

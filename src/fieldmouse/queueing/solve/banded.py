@@ -32,7 +32,7 @@ def banded_distribution(chain: Chain, fades: FloatArray) -> FloatArray:
     levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
     states, low = W + (levels - 1) * W * M, 2 * W * M - 1
     rows, weights = np.zeros((states, low + jumps * W * M)), np.empty(states)
-    _fill(up, service.S, service.exit, service.alpha, fades, rows, low)
+    _fill_band(up, service.S, service.exit, service.alpha, fades, rows, low)
     band_weights(rows, low, weights)
     weights /= weights.sum()
     share = np.zeros((levels, W, M))
@@ -42,7 +42,7 @@ def banded_distribution(chain: Chain, fades: FloatArray) -> FloatArray:
 
 
 @jit
-def _fill(
+def _fill_band(
     up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray, rows: FloatArray, low: int
 ) -> None:
     """Write the rate from state s to state t at `rows[s, t - s + low]`."""
@@ -51,27 +51,27 @@ def _fill(
     for level in range(levels):
         for nu in range(W):
             for m in range(M if level else 1):
-                s = _state(level, nu, m, W, M)
+                s = _state_index(level, nu, m, W, M)
                 for jump in range(min(jumps, levels - level)):
                     for to in range(W):
                         rate = up[level, jump, nu, to]
                         if level or not jump:
-                            rows[s, _state(level + jump, to, m, W, M) - s + low] += rate
+                            rows[s, _state_index(level + jump, to, m, W, M) - s + low] += rate
                         else:
                             for start in range(M):
-                                rows[s, _state(jump, to, start, W, M) - s + low] += rate * beta[start]
+                                rows[s, _state_index(jump, to, start, W, M) - s + low] += rate * beta[start]
                 if level:
                     for to in range(M):
-                        rows[s, _state(level, nu, to, W, M) - s + low] += S[m, to]
+                        rows[s, _state_index(level, nu, to, W, M) - s + low] += S[m, to]
                         if level > 1:
-                            rows[s, _state(level - 1, nu, to, W, M) - s + low] += leave[m] * beta[to]
+                            rows[s, _state_index(level - 1, nu, to, W, M) - s + low] += leave[m] * beta[to]
                 if level > 1:
-                    rows[s, _state(level - 1, nu, m, W, M) - s + low] += fades[level, nu, m]
+                    rows[s, _state_index(level - 1, nu, m, W, M) - s + low] += fades[level, nu, m]
                 elif level:
                     rows[s, nu - s + low] += leave[m]
 
 
 @jit
-def _state(level: int, nu: int, m: int, W: int, M: int) -> int:
+def _state_index(level: int, nu: int, m: int, W: int, M: int) -> int:
     """Where a state stands: the empty system first, then level by level."""
     return nu if level == 0 else W + (level - 1) * W * M + nu * M + m

@@ -55,7 +55,7 @@ def triangular_coordinates(lifetime: PhaseType) -> Coordinates:
     reached = np.flatnonzero(lifetime.reached)
     start, rates = lifetime.alpha[reached], lifetime.S[np.ix_(reached, reached)]
     leave, one = lifetime.exit[reached], np.ones(len(reached))
-    order = _one_way(rates)
+    order = _one_way_order(rates)
     here = np.eye(lifetime.order)[:, reached]
     if order is not None:
         return Coordinates(start[order], rates[np.ix_(order, order)], leave[order], one, here[:, order])
@@ -64,7 +64,7 @@ def triangular_coordinates(lifetime: PhaseType) -> Coordinates:
     return Coordinates(start @ turn, triangle, back @ leave, back @ one, here @ turn)
 
 
-def _one_way(rates: Array) -> IntArray | None:
+def _one_way_order(rates: Array) -> IntArray | None:
     """An order of phases in which none leads back, if there is one."""
     left = list(range(len(rates)))
     order: list[int] = []
@@ -126,7 +126,7 @@ def obsolescence_flow(x: Array, waiting: int, leave: Array) -> Array:
     """`x[digits, state]` after any one of the first `waiting` pages has left."""
     R = len(leave)
     fewer = np.zeros(x.size // R, dtype=x.dtype)
-    _faded(x.ravel(), x.size // R, waiting, leave, fewer)
+    _add_obsolescence_flow(x.ravel(), x.size // R, waiting, leave, fewer)
     return fewer.reshape(-1, x.shape[1])
 
 
@@ -158,12 +158,14 @@ class LevelSolver:
     def __call__(self, b: Array) -> Array:
         x = np.empty_like(b)
         sums, digits = np.empty(b.shape[1], dtype=b.dtype), np.zeros(self._digits, dtype=np.int64)
-        _level(b, self._kind, self._inverse, self._rates, x, sums, digits)
+        _solve_level(b, self._kind, self._inverse, self._rates, x, sums, digits)
         return x
 
 
 @jit
-def _level(b: Array, kind: IntArray, inverse: Array, rates: Array, x: Array, sums: Array, digits: IntArray) -> None:
+def _solve_level(
+    b: Array, kind: IntArray, inverse: Array, rates: Array, x: Array, sums: Array, digits: IntArray
+) -> None:
     """Combination by combination: the flow from earlier phases of any one page is already known."""
     combinations, n = b.shape
     R = len(rates)
@@ -194,7 +196,7 @@ def _level(b: Array, kind: IntArray, inverse: Array, rates: Array, x: Array, sum
 
 
 @jit
-def _faded(x: Array, stride: int, waiting: int, leave: Array, fewer: Array) -> None:
+def _add_obsolescence_flow(x: Array, stride: int, waiting: int, leave: Array, fewer: Array) -> None:
     """Both arrays flat; `stride` is that of the first digit, in numbers."""
     R = len(leave)
     for _ in range(waiting):
@@ -324,7 +326,7 @@ class OrderedChain:
             change_basis(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)
             for i, level in enumerate(dense_distribution(self.chain))
         ]
-        x, share, fades = self._weighed(x)
+        x, share, fades = self._weigh_levels(x)
         return share, fades, x
 
     def iterate(self) -> tuple[FloatArray, FloatArray, list[Array]]:
@@ -335,22 +337,22 @@ class OrderedChain:
         x: list[Array] = [share[0, :, 0].astype(self.at.rates.dtype)]
         for waiting, level in enumerate(share[1:]):
             x.append(np.multiply.outer(kronecker_power(self.at.start, waiting), level.ravel()))
-        mixture = _Mixture()
+        mixture = _AndersonMixing()
         best, since = np.inf, 0
         for _ in range(ROUNDS):
             before = [level.copy() for level in x[:-1]]
             for level in range(self.chain.top, 0, -1):
                 x[level] = self._solvers[level - 1](self._inflow(x, level))
-            x, share, fades = self._weighed(x)
-            change = max(_distance(new, old) for new, old in zip(x, before, strict=False))
+            x, share, fades = self._weigh_levels(x)
+            change = max(_relative_change(new, old) for new, old in zip(x, before, strict=False))
             best, since = (change, 0) if change < best else (best, since + 1)
             if change <= SAME or (best < 1e-11 and since > 3):
                 return share, fades, x
             mixed = mixture.next(before, x[:-1])
-            if self._sound(mixed):
+            if self._is_plausible(mixed):
                 x[:-1] = mixed
             else:
-                mixture = _Mixture()
+                mixture = _AndersonMixing()
         raise NotConverged(change)
 
     def _inflow(self, x: list[Array], level: int) -> Array:
@@ -369,7 +371,7 @@ class OrderedChain:
             total += obsolescence_flow(above, level, self.at.leave)
         return total
 
-    def _weighed(self, x: list[Array]) -> tuple[list[Array], FloatArray, FloatArray]:
+    def _weigh_levels(self, x: list[Array]) -> tuple[list[Array], FloatArray, FloatArray]:
         """The levels weighed against each other, given how pages are distributed within each."""
         shape = (self.chain.model.phases, self.chain.model.service.order)
         sums, fades = np.zeros((2, self.chain.top + 1, *shape))
@@ -384,7 +386,7 @@ class OrderedChain:
             weighed.append(x[level] * factor.ravel())
         return weighed, share, fades
 
-    def _sound(self, x: list[Array]) -> bool:
+    def _is_plausible(self, x: list[Array]) -> bool:
         """Whether a mixture is still something like a distribution."""
         return bool((x[0].real >= 0).all()) and all(
             ((self._ones[waiting] @ level).real >= 0).all() and ((self._leaves[waiting] @ level).real >= 0).all()
@@ -392,7 +394,7 @@ class OrderedChain:
         )
 
 
-class _Mixture:
+class _AndersonMixing:
     """The mixture of past rounds that would have changed least."""
 
     def __init__(self) -> None:
@@ -419,7 +421,7 @@ class _Mixture:
         return mixed
 
 
-def _distance(new: Array, old: Array) -> float:
+def _relative_change(new: Array, old: Array) -> float:
     """Relative to the size of a level, be it ever so rare."""
     size = float(np.abs(new).sum())
     return float(np.abs(new - old).sum()) / size if size else 0.0

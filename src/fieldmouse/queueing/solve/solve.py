@@ -43,23 +43,23 @@ def solve(
         case "auto":
             return solve(model, rule, "banded" if model.lifetime.is_exponential else "ordered")
         case "banded":
-            return _banded(build_chain(model, rule))
+            return _solve_banded(build_chain(model, rule))
         case "ordered":
-            return _ordered(build_chain(model, rule))
+            return _solve_ordered(build_chain(model, rule))
         case "simulate":
             return simulate(model, rule, events, rng or np.random.default_rng(0))
         case _:
             raise ModelError(f"there is no method `{method}`", f"it is one of {', '.join(METHODS)}")
 
 
-def _ordered(found: Chain) -> Measures:
+def _solve_ordered(found: Chain) -> Measures:
     ordered = OrderedChain(found)
     share, fades, x = ordered.solve()
     served, obsolete = waiting_page.phase_type_stays(ordered, x)
     return compute_measures(found, share, fades, served, obsolete, "ordered")
 
 
-def _banded(found: Chain) -> Measures:
+def _solve_banded(found: Chain) -> Measures:
     model = found.model
     if not model.lifetime.is_exponential:
         raise ModelError(

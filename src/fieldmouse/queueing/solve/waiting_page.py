@@ -37,7 +37,7 @@ def waiting_moments(service: PhaseType, fade: float, longest: int) -> WaitingMom
     M = service.order
     ways = WaitingMoments(np.zeros((longest, M, 3)), np.zeros((longest, M, 3)))
     room = np.empty((M, M)), np.empty((M, M + 1))
-    _journey(service.S, service.exit, service.alpha, fade, ways.served, ways.obsolete, *room)
+    _fill_waiting_moments(service.S, service.exit, service.alpha, fade, ways.served, ways.obsolete, *room)
     return ways
 
 
@@ -48,12 +48,12 @@ def value_of_admitted(up: FloatArray, beta: FloatArray, worth: FloatArray) -> Fl
     m; the l-th page of a batch finds the l - 1 before it too.
     """
     total = np.zeros((len(up), up.shape[2], len(beta), worth.shape[2]))
-    _welcomed(up, beta, worth, total, np.empty(worth.shape[1:]))
+    _sum_admitted(up, beta, worth, total, np.empty(worth.shape[1:]))
     return total
 
 
 @jit
-def _journey(
+def _fill_waiting_moments(
     S: FloatArray,
     leave: FloatArray,
     beta: FloatArray,
@@ -95,7 +95,7 @@ def _journey(
 
 
 @jit
-def _welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray) -> None:
+def _sum_admitted(up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray) -> None:
     levels, jumps, W = up.shape[:3]
     M, kinds = len(beta), worth.shape[2]
     for level in range(levels):
