@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
-from cluster.pending_calls import a_chooser, a_mailbox
+from cluster.pending_calls import a_chooser
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import LEASE_MARGIN, LeaseClock
+from fieldmouse.cluster.client.pending import LEASE_MARGIN, AddressLeases, LeaseClock
 from fieldmouse.crawler.cluster import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.testing import virtual_time
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
@@ -44,26 +44,25 @@ Answered = tuple[Response | Failed, float]
 """A result, and the seconds it took."""
 
 
-def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]) -> list[Answered]:
+def asked(meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]) -> list[Answered]:
     """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:
         lease = LeaseClock(LEASE, clock.now)
-        chooser = a_chooser()
         fetcher = LeasedFetcher(
             SlowWeb(clock),
             lease=lease,
-            mailbox=a_mailbox(folder, clock, lease, chooser),
-            chooser=chooser,
+            addresses=AddressLeases(MemoryCoordinator(MemoryServer(clock)), lease, clock, lambda address: None),
+            placement=a_chooser(),
             clock=clock,
             politeness=Politeness(),
         )
         lease.renew(clock.now())
 
         async def ask(address: str) -> Answered:
-            fetcher.allow_address(address)
-            began = clock.now()
-            return await fetcher.fetch(Request(Url("http://a.test/")), HOST, address), clock.now() - began
+            with fetcher.visiting(address):
+                began = clock.now()
+                return await fetcher.fetch(Request(Url("http://a.test/")), HOST, address), clock.now() - began
 
         both = asyncio.gather(ask(HERE), ask(THERE))
         await asyncio.sleep(0)
@@ -80,25 +79,25 @@ async def beat(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         fetcher.extend_requests()
 
 
-def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) -> None:
-    for answer, seconds in asked(tmp_path, beat):
+def test_a_request_may_take_longer_than_a_lease_that_is_renewed() -> None:
+    for answer, seconds in asked(beat):
         assert isinstance(answer, Response)
         assert seconds == TAKES
 
 
-def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
+def test_a_request_is_aborted_when_the_lease_expires() -> None:
     async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(20.0)
         lease.renew(clock.now())
         fetcher.extend_requests()  # too late: it was over
 
-    for answer, seconds in asked(tmp_path, silence):
+    for answer, seconds in asked(silence):
         assert isinstance(answer, Failed)
         assert (answer.reason, answer.detail) == (OutcomeReason.NO_CONNECTION, "our lease is over")
         assert seconds == LEASE * (1 - LEASE_MARGIN)
 
 
-def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
+def test_requests_to_a_withdrawn_address_are_aborted_at_once() -> None:
     async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(3.0)
         fetcher.abort_requests(HERE)
@@ -106,7 +105,7 @@ def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> 
         fetcher.extend_requests()
         await beat(fetcher, lease, clock)
 
-    (here, left_after), (there, took) = asked(tmp_path, refused)
+    (here, left_after), (there, took) = asked(refused)
     assert isinstance(here, Failed)
     assert left_after == 3.0
     assert isinstance(there, Response)
