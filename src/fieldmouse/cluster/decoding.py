@@ -411,17 +411,11 @@ def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
     for seed in charter.seeds:
         if parse(seed) is None:
             raise DamagedValue("charter", f"`{seed[:200]}` is no URL")
-    for server in _printable(charter.servers):
-        _length(server, "charter (servers)", 1024)
-    _printable((charter.made_by,))
-    return charter
-
-
-def _printable(texts: Iterable[str]) -> list[str]:
-    checked = list(texts)
-    if not all(each.isprintable() for each in checked):
+    if not all(text.isprintable() for text in (*charter.servers, charter.made_by)):
         raise DamagedValue("charter", "a text is not printable")
-    return checked
+    for server in charter.servers:
+        _length(server, "charter (servers)", 1024)
+    return charter
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -475,7 +469,6 @@ MOST_BLOCK_ROWS = 128
 
 _pack = zstandard.ZstdCompressor(3).compress
 _entry = struct.Struct("<QI")
-_SIGN, _ROW_WRAP = 1 << 63, 1 << 64
 
 
 def signed_key(key: int) -> int:
@@ -484,7 +477,7 @@ def signed_key(key: int) -> int:
     >>> signed_key(2**64 - 1), signed_key(5)
     (-1, 5)
     """
-    return key - _ROW_WRAP if key >= _SIGN else key
+    return key - _WRAP if key >= 1 << 63 else key
 
 
 def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
@@ -499,7 +492,7 @@ def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
     for key, row in rows:
         if key not in once:
             once[key] = _entry.pack(key, len(row)) + row
-    return [key - _ROW_WRAP if key >= _SIGN else key for key in once], list(once.values())
+    return [key - _WRAP if key >= 1 << 63 else key for key in once], list(once.values())
 
 
 def encode_block(rows: Sequence[Row]) -> bytes:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import hiredis
@@ -46,16 +46,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import TimeoutError as TooLate
 
-from fieldmouse.cluster.coordinator import AgentId
-from fieldmouse.cluster.errors import (
-    RESTORE_HINT,
-    crawl_lost_error,
-    crawl_not_empty_error,
-    fenced_error,
-    rebuild_running_error,
-    stale_data_error,
-    superseded_error,
-)
+from fieldmouse.cluster.errors import RESTORE_HINT
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorError, CoordinatorUnreachable, UsageError
 from fieldmouse.http.connection import ignore_common_names, tls_error_text
 
@@ -203,11 +194,9 @@ def _tls_error(trouble: BaseException, label: str, query: str) -> CoordinatorErr
 _USES = "-- uses: "
 
 
-@dataclass(frozen=True, slots=True)
-class LuaScript:
+class LuaScript(NamedTuple):
     """A script as sent to the server, and the digest by which it is called afterwards."""
 
-    name: str
     text: str
     digest: str
 
@@ -219,7 +208,7 @@ def load_script(name: str) -> LuaScript:
     first = body.partition("\n")[0]
     pieces = first.removeprefix(_USES).split() if first.startswith(_USES) else []
     text = "\n".join([*map(_piece, pieces), body])
-    return LuaScript(name, text, hashlib.sha1(text.encode()).hexdigest())
+    return LuaScript(text, hashlib.sha1(text.encode()).hexdigest())
 
 
 @cache
@@ -370,30 +359,32 @@ class RedisClient:
 
         Raises `CoordinatorUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
         """
-        try:
-            connection = await self._pool.get_connection()
+        async with self._connection() as connection:
+            tail = (len(keys), *keys, self._runs[id(connection)], *arguments)
             try:
-                run = self._runs[id(connection)]
-                tail = (len(keys), *keys, run, *arguments)
-                try:
-                    return await self._send(connection, "EVALSHA", script.digest, *tail)
-                except NoScriptError:
-                    return await self._send(connection, "EVAL", script.text, *tail)
-            finally:
-                await self._pool.release(connection)
-        except (RedisError, OSError) as trouble:
-            raise await self._translate(trouble) from trouble
+                return await self._send(connection, "EVALSHA", script.digest, *tail)
+            except NoScriptError:
+                return await self._send(connection, "EVAL", script.text, *tail)
 
     async def run_command(self, *words: ScriptArgument) -> Any:
         """Run a command that may be repeated."""
+        async with self._connection() as connection:
+            return await self._send(connection, *words)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        """A connection of the pool. Errors of the server are translated."""
         try:
             connection = await self._pool.get_connection()
             try:
-                return await self._send(connection, *words)
+                yield connection
             finally:
                 await self._pool.release(connection)
         except (RedisError, OSError) as trouble:
-            raise await self._translate(trouble) from trouble
+            if is_unreachable(trouble):
+                # The other connections of the pool lead to the same server.
+                await self._pool.disconnect(inuse_connections=False)
+            raise translate_error(trouble, self.label, self._query) from trouble
 
     async def server_id(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
@@ -441,54 +432,5 @@ class RedisClient:
             await connection.disconnect(nowait=True)
             raise
 
-    async def _translate(self, trouble: Exception) -> Exception:
-        if is_unreachable(trouble):
-            # The other connections of the pool lead to the same server.
-            await self._pool.disconnect(inuse_connections=False)
-        return translate_error(trouble, self.label, self._query)
-
     async def close(self) -> None:
         await self._pool.disconnect()
-
-
-T = TypeVar("T")
-
-
-class RedisCrawl:
-    """Data of one crawl on one server."""
-
-    def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
-        self._server = RedisClient(url, timeout)
-        self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
-        self._keys = self._named_keys()
-
-    def _named_keys(self) -> tuple[str, ...]:
-        """Keys passed to every script."""
-        return (self._prefix,)
-
-    async def _call(self, act: str, *arguments: ScriptArgument, name: AgentId | None = None) -> Any:
-        caller: tuple[ScriptArgument, ...] = (name.agent, name.incarnation) if name else ()
-        try:
-            return await self._server.run_script(load_script(act), self._keys, (*caller, *arguments))
-        except ScriptRefusal as refused:
-            match refused.code:
-                case "LOST":
-                    raise crawl_lost_error(self._crawl) from None
-                case "HIDDEN":
-                    raise rebuild_running_error(self._crawl) from None
-                case "HELD":
-                    raise crawl_not_empty_error(self._crawl) from None
-                case "OLDER":
-                    raise stale_data_error(refused.detail, self._server.label) from None
-                case "FENCED" if name:
-                    raise fenced_error(name) from None
-                case "NEWER" if name:
-                    raise superseded_error(name) from None
-            raise
-
-    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
-        """Decode an answer; a CoordinatorError if our scripts cannot have sent it."""
-        try:
-            return read(reply)
-        except ValueError as trouble:  # `DamagedValue`
-            raise unreadable_data_error(self._server.label, trouble) from trouble

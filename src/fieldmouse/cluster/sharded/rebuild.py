@@ -22,9 +22,9 @@ from fieldmouse.cluster.coordinator import (
     RestoredHost,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import pack_urls, unpack_urls
 from fieldmouse.cluster.errors import crawl_not_empty_error
 from fieldmouse.cluster.sharded.sharding import (
+    UrlParts,
     check_distinct_servers,
     gather_all,
     shard_of_host,
@@ -88,14 +88,9 @@ class ShardedRebuilder:
     async def restore_outcomes(
         self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        all_urls = unpack_urls(urls) if urls else []
-        starts = [0]
-        for host in hosts:
-            starts.append(starts[-1] + len(host.keys))
-        new = 0
+        url_parts, new = UrlParts(urls, [len(host.keys) for host in hosts]), 0
         for place, numbers in self._lost_hosts([host.host for host in hosts]).items():
-            part_urls = [url for number in numbers for url in all_urls[starts[number] : starts[number + 1]]]
-            part, packed = [hosts[number] for number in numbers], pack_urls(part_urls) if urls else b""
+            part, packed = [hosts[number] for number in numbers], url_parts.pack(numbers)
             new += await self._hidden[place].restore_outcomes(name, part, packed, bounded=bounded)
         return new
 
@@ -110,14 +105,11 @@ class ShardedRebuilder:
             )
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
-        results = [
-            await self._hidden[place].offer_links([offers[number] for number in numbers], bounds, seeds=seeds)
-            for place, numbers in self._lost_hosts([offer.host for offer in offers]).items()
-        ]
-        return OfferResult(
-            new=sum(part.new for part in results),
-            dropped_hosts=sum(part.dropped_hosts for part in results),
-            dropped_urls=sum(part.dropped_urls for part in results),
+        return OfferResult.total(
+            [
+                await self._hidden[place].offer_links([offers[number] for number in numbers], bounds, seeds=seeds)
+                for place, numbers in self._lost_hosts([offer.host for offer in offers]).items()
+            ]
         )
 
     async def totals(self) -> CrawlTotals:
