@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from cluster.pending_calls import a_chooser
+from cluster.pending_calls import a_chooser, a_mailbox
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.pending import LEASE_MARGIN, AddressLeases, LeaseClock
 from fieldmouse.crawler.cluster import LeasedFetcher
@@ -44,19 +45,14 @@ Answered = tuple[Response | Failed, float]
 """A result, and the seconds it took."""
 
 
-def asked(meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]) -> list[Answered]:
+def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]) -> list[Answered]:
     """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:
         lease = LeaseClock(LEASE, clock.now)
-        fetcher = LeasedFetcher(
-            SlowWeb(clock),
-            lease=lease,
-            addresses=AddressLeases(MemoryCoordinator(MemoryServer(clock)), lease, clock, lambda address: None),
-            placement=a_chooser(),
-            clock=clock,
-            politeness=Politeness(),
-        )
+        addresses = AddressLeases(MemoryCoordinator(MemoryServer(clock)), lease, clock, lambda address: None)
+        calls = a_mailbox(folder, clock, lease, a_chooser())
+        fetcher = LeasedFetcher(SlowWeb(clock), calls, addresses, Politeness())
         lease.renew(clock.now())
 
         async def ask(address: str) -> Answered:
@@ -79,25 +75,25 @@ async def beat(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         fetcher.extend_requests()
 
 
-def test_a_request_may_take_longer_than_a_lease_that_is_renewed() -> None:
-    for answer, seconds in asked(beat):
+def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) -> None:
+    for answer, seconds in asked(tmp_path, beat):
         assert isinstance(answer, Response)
         assert seconds == TAKES
 
 
-def test_a_request_is_aborted_when_the_lease_expires() -> None:
+def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
     async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(20.0)
         lease.renew(clock.now())
         fetcher.extend_requests()  # too late: it was over
 
-    for answer, seconds in asked(silence):
+    for answer, seconds in asked(tmp_path, silence):
         assert isinstance(answer, Failed)
         assert (answer.reason, answer.detail) == (OutcomeReason.NO_CONNECTION, "our lease is over")
         assert seconds == LEASE * (1 - LEASE_MARGIN)
 
 
-def test_requests_to_a_withdrawn_address_are_aborted_at_once() -> None:
+def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
     async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(3.0)
         fetcher.abort_requests(HERE)
@@ -105,7 +101,7 @@ def test_requests_to_a_withdrawn_address_are_aborted_at_once() -> None:
         fetcher.extend_requests()
         await beat(fetcher, lease, clock)
 
-    (here, left_after), (there, took) = asked(refused)
+    (here, left_after), (there, took) = asked(tmp_path, refused)
     assert isinstance(here, Failed)
     assert left_after == 3.0
     assert isinstance(there, Response)

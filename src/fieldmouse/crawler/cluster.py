@@ -67,18 +67,9 @@ _TRIES = 20  # attempts to get an address that another agent holds
 class LeasedFetcher:
     """A fetcher that sends requests only under a valid lease, and records response times."""
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        *,
-        lease: LeaseClock,
-        addresses: AddressLeases,
-        placement: HostPlacement,
-        clock: Clock,
-        politeness: Politeness,
-    ):
-        self._fetcher, self._lease, self._addresses = fetcher, lease, addresses
-        self._placement, self._clock, self._politeness = placement, clock, politeness
+    def __init__(self, fetcher: Fetcher, calls: PendingCalls, addresses: AddressLeases, politeness: Politeness):
+        self._fetcher, self._addresses, self._politeness = fetcher, addresses, politeness
+        self._lease, self._placement, self._clock = calls.lease, calls.transfer.placement, calls.clock
         self._granted: Counter[str] = Counter()  # addresses of host visits in progress
         self._limits: dict[asyncio.Timeout, str] = {}  # timeouts of requests in flight, with their addresses
 
@@ -296,14 +287,7 @@ class ClusterStage:
         return self._lease.is_valid
 
     def wrap_fetcher(self, fetcher: Fetcher) -> LeasedFetcher:
-        self._fetcher = LeasedFetcher(
-            fetcher,
-            lease=self._lease,
-            addresses=self._addresses,
-            placement=self._placement,
-            clock=self._clock,
-            politeness=self._politeness,
-        )
+        self._fetcher = LeasedFetcher(fetcher, self._calls, self._addresses, self._politeness)
         return self._fetcher
 
     def wrap_visits(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.clock import Clock
+from fieldmouse.cluster import errors
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     AckBatch,
@@ -37,15 +38,6 @@ from fieldmouse.cluster.coordinator import (
     Row,
     SiteBounds,
     StrandedHosts,
-)
-from fieldmouse.cluster.errors import (
-    agents_active_error,
-    crawl_lost_error,
-    crawl_not_empty_error,
-    fenced_error,
-    rebuild_running_error,
-    stale_data_error,
-    superseded_error,
 )
 from fieldmouse.testing.memory_crawl_state import (
     DEFAULT_LEASE,
@@ -96,16 +88,20 @@ class MemoryCoordinator:
         """Current data of the crawl; `CoordinatorDataLost` if there is none."""
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
-            raise crawl_lost_error(self._crawl)
+            raise errors.crawl_lost_error(self._crawl)
         ledger.note_server_run(self._server.run, self._now())
         return ledger
 
     def _ledger_for(self, name: AgentId) -> MemoryCrawl:
         ledger = self.crawl_state()
         if not ledger.is_active(name):
-            record = ledger.agents.get(name.agent)
-            raise (superseded_error(name) if record and record.incarnation > name.incarnation else fenced_error(name))
+            raise self._refusal(ledger, name)
         return ledger
+
+    def _refusal(self, ledger: MemoryCrawl, name: AgentId) -> Exception:
+        record = ledger.agents.get(name.agent)
+        is_superseded = record is not None and record.incarnation > name.incarnation
+        return errors.superseded_error(name) if is_superseded else errors.fenced_error(name)
 
     # -- the crawl
 
@@ -117,7 +113,7 @@ class MemoryCoordinator:
 
     async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         if self._crawl in self._server.hidden:
-            raise rebuild_running_error(self._crawl)
+            raise errors.rebuild_running_error(self._crawl)
         self._server.crawls.setdefault(self._crawl, MemoryCrawl(charter, self._server.run, self._now()))
         return self.crawl_state().spec
 
@@ -130,7 +126,7 @@ class MemoryCoordinator:
         ledger, now = self.crawl_state(), self._now()
         record = ledger.agents.get(name.agent)
         if record is not None and record.incarnation >= name.incarnation and not ledger.is_active(name):
-            raise superseded_error(name) if record.incarnation > name.incarnation else fenced_error(name)
+            raise self._refusal(ledger, name)
         ledger.join(name, now, lease)
         ledger.fence_overdue(now)
 
@@ -139,7 +135,7 @@ class MemoryCoordinator:
 
     async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
         if not self.crawl_state().knows_heartbeat(since):
-            raise stale_data_error(since.agent)
+            raise errors.stale_data_error(since.agent)
 
     async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
         await self.check_heartbeat_known(beat.since)
@@ -374,7 +370,7 @@ class MemoryRebuilder(MemoryCoordinator):
     def crawl_state(self) -> HiddenMemoryCrawl:
         ledger = self._server.hidden.get(self._crawl)
         if not isinstance(ledger, HiddenMemoryCrawl):
-            raise crawl_lost_error(self._crawl)
+            raise errors.crawl_lost_error(self._crawl)
         ledger.note_server_run(self._server.run, self._now())
         return ledger
 
@@ -384,14 +380,14 @@ class MemoryRebuilder(MemoryCoordinator):
             return False
         crawl.note_server_run(self._server.run, self._now())
         if awake := crawl.recently_active_agents(self._now()):
-            raise agents_active_error(self._crawl, awake)
+            raise errors.agents_active_error(self._crawl, awake)
         del self._server.crawls[self._crawl]
         return True
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is not None and crawl.seen:
-            raise crawl_not_empty_error(self._crawl)
+            raise errors.crawl_not_empty_error(self._crawl)
         self._server.crawls.pop(self._crawl, None)
         fresh = HiddenMemoryCrawl(charter, self._server.run, self._now())
         return self._server.hidden.setdefault(self._crawl, fresh).spec
@@ -414,6 +410,6 @@ class MemoryRebuilder(MemoryCoordinator):
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:
-            raise crawl_not_empty_error(self._crawl)
+            raise errors.crawl_not_empty_error(self._crawl)
         self.crawl_state().publish(self._now(), lease, delay, age)
         self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

@@ -314,14 +314,8 @@ class ClusterSession:
         sent_at = self._lease.now()
         self._beats += 1
         name, number = self._lease.holder, self._beats
-        beat = Heartbeat(
-            self._encode_status(),
-            self._lease.seconds,
-            self._last_listed,
-            number,
-            since=self._outbox.safe_heartbeat,
-            known_scope_pages=len(self._calls.scope),
-        )
+        since, pages = self._outbox.safe_heartbeat, len(self._calls.scope)
+        beat = Heartbeat(self._encode_status(), self._lease.seconds, self._last_listed, number, since, pages)
         reply = await self._board.heartbeat(name, beat)
         self._outbox.note_heartbeat(sent_at, HeartbeatMark(name.agent, name.incarnation, number))
         self._last_listed, self._members = reply.last_listed, reply.members
@@ -369,10 +363,9 @@ class ClusterSession:
 
     async def _deliver(self) -> None:
         async with self._delivering:  # an agent that leaves delivers the rest while the task still runs
-            await self._deliver_all()
+            await self._deliver_in_order(self._calls)
 
-    async def _deliver_all(self) -> None:
-        calls = self._calls
+    async def _deliver_in_order(self, calls: PendingCalls) -> None:
         await self._publish_scope()  # before outcomes of these pages are acknowledged
         await self._send_outbox()
         if await self._quota.renew(self._board, self._lease.holder):

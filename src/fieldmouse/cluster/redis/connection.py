@@ -23,28 +23,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import hiredis
 import redis.asyncio as aioredis
+from redis import exceptions
 from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterCrossSlotError,
-    ClusterDownError,
-    InvalidResponse,
-    MasterDownError,
-    NoPermissionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
-from redis.exceptions import ConnectionError as NotConnected
-from redis.exceptions import TimeoutError as TooLate
 
 from fieldmouse.cluster.errors import RESTORE_HINT
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorError, CoordinatorUnreachable, UsageError
@@ -67,14 +49,14 @@ _TEMPORARY = {
     "STRANGE": ("answers, but not as a Redis server does", "check that the URL names one, and its port"),
 }
 #: The client removes the leading word of an error that it knows.
-_WORDS: dict[type[RedisError], str] = {
-    BusyLoadingError: "LOADING",
-    OutOfMemoryError: "OOM",
-    ReadOnlyError: "READONLY",
-    MasterDownError: "MASTERDOWN",
-    ClusterDownError: "CLUSTERDOWN",
-    TryAgainError: "TRYAGAIN",
-    InvalidResponse: "STRANGE",
+_WORDS: dict[type[exceptions.RedisError], str] = {
+    exceptions.BusyLoadingError: "LOADING",
+    exceptions.OutOfMemoryError: "OOM",
+    exceptions.ReadOnlyError: "READONLY",
+    exceptions.MasterDownError: "MASTERDOWN",
+    exceptions.ClusterDownError: "CLUSTERDOWN",
+    exceptions.TryAgainError: "TRYAGAIN",
+    exceptions.InvalidResponse: "STRANGE",
 }
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
 _BAD_CERTIFICATE = ("PEM_LIB", "NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE", "KEY_VALUES_MISMATCH")
@@ -92,7 +74,8 @@ class ScriptRefusal(Exception):
 
 def is_unreachable(trouble: BaseException) -> bool:
     """Whether the server did not answer at all: other connections to it are useless, too."""
-    return isinstance(_unwrap(trouble), (TooLate, NotConnected, OSError)) and not _temporary(trouble)
+    silent = (exceptions.TimeoutError, exceptions.ConnectionError, OSError)
+    return isinstance(_unwrap(trouble), silent) and not _temporary(trouble)
 
 
 def translate_error(trouble: Exception, label: str, query: str = "") -> Exception:
@@ -102,29 +85,29 @@ def translate_error(trouble: Exception, label: str, query: str = "") -> Exceptio
     cause = _unwrap(trouble)
     text = str(cause)
     word, _, about = text.partition(" ")
-    if isinstance(cause, ResponseError) and word in REFUSAL_CODES:
+    if isinstance(cause, exceptions.ResponseError) and word in REFUSAL_CODES:
         return ScriptRefusal(word, about)
     if waited := _temporary(cause):
         return CoordinatorUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _REACH_HINT)
     match cause:
-        case AuthenticationError() | AuthorizationError() | NoPermissionError():
+        case exceptions.AuthenticationError() | exceptions.AuthorizationError() | exceptions.NoPermissionError():
             return CoordinatorError(
                 f"the coordinator at {label} requires the right password: {text}",
                 "put it into the URL, as in redis://:PASSWORD@host:port/0",
             )
-        case TooLate() | NotConnected() | OSError():
+        case exceptions.TimeoutError() | exceptions.ConnectionError() | OSError():
             return CoordinatorUnreachable(f"the coordinator at {label} does not answer", _REACH_HINT)
-        case AskError() | ClusterCrossSlotError():
+        case exceptions.AskError() | exceptions.ClusterCrossSlotError():
             return CoordinatorError(
                 f"the coordinator at {label} is a node of a cluster, and the crawl is on another: {text}",
                 "name a standalone server, or the node that has the whole crawl",
             )
-        case ResponseError() if "DB index" in text:
+        case exceptions.ResponseError() if "DB index" in text:
             return CoordinatorError(
                 f"the server does not have the database number of {label}",
                 "there are 16 unless its `databases` says otherwise: 0 to 15",
             )
-        case ResponseError() if "WRONGTYPE" in text:
+        case exceptions.ResponseError() if "WRONGTYPE" in text:
             return unreadable_data_error(label, text)
     return CoordinatorError(
         f"the coordinator at {label} refuses: {' '.join(text.split())[:300] or type(cause).__name__}",
@@ -147,7 +130,7 @@ def _temporary(trouble: BaseException) -> tuple[str, str] | None:
     for kind, word in _WORDS.items():
         if isinstance(trouble, kind):
             return _TEMPORARY[word]
-    if isinstance(trouble, ResponseError):
+    if isinstance(trouble, exceptions.ResponseError):
         if passed_on := _PASSED_ON.search(str(trouble)):
             return _TEMPORARY[passed_on[1]]
         if "killed by user" in str(trouble):
@@ -157,7 +140,7 @@ def _temporary(trouble: BaseException) -> tuple[str, str] | None:
 
 def _unwrap(trouble: BaseException) -> BaseException:
     """Unwrap an error that the client raised while it made a connection."""
-    return trouble.__cause__ if isinstance(trouble.__cause__, RedisError) else trouble
+    return trouble.__cause__ if isinstance(trouble.__cause__, exceptions.RedisError) else trouble
 
 
 def _causes(trouble: BaseException | None) -> Iterator[BaseException]:
@@ -314,13 +297,18 @@ class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has 
 
     async def read_from_socket(self) -> bool:
         if self._fed > MOST_REPLY_BYTES:
-            raise InvalidResponse(f"a reply of more than {MOST_REPLY_BYTES >> 20} MiB")
+            raise exceptions.InvalidResponse(f"a reply of more than {MOST_REPLY_BYTES >> 20} MiB")
         chunk = await self._stream.read(self._read_size)
         if not chunk:
-            raise NotConnected("the server closed the connection")
+            raise exceptions.ConnectionError("the server closed the connection")
         self._fed += len(chunk)
         self._reader.feed(chunk)
         return True
+
+
+def _run_id(info: bytes) -> str | None:
+    match = re.search(rb"run_id:(\w{1,64})", info)
+    return match[1].decode() if match else None
 
 
 class RedisClient:
@@ -349,10 +337,10 @@ class RedisClient:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         reply = await connection.read_response()
-        match = re.search(rb"run_id:(\w{1,64})", reply) if isinstance(reply, bytes) else None
-        if match is None:
-            raise InvalidResponse("the server does not report its run id")
-        self._runs[id(connection)] = match[1].decode()
+        run = _run_id(reply) if isinstance(reply, bytes) else None
+        if run is None:
+            raise exceptions.InvalidResponse("the server does not report its run id")
+        self._runs[id(connection)] = run
 
     async def run_script(self, script: LuaScript, keys: Sequence[str], arguments: Sequence[ScriptArgument]) -> Any:
         """Run a script.
@@ -363,7 +351,7 @@ class RedisClient:
             tail = (len(keys), *keys, self._runs[id(connection)], *arguments)
             try:
                 return await self._send(connection, "EVALSHA", script.digest, *tail)
-            except NoScriptError:
+            except exceptions.NoScriptError:
                 return await self._send(connection, "EVAL", script.text, *tail)
 
     async def run_command(self, *words: ScriptArgument) -> Any:
@@ -380,7 +368,7 @@ class RedisClient:
                 yield connection
             finally:
                 await self._pool.release(connection)
-        except (RedisError, OSError) as trouble:
+        except (exceptions.RedisError, OSError) as trouble:
             if is_unreachable(trouble):
                 # The other connections of the pool lead to the same server.
                 await self._pool.disconnect(inuse_connections=False)
@@ -388,9 +376,8 @@ class RedisClient:
 
     async def server_id(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
-        info = await self._info("server")
-        run, database = re.search(rb"run_id:(\w{1,64})", info), self._pool.connection_kwargs.get("db") or 0
-        return f"{run[1].decode()}/{database}" if run else self.label
+        run, database = _run_id(await self._info("server")), self._pool.connection_kwargs.get("db") or 0
+        return f"{run}/{database}" if run else self.label
 
     async def _info(self, section: str) -> bytes:
         reply = await self.run_command("INFO", section)
@@ -422,11 +409,11 @@ class RedisClient:
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
             await connection.send_packed_command(packed)
             return await connection.read_response()
-        except ResponseError:
+        except exceptions.ResponseError:
             raise  # an answer like any other: the connection stays usable
         except ValueError as nonsense:
             await connection.disconnect(nowait=True)
-            raise InvalidResponse(str(nonsense)) from nonsense
+            raise exceptions.InvalidResponse(str(nonsense)) from nonsense
         except BaseException:
             # Cancelled or broken: a late answer must not be taken for the next one.
             await connection.disconnect(nowait=True)

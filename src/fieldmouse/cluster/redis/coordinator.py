@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fieldmouse.cluster import decoding as blocks
+from fieldmouse.cluster import errors
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     MOST_LISTED_AGENTS,
@@ -46,14 +47,6 @@ from fieldmouse.cluster.coordinator import (
     StrandedHosts,
 )
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, decode_bool, decode_crawl_spec, decode_int
-from fieldmouse.cluster.errors import (
-    crawl_lost_error,
-    crawl_not_empty_error,
-    fenced_error,
-    rebuild_running_error,
-    stale_data_error,
-    superseded_error,
-)
 from fieldmouse.cluster.redis.connection import (
     RedisClient,
     ScriptArgument,
@@ -130,17 +123,17 @@ class RedisCoordinator:
         except ScriptRefusal as refused:
             match refused.code:
                 case "LOST":
-                    raise crawl_lost_error(self._crawl) from None
+                    raise errors.crawl_lost_error(self._crawl) from None
                 case "HIDDEN":
-                    raise rebuild_running_error(self._crawl) from None
+                    raise errors.rebuild_running_error(self._crawl) from None
                 case "HELD":
-                    raise crawl_not_empty_error(self._crawl) from None
+                    raise errors.crawl_not_empty_error(self._crawl) from None
                 case "OLDER":
-                    raise stale_data_error(refused.detail, self._server.label) from None
+                    raise errors.stale_data_error(refused.detail, self._server.label) from None
                 case "FENCED" if name:
-                    raise fenced_error(name) from None
+                    raise errors.fenced_error(name) from None
                 case "NEWER" if name:
-                    raise superseded_error(name) from None
+                    raise errors.superseded_error(name) from None
             raise
 
     def _read(self, read: Callable[[Any], T], reply: Any) -> T:
@@ -232,9 +225,9 @@ class RedisCoordinator:
         reply = await self._server.run_command("HGETALL", f"{self._prefix}back:{agent}")
         taken_back = Counter(self._read(parse_retry_counts, reply))
         while kept := await self._call("kept", agent):
-            digest, urls, counted, kinds = self._read(parse_kept_batch, kept)
+            digest, urls, counts, kinds = self._read(parse_kept_batch, kept)
             try:
-                batch = UrlsToRefetch(urls, counted, kinds, taken_back, charter.key_seed)
+                batch = UrlsToRefetch(urls, counts, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
                 await self._call("again", agent, digest, 0, 0)
@@ -343,8 +336,8 @@ class RedisCoordinator:
 
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
         answers = await self._call("book", *ack_args(told), name=name)
-        counted = self._read(partial(parse_ack_results, bookings=len(told.acks)), answers)
-        return [() if counts else booked.keys for counts, booked in zip(counted, told.acks, strict=True)]
+        results = self._read(partial(parse_ack_results, bookings=len(told.acks)), answers)
+        return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
     async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]

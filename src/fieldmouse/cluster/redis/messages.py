@@ -53,6 +53,7 @@ from fieldmouse.cluster.decoding import (
     decode_bool,
     decode_host,
     decode_int,
+    decode_or_report,
     decode_pairs,
     decode_robots_txt,
     decode_seconds,
@@ -240,11 +241,7 @@ def parse_grant(reply: Any) -> HostGrant:
     host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = check_list(reply, "grant", 10, 10)
     damaged: list[DamagedField] = []
     rows: list[Row] = []
-    text = b""
-    try:
-        text = decode_robots_txt(robots_txt)
-    except DamagedValue as trouble:
-        damaged.append(DamagedField("rt", str(trouble)))
+    text = decode_or_report(decode_robots_txt, robots_txt, b"", "rt", damaged)
     luggage = HostPayload(
         state=check_bytes(state, "state", MOST_STATE),
         rest=decode_seconds(rest, "rest"),
