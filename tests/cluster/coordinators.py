@@ -116,7 +116,7 @@ class MemoryWorld:
         return some_addresses(count)
 
     def misplace(self, host: Host, agent: str) -> None:
-        self.board().crawl_state().hosts[host].place_at(agent)
+        self.board().crawl_state().hosts[host].place = agent
 
     def fence_unswept(self, name: AgentId) -> None:
         ledger = self.board().crawl_state()

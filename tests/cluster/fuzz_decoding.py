@@ -27,7 +27,7 @@ import zstandard
 
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster.client.membership import agent_table, page_share
+from fieldmouse.cluster.client.placement import agent_table, page_share
 from fieldmouse.cluster.coordinator import AgentStatus, CrawlSpec, HostPayload, LeaseId, ListedAgent
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, encode_row, pack_urls
 from fieldmouse.cluster.redis import messages

@@ -1,33 +1,52 @@
-"""Pending calls with all their parts, for tests of the code that delivers them."""
+"""Pending calls and a session with all their parts, for tests of the code that delivers them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 
+from fieldmouse.aio import WakeUp
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import LeaseClock
 from fieldmouse.cluster.client.outbox import Outbox
-from fieldmouse.cluster.client.pending import PendingCalls
-from fieldmouse.cluster.client.placement import HostPlacement
-from fieldmouse.cluster.coordinator import HostPayload
+from fieldmouse.cluster.client.pending import AddressLeases, ClusterPageQuota, LeaseClock, PendingCalls
+from fieldmouse.cluster.client.placement import HostPlacement, HostTransfer
+from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
+from fieldmouse.cluster.coordinator import Coordinator, SiteBounds
 from fieldmouse.policy.balance import balancer
-from fieldmouse.url import Url, key_of
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.robotstxt.parser import RobotsTxtCache
 
 
 def a_chooser() -> HostPlacement:
     return HostPlacement(balancer.find_balancer("priced")(np.random.default_rng(1)))
 
 
-def a_mailbox(folder: Path, clock: Clock, lease: LeaseClock, chooser: HostPlacement) -> PendingCalls:
+def a_mailbox(
+    folder: Path, clock: Clock, lease: LeaseClock, chooser: HostPlacement, outbox: Outbox | None = None
+) -> PendingCalls:
     return PendingCalls(
-        tellings=Outbox(folder / "board", None, clock.now),
+        outbox=Outbox(folder / "board", None, clock.now) if outbox is None else outbox,
         lease=lease,
-        chooser=chooser,
+        transfer=HostTransfer(chooser, RobotsTxtCache(clock, product="test"), Politeness(), clock),
+        outcomes=MagicMock(),
         clock=clock,
-        pack=lambda host, state: HostPayload(),
-        delay=lambda state: 1.0,
-        key_of=lambda url: key_of(Url(url), 7),
-        kinds_of=lambda keys: ["page"] * len(keys),
+        key_seed=7,
+    )
+
+
+def a_session(board: Coordinator, folder: Path, mailbox: PendingCalls, quota: ClusterPageQuota) -> ClusterSession:
+    """A session that was not started, and has no frontier."""
+    return ClusterSession(
+        board,
+        SessionSettings(folder, "fieldmouse", 5.0, keep_acked_urls=False, bounds=SiteBounds()),
+        calls=mailbox,
+        addresses=AddressLeases(board, mailbox.lease, mailbox.clock, lambda address: None),
+        quota=quota,
+        frontier=MagicMock(),
+        bell=WakeUp(),
+        encode_status=bytes,
+        on_reply=lambda reply: None,
+        on_error=lambda error: None,
     )

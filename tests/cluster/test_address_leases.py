@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import LeaseClock
-from fieldmouse.cluster.client.pending import AddressLeases
+from fieldmouse.cluster.client.pending import AddressLeases, LeaseClock
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, LinkOffer, SiteBounds
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
-from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
-
-from .pending_calls import a_chooser, a_mailbox
 
 ADA, A = AgentId("ada", 1), Host("http://a.test")
 KEPT, FREED = "10.0.0.1", "10.0.0.2"
 
 
-def test_an_address_that_a_restarted_server_forgot_is_left_at_once(tmp_path: Path) -> None:
+def test_an_address_that_a_restarted_server_forgot_is_left_at_once() -> None:
     async def life(clock: Clock) -> list[list[str]]:
         server = MemoryServer(clock)
         board = MemoryCoordinator(server)
@@ -29,21 +24,22 @@ def test_an_address_that_a_restarted_server_forgot_is_left_at_once(tmp_path: Pat
         await board.offer_links([LinkOffer(A, "test", [(1, b"row")])], SiteBounds())
         (grant,) = await board.lease_hosts(ADA, 1, 10)
         lease = LeaseClock(100.0, clock.now)
+        lease.set_holder(ADA)
         lease.renew(clock.now())
-        mailbox, refused = a_mailbox(tmp_path, clock, lease, a_chooser()), list[str]()
-        door = AddressLeases(board, mailbox, lambda: ADA, refused.append)
-        serving = asyncio.ensure_future(door.run())
+        refused = list[str]()
+        addresses = AddressLeases(board, lease, clock, refused.append)
+        serving = asyncio.ensure_future(addresses.run())
         before, told = server.snapshot(), []
         for address in (KEPT, FREED):
-            assert (await mailbox.lease_address(address, A, grant.epoch, HostState())).granted
-        mailbox.release_address(FREED, clock.now())
+            assert (await addresses.lease_address(address, A, grant.epoch, 1.0)).granted
+        addresses.release_address(FREED, clock.now())
         await clock.sleep(1.0)
         server.restart()  # it loses nothing
-        await door.renew_held()
+        await addresses.renew_held()
         told.append([*refused])
         for _ in range(2):
             server.restart(before)
-            await door.renew_held()
+            await addresses.renew_held()
             told.append([*refused])
         serving.cancel()
         return told

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.client.membership import agent_table
-from fieldmouse.cluster.client.placement import ClusterOpinion
+from fieldmouse.cluster.client.placement import ClusterOpinion, agent_table
 from fieldmouse.cluster.coordinator import AgentStatus, ListedAgent
 from fieldmouse.policy.outage import NOTE_SECONDS
 from fieldmouse.types.host import HostState, UnreachedNote

@@ -17,7 +17,7 @@ from cluster.coordinators import META, RedisWorld, ServerProcess, needs_server
 from cluster.fuzz_decoding import claiming_frame, fuzz
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster.client.membership import status_of
+from fieldmouse.cluster.client.placement import status_of
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AckedKeys,
@@ -153,8 +153,8 @@ def test_no_other_module_decodes_server_replies() -> None:
         *cluster.glob("*.py"),
         *cluster.glob("redis/*.py"),
         *cluster.glob("sharded/*.py"),
-        cluster / "client" / "membership.py",
-        cluster.parent / "crawler" / "leased_dispatch.py",
+        *(cluster / "client" / name for name in ("pending.py", "placement.py", "session.py")),
+        cluster.parent / "crawler" / "cluster.py",
     ]:
         # the second has `unpack_urls`, for values of this process
         if path.name not in ("decoding.py", "rows.py"):

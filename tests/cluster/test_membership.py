@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.coordinators import MemoryWorld
-from fieldmouse.cluster.client.membership import KnownAgents, agent_table, page_share
-from fieldmouse.cluster.client.placement import HostPlacement
+from fieldmouse.cluster.client.placement import HostPlacement, KnownAgents, agent_table, page_share
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     AgentId,

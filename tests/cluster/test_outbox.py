@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
+from unittest.mock import Mock
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.cluster.client.outbox import (
@@ -13,11 +13,11 @@ from fieldmouse.cluster.client.outbox import (
     AckedUrl,
     LinksMessage,
     Outbox,
-    OutboxSender,
     OutboxState,
     stored_messages,
 )
-from fieldmouse.cluster.client.page_quota import ClusterPageQuota
+from fieldmouse.cluster.client.pending import ClusterPageQuota, LeaseClock
+from fieldmouse.cluster.client.session import ClusterSession
 from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
@@ -30,6 +30,8 @@ from fieldmouse.cluster.coordinator import (
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Host
+
+from .pending_calls import a_chooser, a_mailbox, a_session
 
 
 def found(name: str) -> LinksMessage:
@@ -85,16 +87,6 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
     assert Outbox(tmp_path / "board", last, clock.now).safe_heartbeat == HeartbeatMark("ada", 1, 2)
 
 
-def a_teller(board: MemoryCoordinator, tellings: Outbox, **given: Callable[..., None]) -> OutboxSender:
-    ignored: dict[str, Any] = dict.fromkeys(("on_dropped", "on_unbooked", "on_booked", "on_again"), _ignore)
-    options = {**ignored, **given}
-    return OutboxSender(board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options)
-
-
-def _ignore(*values: object) -> None:
-    pass
-
-
 def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) -> None:
     """Sent messages are sent again, and must not be taken off twice."""
     clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
@@ -102,15 +94,16 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
     board, ada, bob = MemoryCoordinator(server), AgentId("ada", 1), AgentId("bob", 1)
     tellings = Outbox(tmp_path / "board", None, clock.now)
     tellings.begin()
-    tellings.set_agent(ada.agent, ada.incarnation)
-    allowance = ClusterPageQuota(
-        limit, tellings=tellings, clock=clock, hosts=lambda: 4, on_hunger=lambda: None, every=5.0
-    )
+    tellings.set_agent(ada)
+    lease = LeaseClock(60.0, clock.now)
+    lease.set_holder(ada)
+    mailbox = a_mailbox(tmp_path, clock, lease, a_chooser(), tellings)
+    allowance = ClusterPageQuota(limit, mailbox, hosts=lambda: 4, every=5.0)
     allowance.set_in_flight_counter(lambda: air)
-    teller = a_teller(board, tellings, on_booked=allowance.subtract_acked)
+    session = a_session(board, tmp_path, mailbox, allowance)
 
     async def bring() -> None:
-        await teller.send_all(ada)
+        await session._send_outbox()
         clock.advance(2.0)
         await allowance.renew(board, ada)
 
@@ -154,40 +147,45 @@ A = Host("http://a.test")
 
 def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(tmp_path: Path) -> None:
     """One of two outcomes is sent in time; then the agent is fenced, joins again, and sends both."""
-    clock, late = ManualClock(1_700_000_000.0), list[AckedUrl]()
+    clock = ManualClock(1_700_000_000.0)
     board = MemoryCoordinator(MemoryServer(clock))
     first, second = AgentId("ada", 1), AgentId("ada", 2)
     urls = [AckedUrl(1, "http://a.test/in-time", "page"), AckedUrl(2, "http://a.test/late", "page")]
 
-    def opened(last: Checkpoint | None) -> tuple[Outbox, OutboxSender]:
+    lease = LeaseClock(10.0, clock.now)
+
+    def opened(last: Checkpoint | None) -> tuple[Outbox, ClusterSession, Mock]:
         tellings = Outbox(tmp_path / "board", last, clock.now)
         tellings.begin()
-        tellings.set_agent(first.agent, first.incarnation)
-        return tellings, a_teller(board, tellings, on_unbooked=late.extend)
+        tellings.set_agent(first)
+        mailbox = a_mailbox(tmp_path, clock, lease, a_chooser(), tellings)
+        session = a_session(board, tmp_path, mailbox, ClusterPageQuota(0, mailbox, hosts=lambda: 0, every=5.0))
+        return tellings, session, cast(Mock, mailbox.outcomes.record_rejected)
 
     async def life() -> None:
         await board.create_crawl(CHARTER)
         await board.join(first, 10.0)
         await board.offer_links([LinkOffer(A, "test", [(url.key, b"row") for url in urls])], SiteBounds())
         (grant,) = await board.lease_hosts(first, 1, 10)
-        tellings, teller = opened(None)
+        tellings, session, rejected = opened(None)
+        lease.set_holder(first)
         for number, url in enumerate(urls):
             tellings.add_outcomes({(A, grant.epoch): [url]})
             sealed = tellings.seal()
             tellings.committed()
             if number == 0:
-                await teller.send_all(first)
+                await session._send_outbox()
         await board.join(second, 10.0)  # fences the first
 
-        await teller.send_all(second)
-        assert [url.url for url in late] == ["http://a.test/late"]
+        lease.set_holder(second)
+        await session._send_outbox()
+        rejected.assert_called_once_with([urls[1]], clock.now())
 
         # The same after a kill: both are sent again, and the coordinator knows which it received.
-        late.clear()
-        again, teller = opened(Checkpoint(0.0, {}).with_part("board", sealed.state, {}))
+        again, session, rejected = opened(Checkpoint(0.0, {}).with_part("board", sealed.state, {}))
         assert len(again) == 2
-        await teller.send_all(second)
-        assert [url.url for url in late] == ["http://a.test/late"]
+        await session._send_outbox()
+        rejected.assert_called_once_with([urls[1]], clock.now())
         assert len(again) == 0
 
     asyncio.run(life())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.client.identity import LeaseClock
+from fieldmouse.cluster.client.pending import LeaseClock
 from fieldmouse.policy.balance.balancer import AgentTable
 from fieldmouse.types.host import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from cluster.pending_calls import a_chooser, a_mailbox
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import LEASE_MARGIN, LeaseClock
+from fieldmouse.cluster.client.pending import LEASE_MARGIN, AddressLeases, LeaseClock
 from fieldmouse.crawler.cluster import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.testing import virtual_time
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
@@ -49,21 +50,15 @@ def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], 
 
     async def life(clock: Clock) -> list[Answered]:
         lease = LeaseClock(LEASE, clock.now)
-        chooser = a_chooser()
-        fetcher = LeasedFetcher(
-            SlowWeb(clock),
-            lease=lease,
-            mailbox=a_mailbox(folder, clock, lease, chooser),
-            chooser=chooser,
-            clock=clock,
-            politeness=Politeness(),
-        )
+        addresses = AddressLeases(MemoryCoordinator(MemoryServer(clock)), lease, clock, lambda address: None)
+        calls = a_mailbox(folder, clock, lease, a_chooser())
+        fetcher = LeasedFetcher(SlowWeb(clock), calls, addresses, Politeness())
         lease.renew(clock.now())
 
         async def ask(address: str) -> Answered:
-            fetcher.allow_address(address)
-            began = clock.now()
-            return await fetcher.fetch(Request(Url("http://a.test/")), HOST, address), clock.now() - began
+            with fetcher.visiting(address):
+                began = clock.now()
+                return await fetcher.fetch(Request(Url("http://a.test/")), HOST, address), clock.now() - began
 
         both = asyncio.gather(ask(HERE), ask(THERE))
         await asyncio.sleep(0)

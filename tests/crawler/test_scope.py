@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.cluster.client.shared_scope import SharedScope
 from fieldmouse.crawler.scope import CrawlScope
-from fieldmouse.policy.scope import Scope
+from fieldmouse.policy.scope import Scope, SharedScope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind

@@ -15,7 +15,7 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
-from fieldmouse.cluster.client.membership import status_of
+from fieldmouse.cluster.client.placement import status_of
 from fieldmouse.cluster.coordinator import AgentId, AgentStatus, Heartbeat, ListedAgent
 from fieldmouse.policy.outage import NOTE_SECONDS
 from fieldmouse.testing import virtual_time

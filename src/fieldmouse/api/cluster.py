@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.cluster.client.membership import status_of
+from fieldmouse.cluster.client.placement import status_of
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, open_rebuilder, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlTotals, ListedAgent
 from fieldmouse.errors import CoordinatorError, UsageError

@@ -24,10 +24,10 @@ The coordinator may be killed, too. Its server loses at most the last second. Ag
 an outbox until it is safe, and send it again to a server that was restarted. Every call may be repeated.
 A crawl may be sharded over several servers by site.
 
-`coordinator` is the interface, `rebuild` the one for building a lost coordinator again, `redis` and
-`sharded` implement both; these modules know nothing about agents. `client` is the agent's side: its
-frontier fills the pending calls and the outbox, the session delivers them, and status figures and the
-placement decide where hosts go.
+`coordinator` is the interface, also for building a lost coordinator again; `redis` and `sharded`
+implement it and know nothing about agents. `client` is the agent's side: its frontier fills the pending
+calls and the outbox, the session delivers them, and status figures and the placement decide where hosts
+go.
 
 Invariant: a URL that was accepted waits at the coordinator, or is held by one agent under an epoch, or is
 acknowledged.

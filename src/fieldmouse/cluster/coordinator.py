@@ -174,6 +174,15 @@ class OfferResult:
     dropped_hosts: int = 0  # links dropped because their site has too many hosts
     dropped_urls: int = 0  # links dropped because their site has too many URLs
 
+    @classmethod
+    def total(cls, results: Sequence[OfferResult]) -> OfferResult:
+        """Sum of several results."""
+        return cls(
+            sum(result.new for result in results),
+            sum(result.dropped_hosts for result in results),
+            sum(result.dropped_urls for result in results),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class HostPayload:

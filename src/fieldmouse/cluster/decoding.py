@@ -206,6 +206,11 @@ def _number(value: float, field: str, least: float = 0.0, most: float = MOST_SEC
         raise DamagedValue(field, f"it is {value:g}, and {least:g} to {most:g} is possible")
 
 
+def _check_numbers(value: msgspec.Struct, what: str, names: Sequence[str], most: float = MOST_SECONDS) -> None:
+    for name in names:
+        _number(getattr(value, name), f"{what} ({name})", 0.0, most)
+
+
 def _length(value: str | bytes | Sequence[object], field: str, most: int) -> None:
     if len(value) > most:
         raise DamagedValue(field, f"its length is {len(value):,}, and {most:,} is the limit")
@@ -276,10 +281,8 @@ def decode_row(row: bytes, host: Host, now: float) -> Request:
     url = Url(host + link.url)
     if (read := parse(url)) is None or host_of(read) != host:
         raise DamagedValue("row", f"`{url[:200]}` is no URL of {host}")
-    for name in ("depth", "redirects", "tries", "drops", "offset"):
-        _number(getattr(link, name), f"row ({name})", most=float(MOST_NUMBER))
-    for name in ("seen_at", "not_before"):
-        _number(getattr(link, name), f"row ({name})")
+    _check_numbers(link, "row", ("depth", "redirects", "tries", "drops", "offset"), MOST_NUMBER)
+    _check_numbers(link, "row", ("seen_at", "not_before"))
     if not 0 <= link.simhash < _WRAP:
         raise DamagedValue("row (simhash)", "it is out of range")
     _length(link.trail, "row (trail)", 256)
@@ -312,10 +315,8 @@ def decode_host_state(value: Any) -> HostState:
             ipaddress.ip_address(state.address)
         except ValueError:
             raise DamagedValue("state (address)", f"`{state.address[:60]}` is no address") from None
-    for name in ("ready_at", "address_ready_at", "crawl_delay"):
-        _number(getattr(state, name), f"state ({name})")
-    for name in ("failures", "pages", "put_off"):
-        _number(getattr(state, name), f"state ({name})", most=float(MOST_NUMBER))
+    _check_numbers(state, "state", ("ready_at", "address_ready_at", "crawl_delay"))
+    _check_numbers(state, "state", ("failures", "pages", "put_off"), MOST_NUMBER)
     _length(state.unreached, "state (unreached)", 1024)
     for note in state.unreached:
         _number(note.until, "state (unreached)")
@@ -351,16 +352,19 @@ def decode_robots_txt(value: Any) -> bytes:
 
 def decode_host_payload(luggage: HostPayload) -> tuple[HostState, bytes, list[DamagedField]]:
     """State of a host, the policy's data about it, and those of the two that are damaged and left out."""
-    state, learned, damaged = HostState(), b"", list[DamagedField]()
-    try:
-        state = decode_host_state(luggage.state)
-    except DamagedValue as trouble:
-        damaged.append(DamagedField("st", str(trouble)))
-    try:
-        learned = check_policy_data(luggage.policy_data)
-    except DamagedValue as trouble:
-        damaged.append(DamagedField("le", str(trouble)))
+    damaged: list[DamagedField] = []
+    state = decode_or_report(decode_host_state, luggage.state, HostState(), "st", damaged)
+    learned = decode_or_report(check_policy_data, luggage.policy_data, b"", "le", damaged)
     return state, learned, damaged
+
+
+def decode_or_report(decode: Callable[[Any], T], value: Any, default: T, field: str, damaged: list[DamagedField]) -> T:
+    """Decode a field of a host; the default if it is unreadable, which is added to `damaged`."""
+    try:
+        return decode(value)
+    except DamagedValue as trouble:
+        damaged.append(DamagedField(field, str(trouble)))
+        return default
 
 
 # -- agents and crawls
@@ -377,11 +381,9 @@ def decode_agent_status(value: Any) -> AgentStatus:
 @lru_cache(maxsize=256)
 def _advert_in(value: bytes) -> AgentStatus:
     advert = _decoded(_advert.decode, value, "advert")
-    for name in ("backlog", "speed", "rss_mb", "pages_per_second", "load"):
-        _number(getattr(advert, name), f"advert ({name})", 0.0, 1e15)
+    _check_numbers(advert, "advert", ("backlog", "speed", "rss_mb", "pages_per_second", "load"), 1e15)
     _number(advert.price, "advert (price)", -1e6, 1e6)
-    for name in ("pages", "robots", "polls"):
-        _number(getattr(advert, name), f"advert ({name})", 0.0, float(MOST_NUMBER))
+    _check_numbers(advert, "advert", ("pages", "robots", "polls"), MOST_NUMBER)
     _length(advert.machine, "advert (machine)", 512)
     _length(advert.directory, "advert (directory)", 8192)
     return advert
@@ -411,17 +413,11 @@ def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
     for seed in charter.seeds:
         if parse(seed) is None:
             raise DamagedValue("charter", f"`{seed[:200]}` is no URL")
-    for server in _printable(charter.servers):
-        _length(server, "charter (servers)", 1024)
-    _printable((charter.made_by,))
-    return charter
-
-
-def _printable(texts: Iterable[str]) -> list[str]:
-    checked = list(texts)
-    if not all(each.isprintable() for each in checked):
+    if not all(text.isprintable() for text in (*charter.servers, charter.made_by)):
         raise DamagedValue("charter", "a text is not printable")
-    return checked
+    for server in charter.servers:
+        _length(server, "charter (servers)", 1024)
+    return charter
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -475,7 +471,6 @@ MOST_BLOCK_ROWS = 128
 
 _pack = zstandard.ZstdCompressor(3).compress
 _entry = struct.Struct("<QI")
-_SIGN, _ROW_WRAP = 1 << 63, 1 << 64
 
 
 def signed_key(key: int) -> int:
@@ -484,7 +479,7 @@ def signed_key(key: int) -> int:
     >>> signed_key(2**64 - 1), signed_key(5)
     (-1, 5)
     """
-    return key - _ROW_WRAP if key >= _SIGN else key
+    return key - _WRAP if key >= 1 << 63 else key
 
 
 def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
@@ -499,7 +494,7 @@ def block_entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
     for key, row in rows:
         if key not in once:
             once[key] = _entry.pack(key, len(row)) + row
-    return [key - _ROW_WRAP if key >= _SIGN else key for key in once], list(once.values())
+    return [key - _WRAP if key >= 1 << 63 else key for key in once], list(once.values())
 
 
 def encode_block(rows: Sequence[Row]) -> bytes:

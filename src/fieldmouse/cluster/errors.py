@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmouse.cluster.coordinator import AgentId, CrawlSpec
+from fieldmouse.cluster.coordinator import AgentId
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorDataLost, CoordinatorError
 from fieldmouse.formatting import join_names
 
@@ -55,13 +55,12 @@ def stale_directory_error(agent: str) -> CoordinatorError:
     )
 
 
-def check_same_crawl(charter: CrawlSpec | None, key_seed: int) -> None:
-    """Raise if the coordinator was lost and another crawl was created on it."""
-    if charter is not None and charter.key_seed != key_seed:
-        raise CoordinatorDataLost(
-            "the coordinator has another crawl of that name now, and no data of the crawl of this agent",
-            "start new crawls under another name (--crawl NAME)",
-        )
+def other_crawl_error() -> CoordinatorDataLost:
+    """Error for a coordinator that was lost, and on which another crawl was created."""
+    return CoordinatorDataLost(
+        "the coordinator has another crawl of that name now, and no data of the crawl of this agent",
+        "start new crawls under another name (--crawl NAME)",
+    )
 
 
 def rebuild_running_error(crawl: str) -> CoordinatorError:

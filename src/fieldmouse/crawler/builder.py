@@ -465,7 +465,7 @@ def build(
             ready_at=frontier.ready_at,
             give_back=errands.end_visit,
             on_change=trace.record_level,
-            run=errands.run_visit if network is None else network.wrap_dispatcher(errands.run_visit, leased).run_visit,
+            run=errands.run_visit if network is None else network.wrap_visits(errands.run_visit, leased),
         )
         governor = build_governor(home, settings, clock, trace, fleet.set_rule)
         if governor is not None:

@@ -42,7 +42,7 @@ class UnarchivedOutcome(msgspec.Struct, frozen=True):
 
 
 class PageQuota(Protocol):
-    """This agent's share of a page limit for several agents: see `cluster/client/page_quota.py`."""
+    """This agent's share of a page limit for several agents: see `cluster/client/pending.py`."""
 
     def set_in_flight_counter(self, in_air: Callable[[], int]) -> None:
         """Set the function that counts pages in flight, or known and not settled."""

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from fieldmouse.cluster.client.shared_scope import SharedScope
-from fieldmouse.policy.scope import Scope, ScopeState
+from fieldmouse.policy.scope import Scope, ScopeState, SharedScope
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, sealed_outcomes, sealed_scope
 from fieldmouse.storage.directory import CrawlDir

@@ -395,3 +395,44 @@ def strip_session_id(url: Url) -> Url:
     bare = _SESSION.sub(lambda found: "?" if found[0].startswith("?") else "", url)
     bare = bare.replace("?&", "?")
     return Url(bare[:-1] if bare.endswith("?") else bare)
+
+
+class SharedScope:
+    """Pages added to the scope (redirects of seeds): URLs to publish, and URLs received from other agents.
+
+    An agent publishes a page before it acknowledges the page's outcome. So an agent that learns that no
+    URL waits has already received all added pages.
+    """
+
+    def __init__(self) -> None:
+        self.unpublished: list[Url] = []
+        self._known: dict[Url, None] = {}  # published or received, in order
+        self._received: list[Url] = []
+
+    def __len__(self) -> int:
+        """Number of pages that the coordinator has, as far as this agent can tell."""
+        return len(self._known) - len(self.unpublished)
+
+    def publish(self, urls: Iterable[Url]) -> None:
+        """Send these to the other agents, each once."""
+        fresh = [url for url in dict.fromkeys(urls) if url not in self._known]
+        self.unpublished += fresh
+        self._known.update(dict.fromkeys(fresh))
+
+    def mark_published(self, urls: Iterable[Url]) -> None:
+        gone = set(urls)
+        self.unpublished = [url for url in self.unpublished if url not in gone]
+
+    def publish_again(self) -> None:
+        """Publish all again: a restarted server may have lost the last ones."""
+        self.unpublished = list(self._known)
+
+    def receive(self, urls: Iterable[Url]) -> None:
+        fresh = [url for url in dict.fromkeys(urls) if url not in self._known]
+        self._known.update(dict.fromkeys(fresh))
+        self._received += fresh
+
+    def take_received(self) -> list[Url]:
+        """URLs received since the last call."""
+        received, self._received = self._received, []
+        return received

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.clock import Clock
+from fieldmouse.cluster import errors
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
-    PAGE_KIND,
     AckBatch,
     AddressReply,
     AddressRequest,
@@ -39,84 +38,17 @@ from fieldmouse.cluster.coordinator import (
     Row,
     SiteBounds,
     StrandedHosts,
-    compute_reservation,
-)
-from fieldmouse.cluster.errors import (
-    agents_active_error,
-    crawl_lost_error,
-    crawl_not_empty_error,
-    fenced_error,
-    rebuild_running_error,
-    stale_data_error,
-    superseded_error,
 )
 from fieldmouse.testing.memory_crawl_state import (
     DEFAULT_LEASE,
     EXTRA_CALM,
-    MOST_CALM_DELAY,
-    AddressRecord,
+    AgentRecord,
     HostRecord,
     KeptAckBatch,
     MemoryCrawl,
     next_names,
 )
 from fieldmouse.url import Host, Url
-
-#: Seconds after which a held address is asked for again, if its delay is not longer.
-ADDRESS_RETRY_SECONDS = 0.05
-
-
-def lease_address_in(ledger: MemoryCrawl, name: AgentId, ask: AddressRequest, now: float) -> AddressReply:
-    """Grant the address if it is free and rested, and `name` may visit the host."""
-    may_visit = ask.lease.epoch == 0 or ledger.holds(name, ask.lease)
-    if not may_visit or now > ledger.agents[name.agent].deadline:
-        return AddressReply(False, ADDRESS_RETRY_SECONDS)
-    record = ledger.addresses.setdefault(ask.address, AddressRecord())
-    holder = record.holder
-    if holder is not None and holder != name:
-        if ledger.is_active(holder):
-            return AddressReply(False, max(record.delay, ADDRESS_RETRY_SECONDS), holder.agent)
-        # until then its holder may have sent requests
-        record.release(ledger.fenced_until.get(holder, now) + record.delay)
-    ready_at = max(record.not_before, ledger.calm_until)
-    if holder != name and now < ready_at:
-        return AddressReply(False, ready_at - now)
-    record.hold(name, ask.delay)
-    ledger.note_delay(ask.delay)
-    return AddressReply(True)
-
-
-def release_address_in(ledger: MemoryCrawl, name: AgentId, address: str, not_before: float) -> None:
-    """End a visit. The address rests from then on, even if another agent holds it by now."""
-    record = ledger.addresses.setdefault(address, AddressRecord())
-    if record.holder == name:
-        record.release(not_before)
-    else:
-        record.rest(not_before)
-
-
-def retry_failed_in(ledger: MemoryCrawl, name: AgentId, taken: RetryBatch, now: float) -> int:
-    """Let the rows wait again, no longer settled, unless this part was received before."""
-    if taken.number <= ledger.last_retry.get(name.agent, 0):
-        return 0
-    ledger.last_retry[name.agent] = taken.number
-    keys = ledger.requeue(taken.host, taken.rows, taken.kinds, now)
-    ledger.retry_counts.setdefault(name.agent, Counter()).update(keys)
-    return len(keys)
-
-
-def reserve_pages_in(ledger: MemoryCrawl, name: AgentId, ask: PageReservation, now: float) -> int:
-    living = {agent: record for agent, record in ledger.agents.items() if record.active}
-    own, counted = living.pop(name.agent), count_pages_in(ledger, now)
-    others = sum(record.reserved_pages for record in living.values())
-    own.reserve_pages(
-        compute_reservation(ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm)
-    )
-    return own.reserved_pages
-
-
-def count_pages_in(ledger: MemoryCrawl, now: float) -> PageCount:
-    return PageCount(ledger.kinds.get(PAGE_KIND, 0), now < ledger.calm_until)
 
 
 class MemoryServer:
@@ -156,16 +88,20 @@ class MemoryCoordinator:
         """Current data of the crawl; `CoordinatorDataLost` if there is none."""
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
-            raise crawl_lost_error(self._crawl)
+            raise errors.crawl_lost_error(self._crawl)
         ledger.note_server_run(self._server.run, self._now())
         return ledger
 
     def _ledger_for(self, name: AgentId) -> MemoryCrawl:
         ledger = self.crawl_state()
         if not ledger.is_active(name):
-            record = ledger.agents.get(name.agent)
-            raise (superseded_error(name) if record and record.incarnation > name.incarnation else fenced_error(name))
+            raise self._refusal(ledger, name)
         return ledger
+
+    def _refusal(self, ledger: MemoryCrawl, name: AgentId) -> Exception:
+        record = ledger.agents.get(name.agent)
+        is_superseded = record is not None and record.incarnation > name.incarnation
+        return errors.superseded_error(name) if is_superseded else errors.fenced_error(name)
 
     # -- the crawl
 
@@ -177,7 +113,7 @@ class MemoryCoordinator:
 
     async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         if self._crawl in self._server.hidden:
-            raise rebuild_running_error(self._crawl)
+            raise errors.rebuild_running_error(self._crawl)
         self._server.crawls.setdefault(self._crawl, MemoryCrawl(charter, self._server.run, self._now()))
         return self.crawl_state().spec
 
@@ -190,7 +126,7 @@ class MemoryCoordinator:
         ledger, now = self.crawl_state(), self._now()
         record = ledger.agents.get(name.agent)
         if record is not None and record.incarnation >= name.incarnation and not ledger.is_active(name):
-            raise superseded_error(name) if record.incarnation > name.incarnation else fenced_error(name)
+            raise self._refusal(ledger, name)
         ledger.join(name, now, lease)
         ledger.fence_overdue(now)
 
@@ -199,14 +135,12 @@ class MemoryCoordinator:
 
     async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
         if not self.crawl_state().knows_heartbeat(since):
-            raise stale_data_error(since.agent)
+            raise errors.stale_data_error(since.agent)
 
     async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
         await self.check_heartbeat_known(beat.since)
         ledger, now = self._ledger_for(name), self._now()
-        ledger.heartbeats.record(name, beat.number)
-        ledger.extend(name, now, beat.lease_seconds)
-        ledger.agents[name.agent].set_status(beat.status)
+        ledger.record_heartbeat(name, beat, now)
         ledger.fence_overdue(now)
         notes = await self.list_agents()
         turn = next_names([note.agent for note in notes], beat.list_after)
@@ -270,15 +204,11 @@ class MemoryCoordinator:
 
     async def list_departed_agents(self) -> list[ListedAgent]:
         ledger, now = self.crawl_state(), self._now()
-        gone = [
-            (agent, ledger.agents.get(agent)) for agent in sorted(ledger.kept_batches) if ledger.kept_batches[agent]
-        ]
+        departed = sorted(agent for agent, kept in ledger.kept_batches.items() if kept and agent not in ledger.members)
+        records = [(agent, ledger.agents.get(agent, AgentRecord(0, now, now))) for agent in departed]
         return [
             ListedAgent(agent, record.incarnation, False, False, record.status, now - record.seen_at)
-            if record is not None
-            else ListedAgent(agent, 0, False, False, b"", 0.0)
-            for agent, record in gone
-            if agent not in ledger.members
+            for agent, record in records
         ]
 
     async def request_drain(self, agent: str) -> bool:
@@ -301,12 +231,7 @@ class MemoryCoordinator:
         ledger = self.crawl_state()
         if seeds:
             ledger.mark_started()
-        parts = [ledger.offer_links(offer, bounds, self._now()) for offer in offers]
-        return OfferResult(
-            new=sum(part.new for part in parts),
-            dropped_hosts=sum(part.dropped_hosts for part in parts),
-            dropped_urls=sum(part.dropped_urls for part in parts),
-        )
+        return OfferResult.total([ledger.offer_links(offer, bounds, self._now()) for offer in offers])
 
     # -- hosts
 
@@ -324,7 +249,7 @@ class MemoryCoordinator:
     async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
         ledger = self._ledger_for(name)
         for host in hosts:
-            ledger.host_requests.add(name.agent, host, self._now())
+            ledger.request_host(name.agent, host, self._now())
 
     async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
         ledger, now = self._ledger_for(name), self._now()
@@ -345,11 +270,7 @@ class MemoryCoordinator:
         ledger, now = self._ledger_for(name), self._now()
         for given in hosts:
             if ledger.holds(name, given.lease):
-                if ledger.owes_urls(name, given.lease):
-                    ledger.return_urls(given.lease.epoch, given.unvisited, now)
-                ledger.store_payload(given.lease.host, given.payload, now)
-                ledger.hosts[given.lease.host].exclude(given.excluded_agents, now)
-                ledger.release_host(given.lease.host, now, given.next_agent)
+                ledger.give_back(given, now)
 
     async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
         ledger = self._ledger_for(name)
@@ -373,12 +294,12 @@ class MemoryCoordinator:
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
         ledger, now = self._ledger_for(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
-        return [lease_address_in(ledger, name, ask, now) for ask in asks]
+        return [ledger.lease_address(name, ask, now) for ask in asks]
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         ledger, now = self._ledger_for(name), self._now()
         for address, rest in rests.items():
-            release_address_in(ledger, name, address, now + rest)
+            ledger.release_address(name, address, now + rest)
 
     # -- outcomes
 
@@ -386,13 +307,13 @@ class MemoryCoordinator:
         return self._ledger_for(name).ack(name, told)
 
     async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
-        return retry_failed_in(self._ledger_for(name), name, taken, self._now())
+        return self._ledger_for(name).retry_failed(name, taken, self._now())
 
     async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
-        return reserve_pages_in(self._ledger_for(name), name, ask, self._now())
+        return self._ledger_for(name).reserve_pages(name, ask, self._now())
 
     async def count_pages(self) -> PageCount:
-        return count_pages_in(self.crawl_state(), self._now())
+        return self.crawl_state().count_pages(self._now())
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         return self._ledger_for(name).quarantine(name, damaged)
@@ -437,7 +358,7 @@ class HiddenMemoryCrawl(MemoryCrawl):
     def publish(self, now: float, lease: float, delay: float, age: float) -> None:
         self.created_at = now - age
         self.longest_lease = lease
-        self.longest_delay = max(self.longest_delay, min(delay, MOST_CALM_DELAY))
+        self.note_delay(delay)
         self.calm_until = now + max(lease, DEFAULT_LEASE) + self.longest_delay + EXTRA_CALM
         self.epoch = max(self.epoch, int(now * 1000))
         self.mark_started()
@@ -449,7 +370,7 @@ class MemoryRebuilder(MemoryCoordinator):
     def crawl_state(self) -> HiddenMemoryCrawl:
         ledger = self._server.hidden.get(self._crawl)
         if not isinstance(ledger, HiddenMemoryCrawl):
-            raise crawl_lost_error(self._crawl)
+            raise errors.crawl_lost_error(self._crawl)
         ledger.note_server_run(self._server.run, self._now())
         return ledger
 
@@ -459,14 +380,14 @@ class MemoryRebuilder(MemoryCoordinator):
             return False
         crawl.note_server_run(self._server.run, self._now())
         if awake := crawl.recently_active_agents(self._now()):
-            raise agents_active_error(self._crawl, awake)
+            raise errors.agents_active_error(self._crawl, awake)
         del self._server.crawls[self._crawl]
         return True
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is not None and crawl.seen:
-            raise crawl_not_empty_error(self._crawl)
+            raise errors.crawl_not_empty_error(self._crawl)
         self._server.crawls.pop(self._crawl, None)
         fresh = HiddenMemoryCrawl(charter, self._server.run, self._now())
         return self._server.hidden.setdefault(self._crawl, fresh).spec
@@ -489,6 +410,6 @@ class MemoryRebuilder(MemoryCoordinator):
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:
-            raise crawl_not_empty_error(self._crawl)
+            raise errors.crawl_not_empty_error(self._crawl)
         self.crawl_state().publish(self._now(), lease, delay, age)
         self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -16,17 +16,25 @@ from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     PAGE_KIND,
     AckBatch,
+    AddressReply,
+    AddressRequest,
     AgentId,
     CrawlSpec,
     DamagedField,
+    Heartbeat,
     HeartbeatMark,
     HostGrant,
     HostPayload,
     LeaseId,
     LinkOffer,
     OfferResult,
+    PageCount,
+    PageReservation,
+    ReleasedHost,
+    RetryBatch,
     Row,
     SiteBounds,
+    compute_reservation,
 )
 from fieldmouse.cluster.decoding import UrlsToRefetch
 from fieldmouse.url import Host, Url
@@ -80,48 +88,22 @@ class HostRecord:
         else:
             self.waiting.extend(rows)
 
-    def take(self, urls: int) -> list[Row]:
-        return [self.waiting.popleft() for _ in range(min(urls, len(self.waiting)))]
-
-    def hold(self, name: AgentId, epoch: int) -> None:
-        self.holder, self.epoch, self.place = name, epoch, ""
-
-    def set_next_agent(self, agent: str) -> None:
-        """Note the agent that gets it next."""
-        self.next_agent = agent
-
-    def keep_for_seconds(self, seconds: float) -> None:
-        """Reserve it for the next agent, for these seconds after it may be visited."""
-        self.kept_until = self.ready_at + seconds
-
     def release(self, now: float, place: str = "", not_before: float = 0.0) -> None:
         """Release it; it may be visited again at `not_before`."""
         self.holder, self.epoch, self.place = None, 0, place
         self.not_before = max(self.not_before, not_before)
         self.ready_at = max(now, self.not_before)
 
-    def exclude(self, agents: Mapping[str, float], now: float) -> None:
-        if agents:
-            self.excluded_agents = {agent: now + seconds for agent, seconds in agents.items()}
-
-    def excludes(self, agent: str, now: float) -> bool:
-        return now < self.excluded_agents.get(agent, 0.0)
-
     def drop_field(self, field: str) -> bool:
         """Drop a damaged value; returns whether there was one."""
         luggage = self.payload
-        match field:
-            case "st":
-                self.payload = replace(luggage, state=b"")
-            case "le":
-                self.payload = replace(luggage, policy_data=b"")
-            case "rt":
-                self.payload = replace(luggage, robots_txt=b"")
+        dropped = {
+            "st": replace(luggage, state=b""),
+            "le": replace(luggage, policy_data=b""),
+            "rt": replace(luggage, robots_txt=b""),
+        }
+        self.payload = dropped.get(field, luggage)
         return self.payload != luggage
-
-    def place_at(self, place: str) -> None:
-        """Place it at that agent, or at none ("")."""
-        self.place = place
 
 
 @dataclass(slots=True)
@@ -131,10 +113,6 @@ class UrlLease:
     host: Host
     agent_id: AgentId
     owed: dict[int, bytes] = field(default_factory=dict)
-
-    def settle_keys(self, keys: Iterable[int]) -> list[int]:
-        """Remove URLs; returns those that were owed."""
-        return [key for key in keys if self.owed.pop(key, None) is not None]
 
 
 @dataclass(slots=True)
@@ -148,13 +126,7 @@ class AgentRecord:
     draining: bool = False
     knows_to_drain: bool = False  # it was told to drain
     active: bool = True  # False once it is fenced, or has left
-    reserved_pages: int = 0  # reserved for it
-
-    def extend(self, now: float, lease: float) -> None:
-        self.seen_at, self.deadline = now, max(self.deadline, now + lease)
-
-    def set_status(self, advert: bytes) -> None:
-        self.status = advert
+    reserved_pages: int = 0  # it may have that many in flight or unacknowledged
 
     def request_drain(self) -> None:
         self.draining = True
@@ -167,14 +139,6 @@ class AgentRecord:
     def deactivate(self) -> None:
         self.active, self.reserved_pages = False, 0
 
-    def reserve_pages(self, pages: int) -> None:
-        """Set the number of pages that it may have in flight or unacknowledged."""
-        self.reserved_pages = max(0, pages)
-
-    def ack_pages(self, pages: int) -> None:
-        """Take acknowledged pages off its reservation."""
-        self.reserve_pages(self.reserved_pages - pages)
-
 
 @dataclass(slots=True)
 class AddressRecord:
@@ -184,16 +148,6 @@ class AddressRecord:
     delay: float = 0.0
     not_before: float = 0.0
 
-    def hold(self, name: AgentId, delay: float) -> None:
-        self.holder, self.delay = name, delay
-
-    def rest(self, not_before: float) -> None:
-        self.not_before = max(self.not_before, not_before)
-
-    def release(self, not_before: float) -> None:
-        self.holder = None
-        self.rest(not_before)
-
 
 @dataclass(frozen=True, slots=True)
 class KeptAckBatch:
@@ -202,19 +156,6 @@ class KeptAckBatch:
     urls: bytes
     counted: tuple[bool, ...]
     kinds: tuple[str, ...]
-
-
-class HeartbeatLog:
-    """The last heartbeat of each agent; `heard in signs` is true if that one or a later one was received."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[int, int]] = {}  # start and number
-
-    def __contains__(self, heard: HeartbeatMark) -> bool:
-        return self._last.get(heard.agent, (0, 0)) >= (heard.incarnation, heard.number)
-
-    def record(self, name: AgentId, number: int) -> None:
-        self._last[name.agent] = max(self._last.get(name.agent, (0, 0)), (name.incarnation, number))
 
 
 def next_names(names: Sequence[str], after: str, most: int = MOST_LISTED_AGENTS) -> Sequence[str]:
@@ -229,51 +170,12 @@ def next_names(names: Sequence[str], after: str, most: int = MOST_LISTED_AGENTS)
     return [*names[first : first + most], *names[: max(0, first + most - len(names))]]
 
 
+#: Seconds after which a held address is asked for again, if its delay is not longer.
+ADDRESS_RETRY_SECONDS = 0.05
 #: Seconds after which a host that was held, or kept for another agent, is tried again.
 RETRY_SECONDS = 1.0
 #: Wishes tried in one call.
 MOST_REQUESTS = 64
-
-
-class HostRequests:
-    """Wished hosts by agent, and when each is tried next. `hosts` are those of the crawl."""
-
-    def __init__(self, hosts: dict[Host, HostRecord]) -> None:
-        self._hosts = hosts
-        self._by_agent: dict[str, dict[Host, float]] = {}
-
-    def add(self, agent: str, host: Host, now: float) -> None:
-        self._hosts.setdefault(host, HostRecord())
-        self._by_agent.setdefault(agent, {}).setdefault(host, now)
-
-    def remove_agent(self, agent: str) -> None:
-        """Remove the wishes of an agent that left."""
-        self._by_agent.pop(agent, None)
-
-    def has(self, agent: str, host: Host) -> bool:
-        return host in self._by_agent.get(agent, {})
-
-    def remove(self, agent: str, host: Host) -> None:
-        self._by_agent.get(agent, {}).pop(host, None)
-
-    def grantable_hosts(self, agent: str, now: float, soon: float, next_of: Callable[[Host], str]) -> list[Host]:
-        """Hosts that the agent may have now. The first agent that finds a host held gets it next."""
-        wishes, hosts = self._by_agent.get(agent, {}), list[Host]()
-        due = sorted((at, host) for host, at in wishes.items() if at <= now)
-        for _, host in due[:MOST_REQUESTS]:
-            record = self._hosts[host]
-            other = next_of(host)
-            if record.holder is not None or (other not in ("", agent) and now < record.kept_until):
-                if not other:
-                    record.set_next_agent(agent)
-                wishes[host] = now + RETRY_SECONDS
-            elif record.not_before > now + soon:
-                wishes[host] = record.not_before - soon
-            else:
-                hosts.append(host)
-        return hosts
-
-
 #: Epochs that a restarted server skips: more than the old one can have granted and lost.
 EPOCH_JUMP = 1_000_000
 #: Seconds for which a restarted server is calm beyond the longest lease and the longest delay.
@@ -307,12 +209,13 @@ class MemoryCrawl:
         self.fenced_until: dict[AgentId, float] = {}  # starts that were fenced, and when their leases ended
         self.addresses: dict[str, AddressRecord] = {}
         self.kept_batches: dict[str, list[KeptAckBatch]] = {}
-        self.host_requests = HostRequests(self.hosts)
+        # hosts that each agent wished for, and when each is tried next
+        self.host_requests: dict[str, dict[Host, float]] = {}
         self.last_retry: dict[str, int] = {}  # number of the last retry part of each agent
         self.retry_counts: dict[str, Counter[int]] = {}  # how often each agent retried a key
         self.requeued: set[int] = set()  # keys that were settled once and wait again
         self.last_batch: dict[AgentId, int] = {}  # number of the last acknowledged batch of each start
-        self.heartbeats = HeartbeatLog()
+        self.last_heartbeat: dict[str, tuple[int, int]] = {}  # start and number of each agent's last heartbeat
         self.scope: dict[Url, None] = {}  # pages that seeds redirect to
         self.repaired = 0  # hosts that could not be granted to any agent
         # starts of agents whose outcomes were all restored from their disks
@@ -327,7 +230,8 @@ class MemoryCrawl:
             self.epoch += EPOCH_JUMP
 
     def knows_heartbeat(self, since: HeartbeatMark) -> bool:
-        return since in self.heartbeats or self.restored.get(since.agent, 0) >= since.incarnation
+        is_recorded = self.last_heartbeat.get(since.agent, (0, 0)) >= (since.incarnation, since.number)
+        return is_recorded or self.restored.get(since.agent, 0) >= since.incarnation
 
     def recently_active_agents(self, now: float) -> list[str]:
         """Active agents that sent a heartbeat since this server started."""
@@ -363,8 +267,15 @@ class MemoryCrawl:
         self.extend(name, now, lease)
 
     def extend(self, name: AgentId, now: float, lease: float) -> None:
-        self.agents[name.agent].extend(now, lease)
+        record = self.agents[name.agent]
+        record.seen_at, record.deadline = now, max(record.deadline, now + lease)
         self.longest_lease = max(self.longest_lease, lease)
+
+    def record_heartbeat(self, name: AgentId, beat: Heartbeat, now: float) -> None:
+        before = self.last_heartbeat.get(name.agent, (0, 0))
+        self.last_heartbeat[name.agent] = max(before, (name.incarnation, beat.number))
+        self.extend(name, now, beat.lease_seconds)
+        self.agents[name.agent].status = beat.status
 
     def fence(self, name: AgentId, deadline: float, now: float, *, moves: bool = True) -> None:
         """Fence an agent: its URLs wait again, and its hosts as soon as it cannot visit them any longer.
@@ -374,12 +285,12 @@ class MemoryCrawl:
         self.agents[name.agent].deactivate()
         self.fenced_until[name] = deadline
         if moves:
-            self.host_requests.remove_agent(name.agent)
+            self.host_requests.pop(name.agent, None)
         for host, record in self.hosts.items():
             if record.holder == name:
                 self.release_host(host, now, not_before=deadline + record.payload.delay)
             elif moves and record.place == name.agent:
-                record.place_at("")
+                record.place = ""
         for epoch, lease in list(self.leases.items()):
             if lease.agent_id == name:
                 self.return_urls(epoch, list(lease.owed.items()), now)
@@ -423,7 +334,7 @@ class MemoryCrawl:
     def _wait(self, record: HostRecord, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
         """Let URLs wait. If the host was idle, the agent it is placed at may have left since."""
         if rows and not record.waiting:
-            record.place_at(self.placeable_agent(record.place))
+            record.place = self.placeable_agent(record.place)
         record.enqueue(rows, now, first=first)
 
     # -- liveness
@@ -447,7 +358,7 @@ class MemoryCrawl:
                 self.release_host(
                     host, now, not_before=self.fenced_until.get(record.holder, now) + record.payload.delay
                 )
-            record.place_at("")
+            record.place = ""
         for epoch, lease in list(self.leases.items()):
             if not self.is_active(lease.agent_id):
                 self.return_urls(epoch, list(lease.owed.items()), now)
@@ -467,7 +378,7 @@ class MemoryCrawl:
 
     def leasable_hosts(self, agent: str, now: float, soon: float) -> list[Host]:
         """Hosts for an agent: wished for, placed at it, placed at none, and those that waited too long."""
-        wished = self.host_requests.grantable_hosts(agent, now, soon, self.next_agent_for)
+        wished = self._grantable_requests(agent, now, soon)
         turns: list[tuple[int, float, Host]] = []
         for host, record in self.hosts.items():
             if record.is_available:
@@ -475,20 +386,41 @@ class MemoryCrawl:
                 if turn == 2 and record.place not in self.members:
                     continue  # stranded: see `repair`
                 latest = now - self.longest_lease if turn == 2 else now + soon
-                if record.ready_at <= latest and not (turn == 2 and record.excludes(agent, now)):
+                if record.ready_at <= latest and not (turn == 2 and now < record.excluded_agents.get(agent, 0.0)):
                     turns.append((turn, record.ready_at, host))
         return list(dict.fromkeys([*wished, *(host for _, _, host in sorted(turns))]))
 
+    def request_host(self, agent: str, host: Host, now: float) -> None:
+        self.hosts.setdefault(host, HostRecord())
+        self.host_requests.setdefault(agent, {}).setdefault(host, now)
+
+    def _grantable_requests(self, agent: str, now: float, soon: float) -> list[Host]:
+        """Requested hosts that the agent may have now. The first agent that finds a host held gets it next."""
+        requests, hosts = self.host_requests.get(agent, {}), list[Host]()
+        due = sorted((at, host) for host, at in requests.items() if at <= now)
+        for _, host in due[:MOST_REQUESTS]:
+            record, other = self.hosts[host], self.next_agent_for(host)
+            if record.holder is not None or (other not in ("", agent) and now < record.kept_until):
+                if not other:
+                    record.next_agent = agent
+                requests[host] = now + RETRY_SECONDS
+            elif record.not_before > now + soon:
+                requests[host] = record.not_before - soon
+            else:
+                hosts.append(host)
+        return hosts
+
     def lease_host(self, name: AgentId, host: Host, urls: int, now: float) -> HostGrant:
         self.epoch += 1
-        self.hosts[host].hold(name, self.epoch)
-        self.host_requests.remove(name.agent, host)
+        record = self.hosts[host]
+        record.holder, record.epoch, record.place = name, self.epoch, ""
+        self.host_requests.get(name.agent, {}).pop(host, None)
         return self.grant_urls(name, host, urls, now)
 
     def grant_urls(self, name: AgentId, host: Host, urls: int, now: float) -> HostGrant:
         """Grant URLs of a held host under its present epoch."""
         record = self.hosts[host]
-        rows = record.take(urls)
+        rows = [record.waiting.popleft() for _ in range(min(urls, len(record.waiting)))]
         if rows:
             self.leases.setdefault(record.epoch, UrlLease(host, name)).owed.update(rows)
         return HostGrant(host, record.epoch, rows, record.current_payload(now), len(record.waiting))
@@ -498,25 +430,36 @@ class MemoryCrawl:
         record = self.hosts[host]
         wished = self.next_agent_for(host)
         record.release(now, wished or self.placeable_agent(place), not_before)
-        record.keep_for_seconds(self.longest_lease if wished else 0.0)
+        record.kept_until = record.ready_at + (self.longest_lease if wished else 0.0)
 
     def next_agent_for(self, host: Host) -> str:
         """Agent that gets the host next because it wished for it while it was held; "" for none."""
         agent = self.hosts[host].next_agent
-        return self.placeable_agent(agent) if self.host_requests.has(agent, host) else ""
+        return self.placeable_agent(agent) if host in self.host_requests.get(agent, {}) else ""
 
     def settle_keys(self, epoch: int, keys: Iterable[int]) -> set[int]:
         """Remove URLs from a lease; returns those that were owed."""
-        owed = self.leases[epoch].settle_keys(keys)
-        if not self.leases[epoch].owed:
+        owed = self.leases[epoch].owed
+        settled = {key for key in keys if owed.pop(key, None) is not None}
+        if not owed:
             del self.leases[epoch]
-        return set(owed)
+        return settled
 
     def return_urls(self, epoch: int, rows: Sequence[Row], now: float) -> None:
         """Let URLs wait again, as far as they are owed."""
         record = self.hosts[self.leases[epoch].host]
         owed = self.settle_keys(epoch, dict(rows))
         self._wait(record, [row for row in dict(rows).items() if row[0] in owed], now, first=True)
+
+    def give_back(self, given: ReleasedHost, now: float) -> None:
+        """Release a host on behalf of its holder, with the URLs that were not visited."""
+        host, record = given.lease.host, self.hosts[given.lease.host]
+        if record.holder is not None and self.owes_urls(record.holder, given.lease):
+            self.return_urls(given.lease.epoch, given.unvisited, now)
+        self.store_payload(host, given.payload, now)
+        if given.excluded_agents:
+            record.excluded_agents = {agent: now + seconds for agent, seconds in given.excluded_agents.items()}
+        self.release_host(host, now, given.next_agent)
 
     def store_payload(self, host: Host, luggage: HostPayload, now: float) -> None:
         """Store the state of a host, as its holder reports it."""
@@ -525,6 +468,35 @@ class MemoryCrawl:
 
     def note_delay(self, delay: float) -> None:
         self.longest_delay = max(self.longest_delay, min(delay, MOST_CALM_DELAY))
+
+    # -- addresses
+
+    def lease_address(self, name: AgentId, ask: AddressRequest, now: float) -> AddressReply:
+        """Grant the address if it is free and rested, and `name` may visit the host."""
+        may_visit = ask.lease.epoch == 0 or self.holds(name, ask.lease)
+        if not may_visit or now > self.agents[name.agent].deadline:
+            return AddressReply(False, ADDRESS_RETRY_SECONDS)
+        record = self.addresses.setdefault(ask.address, AddressRecord())
+        holder = record.holder
+        if holder is not None and holder != name:
+            if self.is_active(holder):
+                return AddressReply(False, max(record.delay, ADDRESS_RETRY_SECONDS), holder.agent)
+            # until then its holder may have sent requests
+            self.release_address(holder, ask.address, self.fenced_until.get(holder, now) + record.delay)
+        ready_at = max(record.not_before, self.calm_until)
+        if holder != name and now < ready_at:
+            return AddressReply(False, ready_at - now)
+        record.holder, record.delay = name, ask.delay
+        self.note_delay(ask.delay)
+        return AddressReply(True)
+
+    def release_address(self, name: AgentId, address: str, not_before: float) -> None:
+        """End a visit. The address rests from then on, even if another agent holds it by now."""
+        record = self.addresses.setdefault(address, AddressRecord())
+        record.holder = None if record.holder == name else record.holder
+        record.not_before = max(record.not_before, not_before)
+
+    # -- outcomes
 
     def is_lost_epoch(self, epoch: int) -> bool:
         """Whether a server granted this epoch and was killed before it wrote that to disk."""
@@ -549,7 +521,8 @@ class MemoryCrawl:
         if any(counted):
             kinds = [kind for kind, counts in zip(every, counted, strict=True) if counts]
             self._count(kinds)
-            self.agents[name.agent].ack_pages(kinds.count(PAGE_KIND))
+            record = self.agents[name.agent]
+            record.reserved_pages = max(0, record.reserved_pages - kinds.count(PAGE_KIND))
             if told.urls:
                 kept = KeptAckBatch(told.urls, tuple(counted), tuple(every))
                 self.kept_batches.setdefault(name.agent, []).append(kept)
@@ -570,9 +543,30 @@ class MemoryCrawl:
                     self.quarantined += self.hosts[held.host].drop_field(value.field)
         return urls
 
+    def reserve_pages(self, name: AgentId, ask: PageReservation, now: float) -> int:
+        living = {agent: record for agent, record in self.agents.items() if record.active}
+        own, counted = living.pop(name.agent), self.count_pages(now)
+        others = sum(record.reserved_pages for record in living.values())
+        own.reserved_pages = compute_reservation(
+            ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm
+        )
+        return own.reserved_pages
+
+    def count_pages(self, now: float) -> PageCount:
+        return PageCount(self.kinds.get(PAGE_KIND, 0), now < self.calm_until)
+
     def _count(self, kinds: Iterable[str], sign: int = 1) -> None:
         for kind in filter(None, kinds):
             self.kinds[kind] = self.kinds.get(kind, 0) + sign
+
+    def retry_failed(self, name: AgentId, taken: RetryBatch, now: float) -> int:
+        """Let the rows wait again, no longer settled, unless this part was received before."""
+        if taken.number <= self.last_retry.get(name.agent, 0):
+            return 0
+        self.last_retry[name.agent] = taken.number
+        keys = self.requeue(taken.host, taken.rows, taken.kinds, now)
+        self.retry_counts.setdefault(name.agent, Counter()).update(keys)
+        return len(keys)
 
     def requeue_acked(self, agent: str, now: float) -> int:
         """Let all URLs that an agent ever acknowledged wait again, except those it retried."""

@@ -1,5 +1,4 @@
-"""Identity of an agent: a name stored in its directory, and a number for each start; and the time that is left of its
-leases.
+"""Identity of an agent: a name stored in its directory, and a number for each start.
 
 A copied directory is another agent. It notices that it lies elsewhere on the disk than when it got its
 name, and takes a new one: two agents of one name would fence each other again and again.
@@ -11,18 +10,14 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fieldmouse.errors import shell_quoted
 from fieldmouse.storage.directory import AGENT_FILE
 from fieldmouse.storage.log import write_atomically
-from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Request
-from fieldmouse.url import Host
 
 if TYPE_CHECKING:
     from fieldmouse.cluster.coordinator import AgentId
@@ -108,77 +103,12 @@ def begin_start(directory: Path, crawl: str) -> AgentId:
 def first_own_outcome(directory: Path) -> int:
     """Offset of this agent's first outcome in its log: earlier ones are of the agent it was copied from."""
     identity = read_identity(directory)
-    return identity.own_from if identity is not None else _length_of(directory / "outcomes.log")
-
-
-def _length_of(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
+    outcomes = directory / "outcomes.log"
+    if identity is not None:
+        return identity.own_from
+    return outcomes.stat().st_size if outcomes.exists() else 0
 
 
 def _location_of(directory: Path) -> str:
     status = directory.stat()
     return f"{status.st_dev:x}:{status.st_ino:x}"
-
-
-#: Share of a lease that is not used: requests under way have that time to end.
-LEASE_MARGIN = 0.2
-
-
-def boottime() -> float:
-    """Seconds on a clock that counts sleep and cannot be set."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class LeaseClock:
-    """Time until which this agent may send requests."""
-
-    def __init__(self, seconds: float, now: Callable[[], float] = boottime):
-        self.seconds = seconds
-        self._now = now
-        self._until = 0.0
-
-    def now(self) -> float:
-        return self._now()
-
-    def renew(self, sent_at: float) -> None:
-        """Extend the lease: the coordinator answered a heartbeat sent at that time."""
-        self._until = max(self._until, sent_at + self.seconds * (1.0 - LEASE_MARGIN))
-
-    def expire(self) -> None:
-        """End the lease: the agent was fenced, or must find out which leases it has."""
-        self._until = 0.0
-
-    @property
-    def is_valid(self) -> bool:
-        return self._now() < self._until
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds left, 0 if it is over."""
-        return max(0.0, self._until - self._now())
-
-
-class LeasingFrontier(Protocol):
-    """Implemented by `frontier.leased`."""
-
-    @property
-    def hosts_wanted(self) -> int: ...
-
-    @property
-    def lease_count(self) -> int: ...
-
-    def epoch_of(self, host: Host) -> int: ...
-
-    def owed_keys(self) -> dict[tuple[Host, int], set[int]]: ...
-
-    def host_states(self) -> dict[tuple[Host, int], HostState]: ...
-
-    def grant(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None: ...
-
-    def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]: ...
-
-    def revoke(self, host: Host, epoch: int) -> None: ...
-
-    def revoke_all(self) -> None: ...
-
-    def release_all(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Outbox of an agent: messages to the coordinator, kept until they are safe there, and their sender.
+"""Outbox of an agent: messages to the coordinator, kept until they are safe there; and outcomes that never counted.
 
 There are two main kinds: links found and durable outcomes. They are sent in the order in which they came,
 so the links of a page reach the coordinator before its outcome. The outbox is part of the checkpoint: the
@@ -10,6 +10,10 @@ restarted server; the coordinator counts nothing twice. They are kept until the 
 later heartbeat, and for a while after that. That heartbeat is stored in the first checkpoint without the
 messages sent before it. A coordinator that does not know it has an old copy of its data, and nothing is
 sent to it.
+
+The coordinator may grant URLs that this agent already has an outcome for: outcomes that came too late
+because the lease was lost, and those of an agent that was forgotten. The agent then acknowledges its own
+copies without fetching. Their kinds are read from the outcome log, each part of it at most once.
 """
 
 from __future__ import annotations
@@ -18,28 +22,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
+import numpy as np
 
-from fieldmouse.cluster.coordinator import (
-    ANY_HEARTBEAT,
-    PAGE_KIND,
-    AckBatch,
-    AckedKeys,
-    AgentId,
-    Coordinator,
-    HeartbeatMark,
-    LeaseId,
-    LinkOffer,
-    RetryBatch,
-    SiteBounds,
-)
-from fieldmouse.cluster.decoding import pack_urls
-from fieldmouse.errors import AgentFenced
-from fieldmouse.policy.scope import site_for_limits
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed
+from fieldmouse.cluster.coordinator import ANY_HEARTBEAT, PAGE_KIND, AgentId, HeartbeatMark
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, decode_record, make_directory, records
-from fieldmouse.url import Host
+from fieldmouse.types.outcome import OutcomeRow
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.url import Host, key_of
 
 CHECKPOINT_PART = "board"
 #: Seconds for which sent messages are kept: an append-only file is synced every second or two.
@@ -53,6 +47,7 @@ class LinksMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     host: Host
     links: tuple[tuple[int, bytes], ...]
     is_seed: bool = False
+    stored_pages: ClassVar[int] = 0
 
 
 class AckedUrl(msgspec.Struct, frozen=True, array_like=True):
@@ -69,7 +64,7 @@ class AckMessage(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     number: int = 0  # grows with each message; 0 for a message that is not kept
 
     @property
-    def pages(self) -> int:
+    def stored_pages(self) -> int:
         return sum(url.kind == PAGE_KIND for _, _, urls in self.leases for url in urls)
 
 
@@ -80,13 +75,10 @@ class RetryMessage(msgspec.Struct, frozen=True, array_like=True, tag="forgiven")
     links: tuple[tuple[int, bytes], ...]
     kinds: tuple[str, ...]
     number: int  # shares the counter of `AckMessage`
+    stored_pages: ClassVar[int] = 0
 
 
 OutboxMessage = LinksMessage | AckMessage | RetryMessage
-
-
-def _pages(telling: OutboxMessage) -> int:
-    return telling.pages if isinstance(telling, AckMessage) else 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -139,43 +131,36 @@ class Outbox:
     def _path(self, number: int) -> Path:
         return self._directory / f"tell-{number}.log"
 
-    def _enqueue(self, segment: _Segment, telling: OutboxMessage) -> None:
+    def _enqueue(self, segment: _Segment, telling: OutboxMessage, *, after_checkpoint: bool = False) -> None:
         segment.unsent += 1
-        self.unsent_pages += _pages(telling)
-        self._queue.append((segment, telling))
+        self.unsent_pages += telling.stored_pages
+        (self._waiting_for_checkpoint if after_checkpoint else self._queue).append((segment, telling))
+
+    def _append(self, telling: OutboxMessage, *, after_checkpoint: bool = False) -> None:
+        segment = self._current()
+        segment.log.append(_encode(telling))
+        self._enqueue(segment, telling, after_checkpoint=after_checkpoint)
 
     # -- the agent's side
 
-    def set_agent(self, agent: str, incarnation: int) -> None:
+    def set_agent(self, name: AgentId) -> None:
         """Set the identity of this agent from now on."""
-        self._agent, self._incarnation = agent, incarnation
+        self._agent, self._incarnation = name.agent, name.incarnation
 
     def add_links(self, message: LinksMessage) -> None:
         """Add found links: they are sent as soon as possible."""
-        segment = self._current()
-        segment.log.append(_encode(message))
-        self._enqueue(segment, message)
+        self._append(message)
 
     def add_outcomes(self, leases: Mapping[tuple[Host, int], Sequence[AckedUrl]]) -> None:
         """Add outcomes that the coming checkpoint holds."""
         self._done += 1
-        message = AckMessage(
-            self._incarnation, tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()), self._done
-        )
-        segment = self._current()
-        segment.log.append(_encode(message))
-        segment.unsent += 1
-        self.unsent_pages += _pages(message)
-        self._waiting_for_checkpoint.append((segment, message))
+        by_lease = tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items())
+        self._append(AckMessage(self._incarnation, by_lease, self._done), after_checkpoint=True)
 
     def add_retries(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
         """Add outcomes to retry: the coming checkpoint no longer counts them as settled."""
         self._done += 1
-        message = RetryMessage(host, tuple(links), tuple(kinds), self._done)
-        segment = self._current()
-        segment.log.append(_encode(message))
-        segment.unsent += 1
-        self._waiting_for_checkpoint.append((segment, message))
+        self._append(RetryMessage(host, tuple(links), tuple(kinds), self._done), after_checkpoint=True)
 
     def add_known_outcomes(self, lease: tuple[Host, int], urls: Sequence[AckedUrl]) -> None:
         """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
@@ -229,7 +214,7 @@ class Outbox:
         for _ in range(count):
             segment, telling = self._queue.popleft()
             segment.unsent -= 1
-            self.unsent_pages -= _pages(telling)
+            self.unsent_pages -= telling.stored_pages
             segment.sent_at = now
             self._sent.append((segment, telling))
         while self._sent and self._is_safe(self._sent[0][0], now):
@@ -249,10 +234,10 @@ class Outbox:
     def resend_all(self) -> int:
         """Send kept messages again to a restarted server, which may have lost them; returns their pages."""
         self._resends += 1
-        pages = sum(_pages(telling) for _, telling in self._sent)
+        pages = sum(telling.stored_pages for _, telling in self._sent)
         for segment, telling in self._sent:
             segment.unsent += 1
-            self.unsent_pages += _pages(telling)
+            self.unsent_pages += telling.stored_pages
         self._queue.extendleft(reversed(self._sent))
         self._sent.clear()
         return pages
@@ -311,78 +296,52 @@ def checkpointed_outbox(last: Checkpoint | None) -> OutboxState:
     )
 
 
-_MOST_LINKS = 1024  # links sent in one call
+_decode_outcome = msgspec.msgpack.Decoder(OutcomeRow).decode
+_KINDS = list(OutcomeKind)
 
 
-class OutboxSender:
-    def __init__(
-        self,
-        board: Coordinator,
-        tellings: Outbox,
-        *,
-        keep_urls: bool,
-        bounds: SiteBounds,
-        place_new: Callable[[Host], str],
-        on_dropped: Callable[[int, int], None],
-        on_unbooked: Callable[[Sequence[AckedUrl]], None],
-        on_booked: Callable[[int], None],
-        on_again: Callable[[int], None],
-    ):
-        """`place_new` returns the agent that should visit a new host.
+class OutcomeKindLookup:
+    """Kinds of the outcomes that this agent has; and the log of those that the coordinator rejected."""
 
-        `on_dropped` receives dropped links, `on_unbooked` rejected outcomes, `on_booked` the number of
-        pages sent, and `on_again` the number of URLs that wait again.
-        """
-        self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
-        self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
-        self._on_booked, self._on_again = on_booked, on_again
-        self._rejected: set[int] = set()  # keys of our rejected outcomes
+    def __init__(self, home: CrawlDir, last: Checkpoint | None):
+        self._home, self._seed = home, home.identity.key_seed
+        self.rejected_log = DurableLog("unbooked", home / "unbooked.log", last)
+        self.rejected_count = 0
+        self._rejected: dict[int, str] = {}  # by key
+        # sorted; indices into `_KINDS`
+        self._keys, self._kind_indices = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+        self._read_length = 0  # length of the log that was read
 
-    async def send_all(self, name: AgentId) -> None:
-        while batch := self._tellings.next_batch(_MOST_LINKS):
-            if links := [each for each in batch if isinstance(each, LinksMessage)]:
-                await self._send_links(links)
-            await self._send_retries(name, [each for each in batch if isinstance(each, RetryMessage)])
-            await self._send_outcomes(name, [each for each in batch if isinstance(each, AckMessage)])
-            self._on_booked(self._tellings.mark_sent(len(batch)))
+    def record_rejected(self, urls: Sequence[AckedUrl], now: float) -> None:
+        """Mark our copies of URLs whose outcome other agents report; the copies stay."""
+        self.rejected_count += len(urls)
+        for url in urls:
+            self.rejected_log.append(msgspec.msgpack.encode((url.url, now)))
+            self._rejected[url.key] = url.kind
 
-    async def _send_links(self, messages: Sequence[LinksMessage]) -> None:
-        offers = [
-            LinkOffer(message.host, site_for_limits(message.host), message.links, self._place_new(message.host))
-            for message in messages
-        ]
-        seeds = any(message.is_seed for message in messages)
-        answer = await self._board.offer_links(offers, self._bounds, seeds=seeds)
-        self._on_dropped(answer.dropped_hosts, answer.dropped_urls)
+    def kinds_of(self, keys: Sequence[int]) -> list[str]:
+        """Kind of each key's first outcome, whatever polls changed; "" if no checkpoint holds it yet."""
+        if any(key not in self._rejected for key in keys):
+            self._read_new_outcomes()
+        return [self._rejected.get(key) or self._kind_of(key) for key in keys]
 
-    async def _send_retries(self, name: AgentId, messages: Sequence[RetryMessage]) -> None:
-        for message in messages:
-            # Rejected outcomes wait already, or belong to other agents.
-            outcomes = zip(message.links, message.kinds, strict=True)
-            counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected]
-            rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
-            if rows:
-                taken = RetryBatch(message.host, rows, kinds, message.number)
-                self._on_again(await self._board.retry_failed(name, taken))
+    def _kind_of(self, key: int) -> str:
+        at = int(self._keys.searchsorted(np.uint64(key), "right")) - 1  # the last of equal keys
+        return _KINDS[self._kind_indices[at]].value if at >= 0 and self._keys[at] == key else ""
 
-    async def _send_outcomes(self, me: AgentId, messages: Sequence[AckMessage]) -> None:
-        for message in messages:
-            bookings = [
-                AckedKeys(LeaseId(host, epoch), [url.key for url in urls], [url.kind for url in urls])
-                for host, epoch, urls in message.leases
-            ]
-            urls = [url for _, _, leased in message.leases for url in leased]
-            packed = pack_urls([url.url for url in urls]) if self._keep_urls else b""
-            name = AgentId(me.agent, message.incarnation or me.incarnation)
-            try:
-                missed = await self._board.ack(name, AckBatch(bookings, packed, message.number))
-            except AgentFenced:
-                if name == me:
-                    raise
-                if message.number <= await self._board.last_acked_batch(name):
-                    continue  # it counted when it was sent the first time
-                missed = [booking.keys for booking in bookings]
-            late = {key for keys in missed for key in keys}
-            if late:
-                self._rejected |= late
-                self._on_unbooked([url for url in urls if url.key in late])
+    def _read_new_outcomes(self) -> None:
+        last = read_checkpoint(self._home)
+        length = sealed_outcomes(last) if last is not None else 0
+        if length <= self._read_length:
+            return
+        keys, kind_indices = list[int](), list[int]()
+        for _, record in records(self._home / "outcomes.log", start=self._read_length, length=length):
+            row = _decode_outcome(record)
+            if not row.polled and row.kind is not OutcomeKind.WITHDRAWN:
+                keys.append(key_of(row.url, self._seed))
+                kind_indices.append(_KINDS.index(row.kind))
+        all_keys = np.concatenate([self._keys, np.array(keys, np.uint64)])
+        order = all_keys.argsort(kind="stable")  # the latest row of a key comes last
+        self._keys = all_keys[order]
+        self._kind_indices = np.concatenate([self._kind_indices, np.array(kind_indices, np.uint8)])[order]
+        self._read_length = length

@@ -1,27 +1,151 @@
-"""Placement of hosts: the agent that visits a host next, and a second opinion on unreachable hosts.
+"""Placement of hosts: the known agents, the agent that visits a host next, and the state that travels with it.
 
 The rule is a policy of `policy/balance`, applied after each visit. What the policy learns about a host
 travels with the host; figures of the agents come from their status. Round trips are passed in units of
 fifty milliseconds, which makes those of the web about as large as the ones that the policies were tested
 with. A host that this agent cannot reach is tried by another one (`policy/outage.py`).
+
+A heartbeat reply lists only some agents when there are many. The last status of each agent is kept. Every
+member is listed within one round of replies, so an agent that is missing for two rounds has left. Only
+prices and estimates depend on this: the coordinator alone knows the holder of a host, fences overdue
+agents, and sends no host to an agent that left.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
+from math import ceil, isfinite
+from typing import Any
 
 import msgspec
 from numpy.random import Generator
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.membership import status_of
-from fieldmouse.cluster.coordinator import ListedAgent
-from fieldmouse.policy.balance.balancer import AgentTable, Balancer
-from fieldmouse.policy.outage import NOTE_SECONDS, AgentOnMachine, agents_to_ask, with_note, with_polls_only
+from fieldmouse.cluster.coordinator import (
+    MOST_LISTED_AGENTS,
+    AgentStatus,
+    DamagedField,
+    HeartbeatReply,
+    HostGrant,
+    HostPayload,
+    ListedAgent,
+)
+from fieldmouse.cluster.decoding import (
+    MOST_ROBOTS_TXT,
+    MOST_STATE,
+    DamagedValue,
+    decode_agent_status,
+    decode_host_payload,
+)
+from fieldmouse.policy.balance.balancer import AgentTable, Balancer, HashBalancer
+from fieldmouse.policy.balance.priced import MAX_PRICE
+from fieldmouse.policy.outage import (
+    NOTE_SECONDS,
+    AgentOnMachine,
+    agents_to_ask,
+    export_notes,
+    import_notes,
+    with_note,
+    with_polls_only,
+)
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.types.host import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import HostVisit, Origin
 from fieldmouse.url import Host
+
+log = logging.getLogger(__name__)
+
+
+def status_of(note: ListedAgent) -> AgentStatus:
+    """Read the status of an agent; an unreadable one gives the defaults; `KnownAgents` warns of it."""
+    try:
+        return decode_agent_status(note.status)
+    except DamagedValue:
+        return AgentStatus()
+
+
+def _within(value: float, least: float, most: float, usual: float) -> float:
+    """Clamp a figure that an agent reports; `usual` if it is not finite."""
+    return min(max(value, least), most) if isfinite(value) else usual
+
+
+def agent_table(notes: Sequence[ListedAgent]) -> AgentTable:
+    """Table of the living agents by name; draining and resting ones are marked to get no hosts."""
+    living = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
+    adverts = [status_of(note) for note in living]
+    return AgentTable(
+        [note.agent for note in living],
+        [_within(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
+        [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
+        [_within(advert.price, -MAX_PRICE, MAX_PRICE, 0.0) for advert in adverts],
+        [not (note.draining or advert.resting) for note, advert in zip(living, adverts, strict=True)],
+        [float(max(0, note.host_count)) for note in living],
+        [_within(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
+    )
+
+
+def any_agent_refreshes(notes: Sequence[ListedAgent]) -> bool:
+    """Whether an agent wants hosts for more than the URLs that wait at the coordinator."""
+    return any(note.alive and status_of(note).refreshes for note in notes)
+
+
+def page_share(notes: Sequence[ListedAgent], agent: str, alive: int) -> float:
+    """Share of this agent in a total of the cluster, in proportion to its pages.
+
+    Agents that are `alive` but not listed count as having as many pages as the listed ones on average.
+
+    >>> import msgspec
+    >>> def note(name: str, pages: int) -> ListedAgent:
+    ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(AgentStatus(pages=pages)), 0.0)
+    >>> page_share([note("ada", 30), note("bob", 10)], "bob", 2), page_share([], "ada", 1)
+    (0.25, 1.0)
+    >>> page_share([note("ada", 30), note("bob", 10)], "bob", 4)
+    0.1
+    """
+    pages = {note.agent: max(1, status_of(note).pages) for note in notes if note.alive}
+    if agent not in pages:
+        return 1.0
+    own, listed = pages.pop(agent), len(pages)
+    others = sum(pages.values()) * (alive - 1) / listed if listed else own * (alive - 1)
+    return own / (own + max(0.0, others))
+
+
+class KnownAgents:
+    """Agents known to one agent, itself included."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+        self._unreadable: set[str] = set()  # agents whose status could not be read the last time
+        self._listed: dict[str, tuple[int, ListedAgent]] = {}  # last turn in which it was listed, and its status
+
+    def update(self, pulse: HeartbeatReply) -> Sequence[ListedAgent]:
+        """Take in a heartbeat reply and return all agents believed to be alive."""
+        self._turn += 1
+        for note in pulse.agents:
+            self._check_status(note)
+        if pulse.lists_all_agents:
+            self._listed.clear()
+        self._listed.update((note.agent, (self._turn, note)) for note in pulse.agents)
+        last = self._turn - 2 * ceil(pulse.members / MOST_LISTED_AGENTS)
+        self._listed = {
+            agent: (turn, note) for agent, (turn, note) in self._listed.items() if note.alive and turn > last
+        }
+        return [note for _, note in self._listed.values()]
+
+    def _check_status(self, note: ListedAgent) -> None:
+        """Warn of an unreadable status: once for each agent, until it can be read again."""
+        try:
+            if note.status:
+                decode_agent_status(note.status)
+            self._unreadable.discard(note.agent)
+        except DamagedValue as trouble:
+            if note.agent not in self._unreadable:
+                self._unreadable.add(note.agent)
+                log.warning("the status of agent %s is ignored: %s", note.agent, trouble)
+
 
 #: Seconds.
 ROUND_TRIP_UNIT = 0.05
@@ -43,6 +167,7 @@ class HostPlacement:
         self._trips: dict[Host, list[float]] = {}
         self._queued: dict[Host, float] = {}
         self._places: dict[Host, str] = {}
+        self._tables: tuple[dict[Host, Any], ...] = (self._learned, self._trips, self._queued, self._places)
 
     def set_agent_name(self, me: str) -> None:
         """Set the name of this agent."""
@@ -61,17 +186,15 @@ class HostPlacement:
 
     def __contains__(self, host: object) -> bool:
         """Whether there is any data on the host."""
-        return any(host in table for table in (self._learned, self._trips, self._queued, self._places))
+        return any(host in table for table in self._tables)
 
     def policy_data(self, host: Host) -> bytes:
         return self._learned.get(host, b"")
 
     def remove_host(self, host: Host) -> None:
         """Drop a host that left."""
-        self._learned.pop(host, None)
-        self._trips.pop(host, None)
-        self._queued.pop(host, None)
-        self._places.pop(host, None)
+        for table in self._tables:
+            table.pop(host, None)
 
     def record_queue_time(self, host: Host, seconds: float) -> None:
         """Record how long the host was ready and waited for a fetch worker."""
@@ -127,12 +250,9 @@ class HostPlacement:
 
     def agent_for_new_host(self, host: Host) -> str:
         """Agent that should visit a new host; "" (the first with time) except under the hashing policy."""
-        place = self._balancer.choose(host, b"", -1, self.agents) if self._decides_first else -1
+        hashes = isinstance(self._balancer, HashBalancer)
+        place = self._balancer.choose(host, b"", -1, self.agents) if hashes else -1
         return self.agents.names[place] if place >= 0 else ""
-
-    @property
-    def _decides_first(self) -> bool:
-        return type(self._balancer).__name__ == "HashBalancer"
 
     def reported_backlog(self, due: int, robots: int, behind: float = 0.0) -> float:
         """Backlog to report next: units of time that `due` hosts mean to `robots` fetch workers, smoothed.
@@ -149,6 +269,51 @@ class HostPlacement:
     def reported_price(self) -> float:
         """Price to report next."""
         return self.agents.next_price(self._here) if self._here >= 0 else 0.0
+
+
+_NOTES = 128  # agents that could not reach a host, the latest ones
+_DETAIL = 1000  # characters of the reason it was given up
+
+
+class HostTransfer:
+    """State of hosts that other agents hold next. Times are sent as seconds left: the clocks of machines differ."""
+
+    def __init__(self, placement: HostPlacement, robots_txt: RobotsTxtCache, politeness: Politeness, clock: Clock):
+        self.placement, self._robots_txt = placement, robots_txt
+        self._politeness, self._clock = politeness, clock
+
+    def export_host(self, host: Host, state: HostState) -> HostPayload:
+        now = self._clock.now()
+        text, until = self._robots_txt.export_host(host)
+        if len(text) > MOST_ROBOTS_TXT:  # too long for the coordinator: the next agent fetches it again
+            text = b""
+        learned, notes = self.placement.policy_data(host), export_notes(state.unreached, now)[-_NOTES:]
+        detail = state.detail[:_DETAIL]
+        bare = msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0, unreached=notes, detail=detail)
+        return HostPayload(
+            msgspec.msgpack.encode(bare),
+            rest=max(0.0, state.ready_at - now),
+            delay=self._politeness.host_delay(state),
+            policy_data=learned if len(learned) <= MOST_STATE else b"",
+            robots_txt=text,
+            robots_txt_seconds=max(0.0, until - now),
+        )
+
+    def import_host(self, grant: HostGrant) -> tuple[HostState, list[DamagedField]]:
+        """State of a granted host, and its unreadable fields, which take the values of a new host."""
+        payload, now = grant.payload, self._clock.now()
+        state, learned, damaged = decode_host_payload(payload)
+        rest, text = max(0.0, payload.rest), payload.robots_txt
+        if any(field.field == "st" for field in damaged):
+            # Its Crawl-delay is lost, too, so its robots.txt is fetched again.
+            rest, text = max(rest, self._politeness.delay), b""
+        self.placement.add_host(grant.host, learned)
+        self._robots_txt.import_host(grant.host, text, payload.robots_txt_seconds)
+        # It waits for us from now on, not from time 0: the policy learns from that wait.
+        notes = import_notes(state.unreached, now)
+        # Its address is only a hint: fetch workers look the name up themselves, and go nowhere else.
+        own = msgspec.structs.replace(state, ready_at=now + rest, unreached=notes, address_ready_at=0.0)
+        return own, damaged
 
 
 class ClusterOpinion:

@@ -19,18 +19,25 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-from fieldmouse.aio import cancel_and_wait
-from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.identity import LeaseClock, LeasingFrontier
-from fieldmouse.cluster.client.membership import check_directory_is_newest
-from fieldmouse.cluster.client.outbox import AckedUrl, Outbox, OutboxSender
-from fieldmouse.cluster.client.page_quota import ClusterPageQuota
-from fieldmouse.cluster.client.pending import AddressLeases, PendingCalls, group_by_lease
+from fieldmouse.aio import WakeUp, cancel_and_wait
+from fieldmouse.cluster.client.identity import begin_start, last_start
+from fieldmouse.cluster.client.outbox import AckMessage, LinksMessage, RetryMessage
+from fieldmouse.cluster.client.pending import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    AddressLeases,
+    CallQueue,
+    ClusterPageQuota,
+    PendingCalls,
+)
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
+    AckBatch,
+    AckedKeys,
     AgentId,
     Coordinator,
     CrawlRebuilder,
@@ -41,270 +48,166 @@ from fieldmouse.cluster.coordinator import (
     HeartbeatReply,
     HostGrant,
     LeaseId,
+    LinkOffer,
+    RetryBatch,
+    Row,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import DamagedValue, decode_row
-from fieldmouse.cluster.errors import check_same_crawl
+from fieldmouse.cluster.decoding import DamagedValue, decode_row, pack_urls
+from fieldmouse.cluster.errors import other_crawl_error, stale_directory_error
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.cluster.sharded.sharding import check_not_sharded
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable, UsageError
 from fieldmouse.policy.retry import clear_host_failure
+from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: Seconds between two tries to reach the coordinator.
 RETRY_SECONDS = 0.3
+_URLS_PER_GRANT = 64  # URLs that come with a granted host
+_MOST_LINKS = 1024  # links sent in one call
+_MOST_LOGGED = 3  # damaged values of a host that are logged one by one
+_IDLE_SECONDS = 0.5  # seconds between two heartbeats of an agent without hosts
+_CHECK_EVERY = 10  # heartbeats of an agent without hosts between two checks that it has none
+_LEAVE_SECONDS = 20.0  # seconds for saying that we leave
+_ALL_TOLD = 1 << 50  # a rebuilt coordinator reports more than this for batches sent to the lost one
 
 
-class CallRetry:
-    """State of the connection; `on_return` is called when the coordinator answers again."""
+class LeasingFrontier(Protocol):
+    """Implemented by `frontier.leased`, which this package may not import."""
 
-    def __init__(self, clock: Clock, on_return: Callable[[], None]):
-        self._clock, self._on_return = clock, on_return
-        self.is_reachable = True  # the last call was answered
-        self._needs_reconcile = False  # it may have made grants whose answer was lost
-
-    async def retry_until_answered(self, act: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat `act` until the coordinator answers."""
-        while True:
-            try:
-                done = await act()
-            except CoordinatorUnreachable as trouble:
-                self.note_unreachable(trouble)
-                await self._clock.sleep(RETRY_SECONDS)
-                continue
-            self.note_reachable()
-            return done
-
-    def take_needs_reconcile(self) -> bool:
-        """Whether to find out what the coordinator has granted; True once for each silence or doubt."""
-        doubtful, self._needs_reconcile = self._needs_reconcile, False
-        return doubtful
-
-    def mark_needs_reconcile(self) -> None:
-        self._needs_reconcile = True
-
-    def note_unreachable(self, trouble: CoordinatorUnreachable) -> None:
-        self.mark_needs_reconcile()  # an answer to another call does not clear it
-        if self.is_reachable:
-            self.is_reachable = False
-            log.warning("%s; waiting for it", trouble)
-
-    def note_reachable(self) -> None:
-        if not self.is_reachable:
-            self.is_reachable = True
-            log.warning("the coordinator answers again; continuing")
-            self._on_return()
+    @property
+    def hosts_wanted(self) -> int: ...
+    @property
+    def lease_count(self) -> int: ...
+    def epoch_of(self, host: Host) -> int: ...
+    def owed_keys(self) -> dict[tuple[Host, int], set[int]]: ...
+    def host_states(self) -> dict[tuple[Host, int], HostState]: ...
+    def grant(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None: ...
+    def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]: ...
+    def revoke(self, host: Host, epoch: int) -> None: ...
+    def revoke_all(self) -> None: ...
+    def release_all(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Times in seconds."""
-
-    key_seed: int
-    lease_seconds: float = 15.0
-    heartbeat_seconds: float = 5.0
-    keep_acked_urls: bool = True
-    bounds: SiteBounds = field(default_factory=SiteBounds)
-
-
-_URLS_PER_GRANT = 64  # URLs that come with a granted host
-_FIRST_PAUSE = 0.05  # seconds until hosts are asked for again after too few were granted, at first
-_LONGEST_PAUSE = 1.0  # ... and at most
-_MOST_LOGGED = 3  # damaged values of a host that are logged one by one
-
-
-class HostLeaser:
-    def __init__(
-        self,
-        board: Coordinator,
-        *,
-        mailbox: PendingCalls,
-        tenant: LeasingFrontier,
-        allowance: ClusterPageQuota,
-        lease: LeaseClock,
-        clock: Clock,
-        unpack: Callable[[HostGrant], tuple[HostState, list[DamagedField]]],
-        on_hosts: Callable[[], None],
-    ):
-        """`unpack` reads the state that came with a host, and returns its unreadable values."""
-        self._board, self._mailbox, self._tenant, self._allowance = board, mailbox, tenant, allowance
-        self._lease, self._clock, self._unpack, self._on_hosts = lease, clock, unpack, on_hosts
-        self._ask_at, self._pause = 0.0, _FIRST_PAUSE
-
-    def seconds_until_due(self) -> float:
-        """Seconds until hosts should be asked for; inf while there is no room, or the lease is over."""
-        if not self._tenant.hosts_wanted or not self._lease.is_valid:
-            return math.inf
-        return max(0.0, self._ask_at - self._clock.now())
-
-    async def lease_hosts(self, name: AgentId) -> None:
-        """Lease hosts, if there is room for more and the last request was not just refused."""
-        if self.seconds_until_due():
-            return
-        wanted = self._tenant.hosts_wanted
-        grants = await self._board.lease_hosts(name, wanted, _URLS_PER_GRANT)
-        self._pause = _FIRST_PAUSE if grants else min(_LONGEST_PAUSE, 2 * self._pause)
-        self._ask_at = self._clock.now() + (0.0 if len(grants) >= wanted else self._pause)
-        await self._take_in(name, grants, fresh=True)
-
-    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId]) -> None:
-        await self._take_in(name, await self._board.lease_more_urls(name, held, _URLS_PER_GRANT), fresh=False)
-
-    async def _take_in(self, name: AgentId, grants: Sequence[HostGrant], *, fresh: bool) -> None:
-        """Take in granted hosts and URLs. Unreadable values are quarantined at the coordinator.
-
-        If that call is lost, the coordinator grants those URLs to other agents, which quarantine them as
-        well.
-        """
-        now = self._clock.now()
-        damaged: dict[LeaseId, list[DamagedField]] = {}
-        for grant in grants:
-            if grant.damaged:
-                damaged[LeaseId(grant.host, grant.epoch)] = list(grant.damaged)
-            if not fresh and self._tenant.epoch_of(grant.host) != grant.epoch:
-                for stray in grant.rows:  # we released the host while we asked for more of it
-                    self._mailbox.returned_urls.put((LeaseId(grant.host, grant.epoch), stray))
-                continue
-            links = []
-            for key, row in grant.rows:
-                try:
-                    links.append(self._decode_row(key, row, grant.host, now))
-                except DamagedValue as trouble:
-                    damage = DamagedField("rows", str(trouble), (key,), row)
-                    damaged.setdefault(LeaseId(grant.host, grant.epoch), []).append(damage)
-            settled, new = self._tenant.split_settled(links)
-            if settled:
-                over = self._mailbox.ack_known(grant.host, grant.epoch, settled, self._allowance.remaining)
-                self._allowance.request_extra(over)
-            state = HostState()
-            if fresh:
-                state, unreadable = self._unpack(grant)
-                state = clear_host_failure(state, new)
-                if unreadable:
-                    damaged.setdefault(LeaseId(grant.host, grant.epoch), []).extend(unreadable)
-            self._tenant.grant(grant.host, grant.epoch, new, state, grant.remaining_urls)
-        if grants:
-            self._on_hosts()
-        if damaged:
-            await self._quarantine(name, damaged)
-
-    def _decode_row(self, key: int, row: bytes, host: Host, now: float) -> Request:
-        link = decode_row(row, host, now)
-        if self._mailbox.key_of(link.url) != key:
-            raise DamagedValue("row", f"its key is not that of {link.url}")
-        return link
-
-    async def _quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> None:
-        for held, values in damaged.items():
-            for value in values[:_MOST_LOGGED]:
-                log.warning(
-                    "a value of %s on the coordinator cannot be read and is set aside: %s", held.host, value.reason
-                )
-            if len(values) > _MOST_LOGGED:
-                log.warning("%d more values of %s cannot be read", len(values) - _MOST_LOGGED, held.host)
-        await self._board.quarantine(name, damaged)
-
-
-_IDLE_SECONDS = 0.5  # seconds between two heartbeats of an agent without hosts
-_CHECK_EVERY = 10  # heartbeats of an agent without hosts between two checks that it has none
-_LEAVE_SECONDS = 20.0  # seconds for saying that we leave
+    directory: Path  # of the agent
+    crawl: str
+    heartbeat_seconds: float
+    keep_acked_urls: bool
+    bounds: SiteBounds
 
 
 class ClusterSession:
     def __init__(
         self,
         board: Coordinator,
+        settings: SessionSettings,
         *,
-        terms: SessionSettings,
-        mailbox: PendingCalls,
-        tellings: Outbox,
-        lease: LeaseClock,
-        allowance: ClusterPageQuota,
-        tenant: LeasingFrontier,
-        clock: Clock,
-        rejoin: Callable[[], AgentId],
-        advert: Callable[[], bytes],
-        unpack: Callable[[HostGrant], tuple[HostState, list[DamagedField]]],
-        place_new: Callable[[Host], str],
-        nudge: Callable[[], None],
-        on_pulse: Callable[[HeartbeatReply], str | None],
-        on_trouble: Callable[[Exception], None],
-        on_unbooked: Callable[[Sequence[AckedUrl]], None],
-        on_refused: Callable[[str], None],
+        calls: PendingCalls,
+        addresses: AddressLeases,
+        quota: ClusterPageQuota,
+        frontier: LeasingFrontier,
+        bell: WakeUp,
+        encode_status: Callable[[], bytes],
+        on_reply: Callable[[HeartbeatReply], str | None],
+        on_error: Callable[[Exception], None],
     ):
-        """`rejoin` durably chooses the identity of the next start; `unpack` reads a granted host's state.
+        """`bell` is fired when there may be work. `on_error` receives the error that ended a task.
 
-        `on_pulse` returns why the crawl is over for all agents, "" if it no longer is, or None for no
-        change. `on_unbooked` receives rejected outcomes, `on_refused` addresses that are no longer ours;
-        `nudge` signals work.
+        `on_reply` returns why the crawl is over for all agents, "" if it no longer is, or None for no
+        change.
         """
-        self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
-        self._lease, self._tenant, self._clock, self._allowance = lease, tenant, clock, allowance
-        self._rejoin, self._advert = rejoin, advert
-        self._on_pulse, self._on_trouble, self._nudge = on_pulse, on_trouble, nudge
-        self._name, self._run = AgentId("", 0), ""
-        self._last_listed, self._members, self._beats = "", 1, 0
-        self._teller = OutboxSender(
-            board,
-            tellings,
-            keep_urls=terms.keep_acked_urls,
-            bounds=terms.bounds,
-            place_new=place_new,
-            on_dropped=mailbox.note_dropped,
-            on_unbooked=on_unbooked,
-            on_booked=allowance.subtract_acked,
-            on_again=mailbox.note_requeued,
-        )
-        self._door = AddressLeases(board, mailbox, lambda: self._name, on_refused)
-        self._host_fetcher = HostLeaser(
-            board,
-            mailbox=mailbox,
-            tenant=tenant,
-            allowance=allowance,
-            lease=lease,
-            clock=clock,
-            unpack=unpack,
-            on_hosts=nudge,
-        )
+        self._board, self._settings, self._calls, self._addresses = board, settings, calls, addresses
+        self._outbox, self._lease, self._clock = calls.outbox, calls.lease, calls.clock
+        self._quota, self._frontier, self._bell = quota, frontier, bell
+        self._encode_status, self._on_reply, self._on_error = encode_status, on_reply, on_error
+        self._server_run, self._last_listed, self._members, self._beats = "", "", 1, 0
+        self._is_reachable = True  # the last call was answered
+        self._needs_reconcile = False  # the coordinator may have made grants whose answer was lost
+        self._next_lease_at, self._lease_pause = 0.0, FIRST_PAUSE
+        self._rejected_keys: set[int] = set()  # keys of our rejected outcomes
         self._leaving = False
-        self._patience = CallRetry(clock, nudge)
         self._tasks: list[asyncio.Task[None]] = []
         self._joining, self._delivering = asyncio.Lock(), asyncio.Lock()
 
+    # -- reaching the coordinator
+
+    async def _retry_until_answered(self, act: Callable[[], Awaitable[Any]]) -> Any:
+        """Repeat `act` until the coordinator answers."""
+        while True:
+            try:
+                done = await act()
+            except CoordinatorUnreachable as trouble:
+                await self._pause_unreachable(trouble)
+                continue
+            self._mark_reachable()
+            return done
+
+    async def _pause_unreachable(self, trouble: CoordinatorUnreachable) -> None:
+        self._needs_reconcile = True  # an answer to another call does not clear it
+        if self._is_reachable:
+            self._is_reachable = False
+            log.warning("%s; waiting for it", trouble)
+        await self._clock.sleep(RETRY_SECONDS)
+
+    def _mark_reachable(self) -> None:
+        if not self._is_reachable:
+            self._is_reachable = True
+            log.warning("the coordinator answers again; continuing")
+            self._bell.fire()
+
     # -- joining and leaving
 
-    async def start(self, last: AgentId) -> None:
-        """Deliver the outbox of our last start, if any (`last`), join, and start the tasks."""
-        await self._patience.retry_until_answered(
-            lambda: self._board.check_heartbeat_known(self._tellings.safe_heartbeat)
-        )
-        await self._patience.retry_until_answered(
-            lambda: check_directory_is_newest(self._board, self._tellings.restored_state, last)
-        )
-        before = self._tellings.restored_state
+    async def start(self) -> None:
+        """Deliver the outbox of our last start, if any, join, and start the tasks."""
+        retry = self._retry_until_answered
+        await retry(lambda: self._board.check_heartbeat_known(self._outbox.safe_heartbeat))
+        await retry(self._check_directory_is_newest)
+        before = self._outbox.restored_state
         last_name = AgentId(before.agent, before.incarnation)
-        await self._patience.retry_until_answered(self._publish_scope)
-        if before.incarnation and await self._patience.retry_until_answered(lambda: self._board.is_active(last_name)):
-            self._name = last_name
+        await retry(self._publish_scope)
+        if before.incarnation and await retry(lambda: self._board.is_active(last_name)):
+            self._lease.set_holder(last_name)
             with contextlib.suppress(AgentFenced):  # its lease ended just now: the next start delivers all of it
-                await self._patience.retry_until_answered(lambda: self._teller.send_all(last_name))
+                await retry(self._send_outbox)
         await self._join_and_beat()
-        loops = (self._heartbeat_loop(), self._door.run(), self._delivery_loop())
+        loops = (self._heartbeat_loop(), self._addresses.run(), self._delivery_loop())
         self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
 
+    async def _check_directory_is_newest(self) -> None:
+        """Raise if the coordinator has later data of this agent.
+
+        A directory restored from a snapshot lacks pages that the coordinator takes for stored; they would
+        never be fetched again. An agent acknowledges an outcome, and joins under a new start, only after
+        that is durable. So a coordinator with later data proves that the directory is an old copy.
+        """
+        sealed, last = self._outbox.restored_state, last_start(self._settings.directory)
+        if not last.agent or sealed.agent != last.agent:
+            return  # it never started, or was copied
+        notes = [*await self._board.list_agents(), *await self._board.list_departed_agents()]
+        starts = [note.incarnation for note in notes if note.agent == last.agent]
+        if max(starts, default=0) > last.incarnation:
+            raise stale_directory_error(last.agent)
+        for start in {sealed.incarnation, last.incarnation}:
+            if sealed.done < await self._board.last_acked_batch(AgentId(last.agent, start)) < _ALL_TOLD:
+                raise stale_directory_error(last.agent)
+
     async def _join_and_beat(self) -> None:
         """Join and send a heartbeat; repeat if the lease expires between the two."""
         while True:
-            await self._patience.retry_until_answered(self._join)
+            await self._retry_until_answered(self._join)
             try:
-                await self._patience.retry_until_answered(self._send_heartbeat)
+                await self._retry_until_answered(self._send_heartbeat)
             except AgentSuperseded:
                 raise
             except AgentFenced:
@@ -312,9 +215,14 @@ class ClusterSession:
             return
 
     async def _join(self) -> None:
-        check_same_crawl(await self._board.crawl_spec(), self._terms.key_seed)
-        self._name = self._rejoin()
-        await self._board.join(self._name, self._terms.lease_seconds)
+        spec = await self._board.crawl_spec()
+        if spec is not None and spec.key_seed != self._calls.key_seed:
+            raise other_crawl_error()
+        name = begin_start(self._settings.directory, self._settings.crawl)
+        self._lease.set_holder(name)
+        self._outbox.set_agent(name)
+        self._calls.transfer.placement.set_agent_name(name.agent)
+        await self._board.join(name, self._lease.seconds)
 
     async def leave(self, over: str = "") -> bool:
         """Give back all hosts and leave; False if the coordinator could not be told everything.
@@ -323,7 +231,7 @@ class ClusterSession:
 
         Takes at most `_LEAVE_SECONDS` seconds plus the time to cancel, even if nothing answers.
         """
-        self._tenant.release_all()
+        self._frontier.release_all()
         if not self._tasks:
             return False  # it never joined
         leaving = asyncio.create_task(self._deliver_and_leave(over))
@@ -340,23 +248,23 @@ class ClusterSession:
     async def _deliver_and_leave(self, over: str) -> bool:
         try:
             while self._has_undelivered:
-                await self._patience.retry_until_answered(self._deliver)
+                await self._retry_until_answered(self._deliver)
             with contextlib.suppress(CoordinatorUnreachable):
                 await self._send_heartbeat()  # our final figures, and the totals
             while self._has_undelivered:
-                await self._patience.retry_until_answered(self._deliver)
+                await self._retry_until_answered(self._deliver)
             if over:
-                await self._patience.retry_until_answered(lambda: self._board.stop_crawl(over))
+                await self._retry_until_answered(lambda: self._board.stop_crawl(over))
             self._leaving = True  # a task that calls the coordinator after this must not join again
-            await self._patience.retry_until_answered(lambda: self._board.leave(self._name))
+            await self._retry_until_answered(lambda: self._board.leave(self._lease.holder))
         except AgentFenced:
             return False
         return True
 
     @property
     def _has_undelivered(self) -> bool:
-        mailbox = self._mailbox
-        return bool(len(self._tellings) or mailbox.released_hosts or mailbox.returned_urls or mailbox.scope.unpublished)
+        calls = self._calls
+        return bool(len(self._outbox) or calls.released_hosts or calls.returned_urls or calls.scope.unpublished)
 
     async def close(self) -> None:
         tasks, self._tasks = self._tasks, []
@@ -365,40 +273,38 @@ class ClusterSession:
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            self._on_trouble(error)
+            self._on_error(error)
 
     # -- heartbeats
 
     async def _heartbeat_loop(self) -> None:
         while True:
-            # many idle agents together send as few heartbeats as `MOST_LISTED_AGENTS` of them
-            idle = _IDLE_SECONDS * max(1.0, self._members / MOST_LISTED_AGENTS)
-            pause = (
-                self._terms.heartbeat_seconds if self._tenant.lease_count else min(idle, self._terms.heartbeat_seconds)
-            )
-            await self._clock.sleep(pause if self._patience.is_reachable else min(pause, RETRY_SECONDS))
+            pause = self._settings.heartbeat_seconds
+            if not self._frontier.lease_count:
+                # many idle agents together send as few heartbeats as `MOST_LISTED_AGENTS` of them
+                pause = min(pause, _IDLE_SECONDS * max(1.0, self._members / MOST_LISTED_AGENTS))
+            await self._clock.sleep(pause if self._is_reachable else min(pause, RETRY_SECONDS))
             if await self._run_or_rejoin(self._send_heartbeat):
-                self._patience.note_reachable()
+                self._mark_reachable()
 
     async def _run_or_rejoin(self, act: Callable[[], Awaitable[None]]) -> bool:
         """Run `act` unless the coordinator cannot be reached; join again if fenced. Whether it ran."""
-        name = self._name
+        name = self._lease.holder
         try:
             await act()
         except CoordinatorUnreachable as trouble:
-            self._patience.note_unreachable(trouble)
-            await self._clock.sleep(RETRY_SECONDS)
+            await self._pause_unreachable(trouble)
         except AgentSuperseded:
-            if self._name == name:
+            if self._lease.holder == name:
                 raise
             # Another task joined again: the newer start is ours and finds out which leases it has.
         except AgentFenced:
             async with self._joining:
-                if self._name == name and not self._leaving:
+                if self._lease.holder == name and not self._leaving:
                     log.warning("the hosts of this agent were given to others: it was fenced or forgotten")
                     self._lease.expire()
-                    self._tenant.revoke_all()
-                    self._allowance.reset()
+                    self._frontier.revoke_all()
+                    self._quota.reset()
                     await self._join_and_beat()
         else:
             return True
@@ -407,95 +313,223 @@ class ClusterSession:
     async def _send_heartbeat(self) -> None:
         sent_at = self._lease.now()
         self._beats += 1
-        name, number = self._name, self._beats
-        joined, since = len(self._mailbox.scope), self._tellings.safe_heartbeat
-        beat = Heartbeat(self._advert(), self._terms.lease_seconds, self._last_listed, number, since, joined)
-        pulse = await self._board.heartbeat(name, beat)
-        self._tellings.note_heartbeat(sent_at, HeartbeatMark(name.agent, name.incarnation, number))
-        self._last_listed, self._members = pulse.last_listed, pulse.members
-        if self._run and pulse.server_run != self._run:
+        name, number = self._lease.holder, self._beats
+        since, pages = self._outbox.safe_heartbeat, len(self._calls.scope)
+        beat = Heartbeat(self._encode_status(), self._lease.seconds, self._last_listed, number, since, pages)
+        reply = await self._board.heartbeat(name, beat)
+        self._outbox.note_heartbeat(sent_at, HeartbeatMark(name.agent, name.incarnation, number))
+        self._last_listed, self._members = reply.last_listed, reply.members
+        if self._server_run and reply.server_run != self._server_run:
             # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
             log.warning("the coordinator was restarted; sending it again everything it may have lost")
-            self._mailbox.forget_recent_links()
-            self._mailbox.scope.publish_again()
-            self._allowance.renew_now(self._tellings.resend_all())
-            await self._recover()
-            await self._door.renew_held()
-            await self._board.save_host_payloads(self._name, self._mailbox.host_payloads(self._tenant.host_states()))
-        elif not self._run:
-            await self._recover()
-        elif not self._tenant.lease_count and self._beats % _CHECK_EVERY == 0:
-            self._patience.mark_needs_reconcile()  # the network may deliver one message twice
-        self._run = pulse.server_run
+            self._calls.forget_recent_links()
+            self._calls.scope.publish_again()
+            self._quota.renew_now(self._outbox.resend_all())
+            await self._reconcile()
+            await self._addresses.renew_held()
+            export, states = self._calls.transfer.export_host, self._frontier.host_states()
+            payloads = {LeaseId(host, epoch): export(host, state) for (host, epoch), state in states.items()}
+            await self._board.save_host_payloads(self._lease.holder, payloads)
+        elif not self._server_run:
+            await self._reconcile()
+        elif not self._frontier.lease_count and self._beats % _CHECK_EVERY == 0:
+            self._needs_reconcile = True  # the network may deliver one message twice
+        self._server_run = reply.server_run
         self._lease.renew(sent_at)
         # before the totals are read: an agent may conclude from them that the crawl is done
-        self._mailbox.scope.receive(pulse.scope_pages)
-        self._mailbox.update_totals(pulse.totals)
-        if (over := self._on_pulse(pulse)) is not None:
+        self._calls.scope.receive(reply.scope_pages)
+        self._calls.update_totals(reply.totals)
+        if (over := self._on_reply(reply)) is not None:
             await self._board.stop_crawl(over)
-        self._mailbox.notify()
-        self._nudge()
+        self._calls.notify()
+        self._bell.fire()
 
-    async def _recover(self) -> None:
+    async def _reconcile(self) -> None:
         """Find out which leases are still ours, and give back grants whose answer was lost."""
-        owed = self._tenant.owed_keys()
-        for lease, keys in (*self._tellings.unsent_keys().items(), *self._mailbox.undelivered_keys()):
+        owed = self._frontier.owed_keys()
+        for lease, keys in (*self._outbox.unsent_keys().items(), *self._calls.undelivered_keys()):
             owed.setdefault(lease, set()).update(keys)
         known = {LeaseId(*lease): keys for lease, keys in owed.items()}
-        for held in await self._board.reconcile_leases(self._name, known):
-            self._tenant.revoke(held.host, held.epoch)
+        for held in await self._board.reconcile_leases(self._lease.holder, known):
+            self._frontier.revoke(held.host, held.epoch)
 
     # -- pending calls
 
     async def _delivery_loop(self) -> None:
         while True:
-            due_in = min(
-                self._host_fetcher.seconds_until_due(),
-                self._terms.heartbeat_seconds,
-                self._allowance.seconds_until_due(),
-            )
-            await self._mailbox.wait_for_calls(due_in)
+            due_in = min(self._seconds_until_lease(), self._settings.heartbeat_seconds, self._quota.seconds_until_due())
+            await self._calls.wait_for_calls(due_in)
             await self._run_or_rejoin(self._deliver)
 
     async def _deliver(self) -> None:
         async with self._delivering:  # an agent that leaves delivers the rest while the task still runs
-            await self._deliver_all()
+            await self._deliver_in_order(self._calls)
+
+    async def _deliver_in_order(self, calls: PendingCalls) -> None:
+        await self._publish_scope()  # before outcomes of these pages are acknowledged
+        await self._send_outbox()
+        if await self._quota.renew(self._board, self._lease.holder):
+            self._bell.fire()
+        await self._deliver_queue(
+            calls.released_hosts, lambda hosts: self._board.release_hosts(self._lease.holder, hosts)
+        )
+        await self._deliver_queue(calls.returned_urls, self._return_urls)
+        if self._needs_reconcile:  # now that no request is open and everything given back is delivered
+            self._needs_reconcile = False
+            await self._reconcile()
+        if hosts := calls.host_requests.take():  # repeated later in case they do not arrive
+            await self._board.request_hosts(self._lease.holder, list(dict.fromkeys(hosts)))
+        await self._deliver_queue(calls.url_requests, self._lease_more_urls)
+        await self._lease_hosts()
+
+    async def _deliver_queue(self, queue: CallQueue[T], send: Callable[[list[T]], Awaitable[None]]) -> None:
+        """Deliver all calls of a queue; they are put back if the coordinator cannot be reached."""
+        if calls := queue.take():
+            try:
+                await send(calls)
+            except CoordinatorUnreachable:
+                queue[:0] = calls
+                raise
 
     async def _publish_scope(self) -> None:
-        scope = self._mailbox.scope
+        scope = self._calls.scope
         if urls := list(scope.unpublished):
             await self._board.add_scope_pages(urls)
             scope.mark_published(urls)
 
-    async def _deliver_all(self) -> None:
-        await self._publish_scope()  # before outcomes of these pages are acknowledged
-        await self._teller.send_all(self._name)
-        if await self._allowance.renew(self._board, self._name):
-            self._nudge()
-        mailbox = self._mailbox
-        if back := mailbox.released_hosts.take():
-            try:
-                await self._board.release_hosts(self._name, back)
-            except CoordinatorUnreachable:
-                mailbox.released_hosts.put_back(back)
+    async def _return_urls(self, urls: Sequence[tuple[LeaseId, Row]]) -> None:
+        rows: dict[LeaseId, list[Row]] = {}
+        for held, row in urls:
+            rows.setdefault(held, []).append(row)
+        await self._board.return_urls(self._lease.holder, rows)
+
+    # -- the outbox
+
+    async def _send_outbox(self) -> None:
+        name = self._lease.holder
+        while batch := self._outbox.next_batch(_MOST_LINKS):
+            if links := [each for each in batch if isinstance(each, LinksMessage)]:
+                await self._send_links(links)
+            for message in batch:
+                if isinstance(message, RetryMessage):
+                    await self._send_retries(name, message)
+                elif isinstance(message, AckMessage):
+                    await self._send_outcomes(name, message)
+            self._quota.subtract_acked(self._outbox.mark_sent(len(batch)))
+
+    async def _send_links(self, messages: Sequence[LinksMessage]) -> None:
+        place_new = self._calls.transfer.placement.agent_for_new_host
+        offers = [
+            LinkOffer(message.host, site_for_limits(message.host), message.links, place_new(message.host))
+            for message in messages
+        ]
+        seeds = any(message.is_seed for message in messages)
+        self._calls.note_dropped(await self._board.offer_links(offers, self._settings.bounds, seeds=seeds))
+
+    async def _send_retries(self, name: AgentId, message: RetryMessage) -> None:
+        # Rejected outcomes wait already, or belong to other agents.
+        outcomes = zip(message.links, message.kinds, strict=True)
+        counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected_keys]
+        if counted:
+            rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
+            batch = RetryBatch(message.host, rows, kinds, message.number)
+            self._calls.note_requeued(await self._board.retry_failed(name, batch))
+
+    async def _send_outcomes(self, me: AgentId, message: AckMessage) -> None:
+        acks = [
+            AckedKeys(LeaseId(host, epoch), [url.key for url in urls], [url.kind for url in urls])
+            for host, epoch, urls in message.leases
+        ]
+        urls = [url for _, _, leased in message.leases for url in leased]
+        packed = pack_urls([url.url for url in urls]) if self._settings.keep_acked_urls else b""
+        name = AgentId(me.agent, message.incarnation or me.incarnation)
+        try:
+            rejected = await self._board.ack(name, AckBatch(acks, packed, message.number))
+        except AgentFenced:
+            if name == me:
                 raise
-        if strays := mailbox.returned_urls.take():
-            try:
-                await self._board.return_urls(self._name, group_by_lease(strays))
-            except CoordinatorUnreachable:
-                mailbox.returned_urls.put_back(strays)
-                raise
-        if self._patience.take_needs_reconcile():  # now that no request is open and everything given back is delivered
-            await self._recover()
-        if wishes := mailbox.host_requests.take():  # repeated later in case they do not arrive
-            await self._board.request_hosts(self._name, list(dict.fromkeys(wishes)))
-        if wanted := mailbox.url_requests.take():
-            try:
-                await self._host_fetcher.lease_more_urls(self._name, wanted)
-            except CoordinatorUnreachable:
-                mailbox.url_requests.put_back(wanted)
-                raise
-        await self._host_fetcher.lease_hosts(self._name)
+            if message.number <= await self._board.last_acked_batch(name):
+                return  # it counted when it was sent the first time
+            rejected = [ack.keys for ack in acks]
+        if late := {key for keys in rejected for key in keys}:
+            self._rejected_keys |= late
+            self._calls.outcomes.record_rejected([url for url in urls if url.key in late], self._clock.now())
+
+    # -- granted hosts
+
+    def _seconds_until_lease(self) -> float:
+        """Seconds until hosts should be asked for; inf while there is no room, or the lease is over."""
+        if not self._frontier.hosts_wanted or not self._lease.is_valid:
+            return math.inf
+        return max(0.0, self._next_lease_at - self._clock.now())
+
+    async def _lease_hosts(self) -> None:
+        """Lease hosts, if there is room for more and the last request was not just refused."""
+        if self._seconds_until_lease():
+            return
+        name, wanted = self._lease.holder, self._frontier.hosts_wanted
+        grants = await self._board.lease_hosts(name, wanted, _URLS_PER_GRANT)
+        self._lease_pause = FIRST_PAUSE if grants else min(LONGEST_PAUSE, 2 * self._lease_pause)
+        self._next_lease_at = self._clock.now() + (0.0 if len(grants) >= wanted else self._lease_pause)
+        await self._receive_grants(name, grants, fresh=True)
+
+    async def _lease_more_urls(self, held: Sequence[LeaseId]) -> None:
+        name = self._lease.holder
+        await self._receive_grants(name, await self._board.lease_more_urls(name, held, _URLS_PER_GRANT), fresh=False)
+
+    async def _receive_grants(self, name: AgentId, grants: Sequence[HostGrant], *, fresh: bool) -> None:
+        """Take in granted hosts and URLs. Unreadable values are quarantined at the coordinator.
+
+        If that call is lost, the coordinator grants those URLs to other agents, which quarantine them as
+        well.
+        """
+        now = self._clock.now()
+        damaged: dict[LeaseId, list[DamagedField]] = {}
+        for grant in grants:
+            if grant.damaged:
+                damaged[LeaseId(grant.host, grant.epoch)] = list(grant.damaged)
+            if not fresh and self._frontier.epoch_of(grant.host) != grant.epoch:
+                for stray in grant.rows:  # we released the host while we asked for more of it
+                    self._calls.returned_urls.append((LeaseId(grant.host, grant.epoch), stray))
+                continue
+            links = []
+            for key, row in grant.rows:
+                try:
+                    links.append(self._decode_row(key, row, grant.host, now))
+                except DamagedValue as trouble:
+                    damage = DamagedField("rows", str(trouble), (key,), row)
+                    damaged.setdefault(LeaseId(grant.host, grant.epoch), []).append(damage)
+            settled, new = self._frontier.split_settled(links)
+            if settled:
+                over = self._calls.ack_known(grant.host, grant.epoch, settled, self._quota.remaining)
+                self._quota.request_extra(over)
+            state = HostState()
+            if fresh:
+                state, unreadable = self._calls.transfer.import_host(grant)
+                state = clear_host_failure(state, new)
+                if unreadable:
+                    damaged.setdefault(LeaseId(grant.host, grant.epoch), []).extend(unreadable)
+            self._frontier.grant(grant.host, grant.epoch, new, state, grant.remaining_urls)
+        if grants:
+            self._bell.fire()
+        if damaged:
+            await self._quarantine(name, damaged)
+
+    def _decode_row(self, key: int, row: bytes, host: Host, now: float) -> Request:
+        link = decode_row(row, host, now)
+        if self._calls.key_of(link.url) != key:
+            raise DamagedValue("row", f"its key is not that of {link.url}")
+        return link
+
+    async def _quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> None:
+        for held, values in damaged.items():
+            for value in values[:_MOST_LOGGED]:
+                log.warning(
+                    "a value of %s on the coordinator cannot be read and is set aside: %s", held.host, value.reason
+                )
+            if len(values) > _MOST_LOGGED:
+                log.warning("%d more values of %s cannot be read", len(values) - _MOST_LOGGED, held.host)
+        await self._board.quarantine(name, damaged)
 
 
 def open_coordinator(urls: Sequence[str], crawl: str) -> Coordinator:

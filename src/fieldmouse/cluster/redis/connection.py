@@ -14,48 +14,21 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import hiredis
 import redis.asyncio as aioredis
+from redis import exceptions
 from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterCrossSlotError,
-    ClusterDownError,
-    InvalidResponse,
-    MasterDownError,
-    NoPermissionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
-from redis.exceptions import ConnectionError as NotConnected
-from redis.exceptions import TimeoutError as TooLate
 
-from fieldmouse.cluster.coordinator import AgentId
-from fieldmouse.cluster.errors import (
-    RESTORE_HINT,
-    crawl_lost_error,
-    crawl_not_empty_error,
-    fenced_error,
-    rebuild_running_error,
-    stale_data_error,
-    superseded_error,
-)
+from fieldmouse.cluster.errors import RESTORE_HINT
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorError, CoordinatorUnreachable, UsageError
 from fieldmouse.http.connection import ignore_common_names, tls_error_text
 
@@ -76,14 +49,14 @@ _TEMPORARY = {
     "STRANGE": ("answers, but not as a Redis server does", "check that the URL names one, and its port"),
 }
 #: The client removes the leading word of an error that it knows.
-_WORDS: dict[type[RedisError], str] = {
-    BusyLoadingError: "LOADING",
-    OutOfMemoryError: "OOM",
-    ReadOnlyError: "READONLY",
-    MasterDownError: "MASTERDOWN",
-    ClusterDownError: "CLUSTERDOWN",
-    TryAgainError: "TRYAGAIN",
-    InvalidResponse: "STRANGE",
+_WORDS: dict[type[exceptions.RedisError], str] = {
+    exceptions.BusyLoadingError: "LOADING",
+    exceptions.OutOfMemoryError: "OOM",
+    exceptions.ReadOnlyError: "READONLY",
+    exceptions.MasterDownError: "MASTERDOWN",
+    exceptions.ClusterDownError: "CLUSTERDOWN",
+    exceptions.TryAgainError: "TRYAGAIN",
+    exceptions.InvalidResponse: "STRANGE",
 }
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
 _BAD_CERTIFICATE = ("PEM_LIB", "NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE", "KEY_VALUES_MISMATCH")
@@ -101,7 +74,8 @@ class ScriptRefusal(Exception):
 
 def is_unreachable(trouble: BaseException) -> bool:
     """Whether the server did not answer at all: other connections to it are useless, too."""
-    return isinstance(_unwrap(trouble), (TooLate, NotConnected, OSError)) and not _temporary(trouble)
+    silent = (exceptions.TimeoutError, exceptions.ConnectionError, OSError)
+    return isinstance(_unwrap(trouble), silent) and not _temporary(trouble)
 
 
 def translate_error(trouble: Exception, label: str, query: str = "") -> Exception:
@@ -111,29 +85,29 @@ def translate_error(trouble: Exception, label: str, query: str = "") -> Exceptio
     cause = _unwrap(trouble)
     text = str(cause)
     word, _, about = text.partition(" ")
-    if isinstance(cause, ResponseError) and word in REFUSAL_CODES:
+    if isinstance(cause, exceptions.ResponseError) and word in REFUSAL_CODES:
         return ScriptRefusal(word, about)
     if waited := _temporary(cause):
         return CoordinatorUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _REACH_HINT)
     match cause:
-        case AuthenticationError() | AuthorizationError() | NoPermissionError():
+        case exceptions.AuthenticationError() | exceptions.AuthorizationError() | exceptions.NoPermissionError():
             return CoordinatorError(
                 f"the coordinator at {label} requires the right password: {text}",
                 "put it into the URL, as in redis://:PASSWORD@host:port/0",
             )
-        case TooLate() | NotConnected() | OSError():
+        case exceptions.TimeoutError() | exceptions.ConnectionError() | OSError():
             return CoordinatorUnreachable(f"the coordinator at {label} does not answer", _REACH_HINT)
-        case AskError() | ClusterCrossSlotError():
+        case exceptions.AskError() | exceptions.ClusterCrossSlotError():
             return CoordinatorError(
                 f"the coordinator at {label} is a node of a cluster, and the crawl is on another: {text}",
                 "name a standalone server, or the node that has the whole crawl",
             )
-        case ResponseError() if "DB index" in text:
+        case exceptions.ResponseError() if "DB index" in text:
             return CoordinatorError(
                 f"the server does not have the database number of {label}",
                 "there are 16 unless its `databases` says otherwise: 0 to 15",
             )
-        case ResponseError() if "WRONGTYPE" in text:
+        case exceptions.ResponseError() if "WRONGTYPE" in text:
             return unreadable_data_error(label, text)
     return CoordinatorError(
         f"the coordinator at {label} refuses: {' '.join(text.split())[:300] or type(cause).__name__}",
@@ -156,7 +130,7 @@ def _temporary(trouble: BaseException) -> tuple[str, str] | None:
     for kind, word in _WORDS.items():
         if isinstance(trouble, kind):
             return _TEMPORARY[word]
-    if isinstance(trouble, ResponseError):
+    if isinstance(trouble, exceptions.ResponseError):
         if passed_on := _PASSED_ON.search(str(trouble)):
             return _TEMPORARY[passed_on[1]]
         if "killed by user" in str(trouble):
@@ -166,7 +140,7 @@ def _temporary(trouble: BaseException) -> tuple[str, str] | None:
 
 def _unwrap(trouble: BaseException) -> BaseException:
     """Unwrap an error that the client raised while it made a connection."""
-    return trouble.__cause__ if isinstance(trouble.__cause__, RedisError) else trouble
+    return trouble.__cause__ if isinstance(trouble.__cause__, exceptions.RedisError) else trouble
 
 
 def _causes(trouble: BaseException | None) -> Iterator[BaseException]:
@@ -203,11 +177,9 @@ def _tls_error(trouble: BaseException, label: str, query: str) -> CoordinatorErr
 _USES = "-- uses: "
 
 
-@dataclass(frozen=True, slots=True)
-class LuaScript:
+class LuaScript(NamedTuple):
     """A script as sent to the server, and the digest by which it is called afterwards."""
 
-    name: str
     text: str
     digest: str
 
@@ -219,7 +191,7 @@ def load_script(name: str) -> LuaScript:
     first = body.partition("\n")[0]
     pieces = first.removeprefix(_USES).split() if first.startswith(_USES) else []
     text = "\n".join([*map(_piece, pieces), body])
-    return LuaScript(name, text, hashlib.sha1(text.encode()).hexdigest())
+    return LuaScript(text, hashlib.sha1(text.encode()).hexdigest())
 
 
 @cache
@@ -325,13 +297,18 @@ class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has 
 
     async def read_from_socket(self) -> bool:
         if self._fed > MOST_REPLY_BYTES:
-            raise InvalidResponse(f"a reply of more than {MOST_REPLY_BYTES >> 20} MiB")
+            raise exceptions.InvalidResponse(f"a reply of more than {MOST_REPLY_BYTES >> 20} MiB")
         chunk = await self._stream.read(self._read_size)
         if not chunk:
-            raise NotConnected("the server closed the connection")
+            raise exceptions.ConnectionError("the server closed the connection")
         self._fed += len(chunk)
         self._reader.feed(chunk)
         return True
+
+
+def _run_id(info: bytes) -> str | None:
+    match = re.search(rb"run_id:(\w{1,64})", info)
+    return match[1].decode() if match else None
 
 
 class RedisClient:
@@ -360,46 +337,47 @@ class RedisClient:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         reply = await connection.read_response()
-        match = re.search(rb"run_id:(\w{1,64})", reply) if isinstance(reply, bytes) else None
-        if match is None:
-            raise InvalidResponse("the server does not report its run id")
-        self._runs[id(connection)] = match[1].decode()
+        run = _run_id(reply) if isinstance(reply, bytes) else None
+        if run is None:
+            raise exceptions.InvalidResponse("the server does not report its run id")
+        self._runs[id(connection)] = run
 
     async def run_script(self, script: LuaScript, keys: Sequence[str], arguments: Sequence[ScriptArgument]) -> Any:
         """Run a script.
 
         Raises `CoordinatorUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
         """
-        try:
-            connection = await self._pool.get_connection()
+        async with self._connection() as connection:
+            tail = (len(keys), *keys, self._runs[id(connection)], *arguments)
             try:
-                run = self._runs[id(connection)]
-                tail = (len(keys), *keys, run, *arguments)
-                try:
-                    return await self._send(connection, "EVALSHA", script.digest, *tail)
-                except NoScriptError:
-                    return await self._send(connection, "EVAL", script.text, *tail)
-            finally:
-                await self._pool.release(connection)
-        except (RedisError, OSError) as trouble:
-            raise await self._translate(trouble) from trouble
+                return await self._send(connection, "EVALSHA", script.digest, *tail)
+            except exceptions.NoScriptError:
+                return await self._send(connection, "EVAL", script.text, *tail)
 
     async def run_command(self, *words: ScriptArgument) -> Any:
         """Run a command that may be repeated."""
+        async with self._connection() as connection:
+            return await self._send(connection, *words)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        """A connection of the pool. Errors of the server are translated."""
         try:
             connection = await self._pool.get_connection()
             try:
-                return await self._send(connection, *words)
+                yield connection
             finally:
                 await self._pool.release(connection)
-        except (RedisError, OSError) as trouble:
-            raise await self._translate(trouble) from trouble
+        except (exceptions.RedisError, OSError) as trouble:
+            if is_unreachable(trouble):
+                # The other connections of the pool lead to the same server.
+                await self._pool.disconnect(inuse_connections=False)
+            raise translate_error(trouble, self.label, self._query) from trouble
 
     async def server_id(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
-        info = await self._info("server")
-        run, database = re.search(rb"run_id:(\w{1,64})", info), self._pool.connection_kwargs.get("db") or 0
-        return f"{run[1].decode()}/{database}" if run else self.label
+        run, database = _run_id(await self._info("server")), self._pool.connection_kwargs.get("db") or 0
+        return f"{run}/{database}" if run else self.label
 
     async def _info(self, section: str) -> bytes:
         reply = await self.run_command("INFO", section)
@@ -431,64 +409,15 @@ class RedisClient:
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
             await connection.send_packed_command(packed)
             return await connection.read_response()
-        except ResponseError:
+        except exceptions.ResponseError:
             raise  # an answer like any other: the connection stays usable
         except ValueError as nonsense:
             await connection.disconnect(nowait=True)
-            raise InvalidResponse(str(nonsense)) from nonsense
+            raise exceptions.InvalidResponse(str(nonsense)) from nonsense
         except BaseException:
             # Cancelled or broken: a late answer must not be taken for the next one.
             await connection.disconnect(nowait=True)
             raise
 
-    async def _translate(self, trouble: Exception) -> Exception:
-        if is_unreachable(trouble):
-            # The other connections of the pool lead to the same server.
-            await self._pool.disconnect(inuse_connections=False)
-        return translate_error(trouble, self.label, self._query)
-
     async def close(self) -> None:
         await self._pool.disconnect()
-
-
-T = TypeVar("T")
-
-
-class RedisCrawl:
-    """Data of one crawl on one server."""
-
-    def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
-        self._server = RedisClient(url, timeout)
-        self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
-        self._keys = self._named_keys()
-
-    def _named_keys(self) -> tuple[str, ...]:
-        """Keys passed to every script."""
-        return (self._prefix,)
-
-    async def _call(self, act: str, *arguments: ScriptArgument, name: AgentId | None = None) -> Any:
-        caller: tuple[ScriptArgument, ...] = (name.agent, name.incarnation) if name else ()
-        try:
-            return await self._server.run_script(load_script(act), self._keys, (*caller, *arguments))
-        except ScriptRefusal as refused:
-            match refused.code:
-                case "LOST":
-                    raise crawl_lost_error(self._crawl) from None
-                case "HIDDEN":
-                    raise rebuild_running_error(self._crawl) from None
-                case "HELD":
-                    raise crawl_not_empty_error(self._crawl) from None
-                case "OLDER":
-                    raise stale_data_error(refused.detail, self._server.label) from None
-                case "FENCED" if name:
-                    raise fenced_error(name) from None
-                case "NEWER" if name:
-                    raise superseded_error(name) from None
-            raise
-
-    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
-        """Decode an answer; a CoordinatorError if our scripts cannot have sent it."""
-        try:
-            return read(reply)
-        except ValueError as trouble:  # `DamagedValue`
-            raise unreadable_data_error(self._server.label, trouble) from trouble

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fieldmouse.cluster import decoding as blocks
+from fieldmouse.cluster import errors
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     MOST_LISTED_AGENTS,
@@ -46,12 +47,20 @@ from fieldmouse.cluster.coordinator import (
     StrandedHosts,
 )
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, decode_bool, decode_crawl_spec, decode_int
-from fieldmouse.cluster.redis.connection import RedisClient, RedisCrawl, ScriptArgument, unreadable_data_error
+from fieldmouse.cluster.redis.connection import (
+    RedisClient,
+    ScriptArgument,
+    ScriptRefusal,
+    load_script,
+    unreadable_data_error,
+)
 from fieldmouse.cluster.redis.messages import (
     RequeuedUrls,
     ack_args,
+    counted,
     heartbeat_mark_args,
     milliseconds,
+    offer_args,
     parse_ack_results,
     parse_address_replies,
     parse_agents,
@@ -98,12 +107,41 @@ def _swept(reply: object) -> int:
     return decode_int(reply, "swept", 0, 1)
 
 
-class RedisCoordinator(RedisCrawl):
+class RedisCoordinator:
     """Coordinator of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
-        super().__init__(url, crawl, timeout)
+        self._server = RedisClient(url, timeout)
+        self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
+        self._script_keys: tuple[str, ...] = (self._prefix,)  # passed to every script
         self._beats = 0
+
+    async def _call(self, act: str, *arguments: ScriptArgument, name: AgentId | None = None) -> Any:
+        caller: tuple[ScriptArgument, ...] = (name.agent, name.incarnation) if name else ()
+        try:
+            return await self._server.run_script(load_script(act), self._script_keys, (*caller, *arguments))
+        except ScriptRefusal as refused:
+            match refused.code:
+                case "LOST":
+                    raise errors.crawl_lost_error(self._crawl) from None
+                case "HIDDEN":
+                    raise errors.rebuild_running_error(self._crawl) from None
+                case "HELD":
+                    raise errors.crawl_not_empty_error(self._crawl) from None
+                case "OLDER":
+                    raise errors.stale_data_error(refused.detail, self._server.label) from None
+                case "FENCED" if name:
+                    raise errors.fenced_error(name) from None
+                case "NEWER" if name:
+                    raise errors.superseded_error(name) from None
+            raise
+
+    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
+        """Decode an answer; a CoordinatorError if our scripts cannot have sent it."""
+        try:
+            return read(reply)
+        except ValueError as trouble:  # `DamagedValue`
+            raise unreadable_data_error(self._server.label, trouble) from trouble
 
     # -- the crawl
 
@@ -187,9 +225,9 @@ class RedisCoordinator(RedisCrawl):
         reply = await self._server.run_command("HGETALL", f"{self._prefix}back:{agent}")
         taken_back = Counter(self._read(parse_retry_counts, reply))
         while kept := await self._call("kept", agent):
-            digest, urls, counted, kinds = self._read(parse_kept_batch, kept)
+            digest, urls, counts, kinds = self._read(parse_kept_batch, kept)
             try:
-                batch = UrlsToRefetch(urls, counted, kinds, taken_back, charter.key_seed)
+                batch = UrlsToRefetch(urls, counts, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
                 await self._call("again", agent, digest, 0, 0)
@@ -214,18 +252,14 @@ class RedisCoordinator(RedisCrawl):
     # -- links
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
-        new = dropped_hosts = dropped_urls = 0
+        results: list[OfferResult] = []
         for part in split_offers(offers) if offers else [[]]:
-            words: list[ScriptArgument] = [bounds.hosts, bounds.urls, int(seeds), len(part)]
-            for offer in part:
-                keys, entries = blocks.block_entries(offer.links)
-                words += (offer.host, offer.site, offer.agent, len(keys), *keys, len(keys), *entries)
-            result, raw = self._read(parse_offer_result, await self._call("offer", *words))
-            new, dropped_hosts = new + result.new, dropped_hosts + result.dropped_hosts
-            dropped_urls += result.dropped_urls
+            reply = await self._call("offer", bounds.hosts, bounds.urls, int(seeds), *counted(map(offer_args, part)))
+            result, raw = self._read(parse_offer_result, reply)
+            results.append(result)
             if raw:
                 await self._compress_queues(raw)
-        return OfferResult(new, dropped_hosts, dropped_urls)
+        return OfferResult.total(results)
 
     async def _compress_queues(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
@@ -240,7 +274,7 @@ class RedisCoordinator(RedisCrawl):
                 continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
         if queues:
-            await self._call("pack", len(queues), *chain.from_iterable(queues))
+            await self._call("pack", *counted(queues))
 
     # -- hosts
 
@@ -264,61 +298,46 @@ class RedisCoordinator(RedisCrawl):
         grants: list[HostGrant] = []
         for start in range(0, len(held), _MOST_HOSTS):
             part = held[start : start + _MOST_HOSTS]
-            words: list[ScriptArgument] = [urls, len(part)]
-            for each in part:
-                words += (each.host, each.epoch)
-            reply = await self._call("more", *words, name=name)
+            reply = await self._call("more", urls, *counted((each.host, each.epoch) for each in part), name=name)
             grants += self._read(partial(parse_more_urls, held=part), reply)
         return grants
 
     async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
-        words: list[ScriptArgument] = [len(luggage)]
-        for held, payload in luggage.items():
-            words += (held.host, held.epoch, *payload_args(payload))
+        words = counted((held.host, held.epoch, *payload_args(payload)) for held, payload in luggage.items())
         await self._call("note", *words, name=name)
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
-        words: list[ScriptArgument] = [len(hosts)]
-        for given in hosts:
-            words += release_args(given)
-        await self._call("giveback", *words, name=name)
+        await self._call("giveback", *counted(map(release_args, hosts)), name=name)
 
     async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
-        words: list[ScriptArgument] = [len(rows)]
-        for held, host_rows in rows.items():
-            words += (held.host, held.epoch, *row_args(host_rows))
+        words = counted((held.host, held.epoch, *row_args(host_rows)) for held, host_rows in rows.items())
         await self._call("putback", *words, name=name)
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
         holds, owes = self._read(parse_leases, await self._call("holdings", name=name))
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
-            words: list[ScriptArgument] = [1, held.host, held.epoch, int(held in known)]
-            words += (len(keys), *map(blocks.signed_key, keys))
-            await self._call("surrender", *words, name=name)
+            words = (held.host, held.epoch, int(held in known), len(keys))
+            await self._call("surrender", 1, *words, *map(blocks.signed_key, keys), name=name)
         return [held for held in known if held not in holds and held not in owes]
 
     # -- addresses
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
-        words: list[ScriptArgument] = [len(asks)]
-        for ask in asks:
-            words += (ask.address, ask.lease.host, ask.lease.epoch, milliseconds(ask.delay))
+        words = counted((ask.address, ask.lease.host, ask.lease.epoch, milliseconds(ask.delay)) for ask in asks)
         reply = await self._call("ask", *words, name=name)
         return self._read(partial(parse_address_replies, asks=len(asks)), reply)
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
-        words: list[ScriptArgument] = [len(rests)]
-        for address, rest in rests.items():
-            words += (address, milliseconds(rest))
+        words = counted((address, milliseconds(rest)) for address, rest in rests.items())
         await self._call("rest", *words, name=name)
 
     # -- outcomes
 
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
         answers = await self._call("book", *ack_args(told), name=name)
-        counted = self._read(partial(parse_ack_results, bookings=len(told.acks)), answers)
-        return [() if counts else booked.keys for counts, booked in zip(counted, told.acks, strict=True)]
+        results = self._read(partial(parse_ack_results, bookings=len(told.acks)), answers)
+        return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
     async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]

@@ -10,7 +10,7 @@ host, an agent, a block of rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import ceil
@@ -53,6 +53,7 @@ from fieldmouse.cluster.decoding import (
     decode_bool,
     decode_host,
     decode_int,
+    decode_or_report,
     decode_pairs,
     decode_robots_txt,
     decode_seconds,
@@ -70,6 +71,17 @@ OFFER_BYTES = 2 << 20
 def milliseconds(seconds: float) -> int:
     """Milliseconds, rounded up: too long a rest is better than too short a one."""
     return ceil(seconds * 1000)
+
+
+def counted(parts: Iterable[Sequence[ScriptArgument]]) -> list[ScriptArgument]:
+    """The number of parts, and the arguments of all of them in a row."""
+    rows = list(parts)
+    return [len(rows), *chain.from_iterable(rows)]
+
+
+def offer_args(offer: LinkOffer) -> tuple[ScriptArgument, ...]:
+    keys, entries = blocks.block_entries(offer.links)
+    return offer.host, offer.site, offer.agent, len(keys), *keys, len(keys), *entries
 
 
 def split_offers(offers: Sequence[LinkOffer]) -> Iterator[list[LinkOffer]]:
@@ -119,20 +131,21 @@ def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
 
 
 def ack_args(told: AckBatch) -> list[ScriptArgument]:
-    names, digits = _digits([booked.kinds for booked in told.acks])
-    words: list[ScriptArgument] = [len(names), *names, told.urls, told.number, len(told.acks)]
-    for booked, kinds in zip(told.acks, digits, strict=True):
-        words += (booked.lease.host, booked.lease.epoch)
-        words += (len(booked.keys), *map(blocks.signed_key, booked.keys), kinds)
-    return words
+    names, digits = _digits([ack.kinds for ack in told.acks])
+    acks: Iterator[tuple[ScriptArgument, ...]] = (
+        (ack.lease.host, ack.lease.epoch, len(ack.keys), *map(blocks.signed_key, ack.keys), kinds)
+        for ack, kinds in zip(told.acks, digits, strict=True)
+    )
+    return [len(names), *names, told.urls, told.number, *counted(acks)]
 
 
 def restore_args(hosts: Sequence[RestoredHost], urls: bytes) -> list[ScriptArgument]:
     names, digits = _digits([kinds.kinds for kinds in hosts])
-    words: list[ScriptArgument] = [len(names), *names, urls, len(hosts)]
-    for host, kinds in zip(hosts, digits, strict=True):
-        words += (host.host, host.site, len(host.keys), *map(blocks.signed_key, host.keys), kinds)
-    return words
+    outcomes: Iterator[tuple[ScriptArgument, ...]] = (
+        (host.host, host.site, len(host.keys), *map(blocks.signed_key, host.keys), kinds)
+        for host, kinds in zip(hosts, digits, strict=True)
+    )
+    return [len(names), *names, urls, *counted(outcomes)]
 
 
 def requeue_args(host: Host, rows: Sequence[Row], kinds: Sequence[str]) -> tuple[ScriptArgument, ...]:
@@ -167,15 +180,19 @@ def without_keys(part: RequeuedUrls, waiting: Collection[int]) -> RequeuedUrls:
 
 
 def quarantine_args(damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> list[ScriptArgument]:
-    words: list[ScriptArgument] = [sum(map(len, damaged.values()))]
-    for held, values in damaged.items():
-        for each in values:
-            keys = map(blocks.signed_key, each.keys)
-            words += (held.host, held.epoch, each.field, each.reason[:500], len(each.keys), *keys, each.value)
-    return words
-
-
-_WRAP = 1 << 64
+    return counted(
+        (
+            held.host,
+            held.epoch,
+            each.field,
+            each.reason[:500],
+            len(each.keys),
+            *map(blocks.signed_key, each.keys),
+            each.value,
+        )
+        for held, values in damaged.items()
+        for each in values
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +241,7 @@ def parse_grant(reply: Any) -> HostGrant:
     host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = check_list(reply, "grant", 10, 10)
     damaged: list[DamagedField] = []
     rows: list[Row] = []
-    text = b""
-    try:
-        text = decode_robots_txt(robots_txt)
-    except DamagedValue as trouble:
-        damaged.append(DamagedField("rt", str(trouble)))
+    text = decode_or_report(decode_robots_txt, robots_txt, b"", "rt", damaged)
     luggage = HostPayload(
         state=check_bytes(state, "state", MOST_STATE),
         rest=decode_seconds(rest, "rest"),
@@ -333,19 +346,19 @@ def parse_kept_batch(reply: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
     return check_bytes(digest, "digest", 64), check_bytes(urls, "URLs", MOST_BATCH_URLS), counted, kinds
 
 
-def parse_keys(reply: Any, most: int = 1 << 20) -> set[int]:
+def parse_keys(reply: Any) -> set[int]:
     """Keys, which a server stores with a sign."""
-    return {unsigned_key(key) for key in check_list(reply, "keys", most)}
+    return {_unsigned_key(key) for key in check_list(reply, "keys", 1 << 20)}
 
 
-def unsigned_key(value: Any) -> int:
-    return decode_int(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
+def _unsigned_key(value: Any) -> int:
+    return decode_int(value, "key", -(1 << 63), (1 << 63) - 1) % (1 << 64)
 
 
 def parse_retry_counts(reply: Any) -> dict[int, int]:
     """Keys that an agent retried, and how often."""
     return {
-        unsigned_key(key): decode_int(count, "taken back", -MOST_NUMBER)
+        _unsigned_key(key): decode_int(count, "taken back", -MOST_NUMBER)
         for key, count in decode_pairs(reply, "taken back", 1 << 24)
     }
 
@@ -391,18 +404,17 @@ def parse_agents(listed: Any) -> list[ListedAgent]:
     for note in check_list(listed, "agents", MOST_REPLY_AGENTS):
         try:
             agent, start, alive, draining, advert, ago, hosts = check_list(note, "agent", 7, 7)
-            state = (
-                decode_agent_name(agent),
-                decode_int(start, "start"),
-                decode_bool(alive, "alive"),
-                decode_bool(draining, "drains"),
+            notes.append(
+                ListedAgent(
+                    decode_agent_name(agent),
+                    decode_int(start, "start"),
+                    decode_bool(alive, "alive"),
+                    decode_bool(draining, "drains"),
+                    check_bytes(advert, "advert", MOST_STATUS),
+                    decode_seconds(ago, "heard"),
+                    decode_int(hosts, "hosts"),
+                )
             )
-            figures = (
-                check_bytes(advert, "advert", MOST_STATUS),
-                decode_seconds(ago, "heard"),
-                decode_int(hosts, "hosts"),
-            )
-            notes.append(ListedAgent(*state, *figures))
         except DamagedValue:
             continue
     return sorted(notes, key=lambda note: note.agent)

@@ -8,9 +8,10 @@ import msgspec
 
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostPayload, RestoredHost
 from fieldmouse.cluster.errors import agents_active_error
-from fieldmouse.cluster.redis.connection import ScriptArgument, ScriptRefusal, load_script
+from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
 from fieldmouse.cluster.redis.messages import (
+    counted,
     heartbeat_mark_args,
     milliseconds,
     parse_agent_names,
@@ -26,8 +27,10 @@ _KEYS = 1000  # keys in one step
 class RedisRebuilder(RedisCoordinator):
     """Implementation of `CrawlRebuilder`, mostly with the scripts of the coordinator."""
 
-    def _named_keys(self) -> tuple[str, ...]:
-        return (self._prefix, f"{self._prefix}hidden")
+    def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
+        super().__init__(url, crawl, timeout)
+        self._hidden = f"{self._prefix}hidden"
+        self._script_keys = (self._prefix, self._hidden)
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         await self._server.check_no_eviction()
@@ -38,19 +41,16 @@ class RedisRebuilder(RedisCoordinator):
         visible = await self.crawl_spec()  # of the visible crawl
         if visible is not None and visible.key_seed != key_seed:
             return False  # a different crawl: `begin_hidden` refuses
-        words: list[ScriptArgument] = [len(since)]
-        for heard in since:
-            words += heartbeat_mark_args(heard)
-        hidden = f"{self._prefix}hidden"
         try:
             # With the keys of a visible crawl.
-            older = await self._server.run_script(load_script("clear"), (self._prefix,), words)
+            marks = counted(map(heartbeat_mark_args, since))
+            older = await self._server.run_script(load_script("clear"), (self._prefix,), marks)
         except ScriptRefusal:
             older = 0  # there is no crawl
         if isinstance(older, list):
             raise agents_active_error(self._crawl, self._read(parse_agent_names, older))
         if not self._read(parse_bool_reply, older) and not await self._server.run_command(
-            "HEXISTS", hidden, "clearing"
+            "HEXISTS", self._hidden, "clearing"
         ):
             return False
         await self._unlink()
@@ -59,18 +59,18 @@ class RedisRebuilder(RedisCoordinator):
     async def _unlink(self) -> None:
         """Delete the crawl completely; `hidden` goes last, because until then it marks the crawl for
         deletion."""
-        hidden, cursor = f"{self._prefix}hidden", b"0"
+        cursor = b"0"
         while True:
             reply = await self._server.run_command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
             cursor, keys = self._read(parse_scan, reply)
-            if gone := [key for key in keys if key != hidden.encode()]:
+            if gone := [key for key in keys if key != self._hidden.encode()]:
                 await self._server.run_command("UNLINK", *gone)
             if cursor == b"0":
                 break
-        await self._server.run_command("DEL", hidden)
+        await self._server.run_command("DEL", self._hidden)
 
     async def remove_crawl(self) -> None:
-        await self._server.run_command("HSET", f"{self._prefix}hidden", "clearing", "1")
+        await self._server.run_command("HSET", self._hidden, "clearing", "1")
         await self._server.run_command("DEL", f"{self._prefix}meta")
         await self._unlink()
 
@@ -84,10 +84,7 @@ class RedisRebuilder(RedisCoordinator):
         await self._call("noterestored", name.agent, name.incarnation, told)
 
     async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
-        words: list[ScriptArgument] = [len(luggage)]
-        for host, payload in luggage.items():
-            words += (host, *payload_args(payload))
-        await self._call("settlehosts", *words)
+        await self._call("settlehosts", *counted((host, *payload_args(payload)) for host, payload in luggage.items()))
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         await self._call("publish", milliseconds(lease), milliseconds(delay), milliseconds(age))

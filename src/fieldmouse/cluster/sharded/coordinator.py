@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from fieldmouse.cluster.coordinator import (
@@ -50,26 +51,33 @@ from fieldmouse.cluster.coordinator import (
 from fieldmouse.cluster.errors import crawl_lost_error, shard_missing_error
 from fieldmouse.cluster.sharded.sharding import (
     check_distinct_servers,
-    count_pages_on,
-    create_crawl_on,
     gather_all,
-    lease_addresses_on,
     merge_agents,
     merge_heartbeat_replies,
     raise_worst_error,
-    reserve_pages_on,
     shard_of_address,
     shard_of_host,
     shard_order,
     split_batch,
     sum_totals,
-    without_servers,
 )
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.url import Host, Url
 
 T = TypeVar("T")
 K = TypeVar("K")
+_ASK_AGAIN = 1.0  # seconds to wait for an address whose server cannot be reached
+_TRIES = 5  # tries to find the pages of the other servers unchanged; after them nothing new is reserved this time
+
+
+def _sum_counts(counts: Sequence[PageCount]) -> PageCount:
+    return PageCount(sum(count.acked for count in counts), any(count.calm for count in counts))
+
+
+def _with_counts(ask: PageReservation, counts: Sequence[PageCount]) -> PageReservation:
+    """The request with the pages of the other servers."""
+    others = _sum_counts(counts)
+    return replace(ask, acked_elsewhere=ask.acked_elsewhere + others.acked, frozen=ask.frozen or others.calm)
 
 
 class ShardedCoordinator:
@@ -95,7 +103,8 @@ class ShardedCoordinator:
         order = shard_order(charters, self._crawl)
         if order is not None:
             self._shards = [self._named[label] for label in order]
-            return without_servers(charters[order[0]])
+            charter = charters[order[0]]
+            return None if charter is None else replace(charter, servers=(), place=0)  # as agents see it
         await check_distinct_servers(self._named)
         there = [label for label, charter in charters.items() if charter is not None]
         books = await gather_all([self._named[label].totals() for label in there])
@@ -104,8 +113,23 @@ class ShardedCoordinator:
         return None  # its creator has not reached all servers yet
 
     async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
+        """Create a crawl on the servers that lack it. A specification found on one of them takes precedence.
+
+        All creators visit the servers in the same order, so all of them find the specification of the
+        first one.
+        """
         await check_distinct_servers(self._named)
-        await create_crawl_on(self._named, await self._charters(), charter, self._crawl)
+        stored = await self._charters()
+        shard_order(stored, self._crawl)
+        there = [other for other in stored.values() if other is not None]
+        charter = there[0] if there else replace(charter, servers=tuple(sorted(self._named)))
+        free = sorted({*range(len(self._named))} - {other.place for other in there})
+        strangers = sorted(label for label, other in stored.items() if other is None)
+        for label in strangers:
+            if label not in charter.servers:  # another agent created it on other servers just now
+                raise shard_missing_error(self._crawl, [label])
+        for place, label in zip(free, strangers, strict=True):
+            charter = await self._named[label].create_crawl(replace(charter, place=place))
         settled = await self.crawl_spec()
         if settled is None:
             raise crawl_lost_error(self._crawl)
@@ -213,11 +237,8 @@ class ShardedCoordinator:
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
             parts += [(board, []) for board in await self._all_shards() if board not in concerned]
-        results = await gather_all([board.offer_links(part, bounds, seeds=seeds) for board, part in parts])
-        return OfferResult(
-            new=sum(part.new for part in results),
-            dropped_hosts=sum(part.dropped_hosts for part in results),
-            dropped_urls=sum(part.dropped_urls for part in results),
+        return OfferResult.total(
+            await gather_all([board.offer_links(part, bounds, seeds=seeds) for board, part in parts])
         )
 
     # -- hosts
@@ -273,7 +294,25 @@ class ShardedCoordinator:
     # -- addresses
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
-        return await lease_addresses_on(await self._all_shards(), name, asks)
+        """Lease addresses; those of a server that cannot be reached are refused."""
+        boards = await self._all_shards()
+        parts: dict[int, dict[int, AddressRequest]] = {}
+        for number, ask in enumerate(asks):
+            place = shard_of_address(ask.address, len(boards))
+            if shard_of_host(ask.lease.host, len(boards)) != place:
+                ask = replace(ask, lease=LeaseId(ask.lease.host, 0))
+            parts.setdefault(place, {})[number] = ask
+        replies = await asyncio.gather(
+            *(boards[place].lease_addresses(name, list(part.values())) for place, part in parts.items()),
+            return_exceptions=True,
+        )
+        raise_worst_error([answer for answer in replies if not isinstance(answer, CoordinatorUnreachable)] or replies)
+        answers = [AddressReply(granted=False, retry_seconds=_ASK_AGAIN)] * len(asks)
+        for part, part_answers in zip(parts.values(), replies, strict=True):
+            if not isinstance(part_answers, BaseException):
+                for number, answer in zip(part, part_answers, strict=True):
+                    answers[number] = answer
+        return answers
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         boards = await self._all_shards()
@@ -307,10 +346,17 @@ class ShardedCoordinator:
         return await boards[shard_of_host(taken.host, len(boards))].retry_failed(name, taken)
 
     async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
-        return await reserve_pages_on(await self._all_shards(), name, ask)
+        first, *others = await self._all_shards()
+        counts = await gather_all([board.count_pages() for board in others])
+        for _ in range(_TRIES):
+            pages = await first.reserve_pages(name, _with_counts(ask, counts))
+            before, counts = counts, await gather_all([board.count_pages() for board in others])
+            if counts == before:
+                return pages
+        return await first.reserve_pages(name, replace(_with_counts(ask, counts), frozen=True))
 
     async def count_pages(self) -> PageCount:
-        return await count_pages_on(await self._all_shards())
+        return _sum_counts(await self._on_each(lambda board: board.count_pages()))
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         parts = await self._by_host(damaged.items(), lambda item: item[0].host)

@@ -6,8 +6,9 @@ concern it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from fieldmouse.cluster.coordinator import (
     AgentId,
@@ -22,9 +23,9 @@ from fieldmouse.cluster.coordinator import (
     RestoredHost,
     SiteBounds,
 )
-from fieldmouse.cluster.decoding import pack_urls, unpack_urls
 from fieldmouse.cluster.errors import crawl_not_empty_error
 from fieldmouse.cluster.sharded.sharding import (
+    UrlParts,
     check_distinct_servers,
     gather_all,
     shard_of_host,
@@ -33,6 +34,8 @@ from fieldmouse.cluster.sharded.sharding import (
     wrong_servers_error,
 )
 from fieldmouse.url import Host
+
+K = TypeVar("K")
 
 
 class ShardedRebuilder:
@@ -76,49 +79,32 @@ class ShardedRebuilder:
     async def remove_crawl(self) -> None:
         await gather_all([builder.remove_crawl() for builder in self._builders.values()])
 
-    def _lost_hosts(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
-        """Positions of those hosts that lie on lost shards, by shard."""
-        parts: dict[int, list[int]] = {}
-        for number, host in enumerate(hosts):
-            place = shard_of_host(host, len(self._builders))
-            if place in self._hidden:
-                parts.setdefault(place, []).append(number)
-        return parts
+    def _by_lost_shard(self, things: Iterable[K], host_of: Callable[[K], Host]) -> list[tuple[CrawlRebuilder, list[K]]]:
+        """Builders of the lost shards, each with its share of `things`; those of intact shards are left out."""
+        parts: dict[int, list[K]] = {}
+        for thing in things:
+            parts.setdefault(shard_of_host(host_of(thing), len(self._builders)), []).append(thing)
+        return [(self._hidden[place], part) for place, part in parts.items() if place in self._hidden]
 
     async def restore_outcomes(
         self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        all_urls = unpack_urls(urls) if urls else []
-        starts = [0]
-        for host in hosts:
-            starts.append(starts[-1] + len(host.keys))
-        new = 0
-        for place, numbers in self._lost_hosts([host.host for host in hosts]).items():
-            part_urls = [url for number in numbers for url in all_urls[starts[number] : starts[number + 1]]]
-            part, packed = [hosts[number] for number in numbers], pack_urls(part_urls) if urls else b""
-            new += await self._hidden[place].restore_outcomes(name, part, packed, bounded=bounded)
+        url_parts, new = UrlParts(urls, [len(host.keys) for host in hosts]), 0
+        for builder, part in self._by_lost_shard(enumerate(hosts), lambda numbered: numbered[1].host):
+            packed = url_parts.pack(number for number, _ in part)
+            new += await builder.restore_outcomes(name, [host for _, host in part], packed, bounded=bounded)
         return new
 
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         await gather_all([builder.mark_agent_restored(name, told) for builder in self._hidden.values()])
 
     async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
-        hosts = list(luggage)
-        for place, numbers in self._lost_hosts(hosts).items():
-            await self._hidden[place].restore_host_payloads(
-                {hosts[number]: luggage[hosts[number]] for number in numbers}
-            )
+        for builder, part in self._by_lost_shard(luggage.items(), lambda item: item[0]):
+            await builder.restore_host_payloads(dict(part))
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
-        results = [
-            await self._hidden[place].offer_links([offers[number] for number in numbers], bounds, seeds=seeds)
-            for place, numbers in self._lost_hosts([offer.host for offer in offers]).items()
-        ]
-        return OfferResult(
-            new=sum(part.new for part in results),
-            dropped_hosts=sum(part.dropped_hosts for part in results),
-            dropped_urls=sum(part.dropped_urls for part in results),
-        )
+        parts = self._by_lost_shard(offers, lambda offer: offer.host)
+        return OfferResult.total([await builder.offer_links(part, bounds, seeds=seeds) for builder, part in parts])
 
     async def totals(self) -> CrawlTotals:
         hidden = await gather_all([builder.totals() for builder in self._hidden.values()])

@@ -18,29 +18,17 @@ agents know by different names, is the same one.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from typing import TypeVar
 
 import xxhash
 
-from fieldmouse.cluster.coordinator import (
-    AckBatch,
-    AddressReply,
-    AddressRequest,
-    AgentId,
-    Coordinator,
-    CrawlSpec,
-    CrawlTotals,
-    HeartbeatReply,
-    LeaseId,
-    ListedAgent,
-    PageCount,
-    PageReservation,
-)
+from fieldmouse.cluster.coordinator import AckBatch, Coordinator, CrawlSpec, CrawlTotals, HeartbeatReply, ListedAgent
 from fieldmouse.cluster.decoding import pack_urls, unpack_urls
-from fieldmouse.cluster.errors import shard_missing_error
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable, UsageError
 from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.url import Host, hostname_of
@@ -73,25 +61,31 @@ def split_batch(told: AckBatch, servers: int) -> dict[int, tuple[list[int], AckB
         numbers.setdefault(shard_of_host(booked.lease.host, servers), []).append(number)
     if len(numbers) == 1:
         return {place: (positions, told) for place, positions in numbers.items()}
-    urls = unpack_urls(told.urls) if told.urls else []
-    starts = [0]
-    for booked in told.acks:
-        starts.append(starts[-1] + len(booked.keys))
-    parts: dict[int, tuple[list[int], AckBatch]] = {}
-    for place, positions in sorted(numbers.items()):
-        bookings = [told.acks[number] for number in positions]
-        part_urls = [url for number in positions for url in urls[starts[number] : starts[number + 1]]]
-        packed = pack_urls(part_urls) if told.urls else b""
-        parts[place] = (positions, AckBatch(bookings, packed, told.number))
-    return parts
+    urls = UrlParts(told.urls, [len(booked.keys) for booked in told.acks])
+    return {
+        place: (positions, AckBatch([told.acks[number] for number in positions], urls.pack(positions), told.number))
+        for place, positions in sorted(numbers.items())
+    }
+
+
+class UrlParts:
+    """Packed URLs of several leases or hosts, of which each has one of the `counts`; may be empty."""
+
+    def __init__(self, packed: bytes, counts: Iterable[int]):
+        urls = iter(unpack_urls(packed) if packed else [])
+        self._parts = [list(islice(urls, count)) for count in counts] if packed else None
+
+    def pack(self, numbers: Iterable[int]) -> bytes:
+        """The URLs of some of them, packed again."""
+        parts = self._parts
+        return b"" if parts is None else pack_urls([url for number in numbers for url in parts[number]])
 
 
 def sum_totals(books: Sequence[CrawlTotals]) -> CrawlTotals:
     """Sum of the totals of all servers. The crawl has begun when all of them have their seeds."""
-    kinds: dict[str, int] = {}
+    kinds = Counter[str]()
     for totals in books:
-        for kind, count in totals.kinds.items():
-            kinds[kind] = kinds.get(kind, 0) + count
+        kinds.update(totals.kinds)
     return CrawlTotals(
         seen=sum(totals.seen for totals in books),
         settled=sum(totals.settled for totals in books),
@@ -99,7 +93,7 @@ def sum_totals(books: Sequence[CrawlTotals]) -> CrawlTotals:
         hosts=sum(totals.hosts for totals in books),
         started=all(totals.started for totals in books),
         age=max(totals.age for totals in books),
-        kinds=kinds,
+        kinds=dict(kinds),
         quarantined=sum(totals.quarantined for totals in books),
     )
 
@@ -161,70 +155,9 @@ def raise_worst_error(answers: Sequence[T | BaseException]) -> list[T]:
 
 
 def _gravity(trouble: BaseException) -> int:
-    match trouble:
-        case CoordinatorUnreachable():
-            return 3
-        case AgentSuperseded():
-            return 1
-        case AgentFenced():
-            return 2
-        case _:
-            return 0
-
-
-_ASK_AGAIN = 1.0  # seconds to wait for an address whose server cannot be reached
-
-
-async def lease_addresses_on(
-    boards: Sequence[Coordinator], name: AgentId, asks: Sequence[AddressRequest]
-) -> list[AddressReply]:
-    """Lease addresses; those of a server that cannot be reached are refused."""
-    parts: dict[int, dict[int, AddressRequest]] = {}
-    for number, ask in enumerate(asks):
-        place = shard_of_address(ask.address, len(boards))
-        if shard_of_host(ask.lease.host, len(boards)) != place:
-            ask = replace(ask, lease=LeaseId(ask.lease.host, 0))
-        parts.setdefault(place, {})[number] = ask
-    replies = await asyncio.gather(
-        *(boards[place].lease_addresses(name, list(part.values())) for place, part in parts.items()),
-        return_exceptions=True,
-    )
-    raise_worst_error([answer for answer in replies if not isinstance(answer, CoordinatorUnreachable)] or replies)
-    answers = [AddressReply(granted=False, retry_seconds=_ASK_AGAIN)] * len(asks)
-    for part, part_answers in zip(parts.values(), replies, strict=True):
-        if not isinstance(part_answers, BaseException):
-            for number, answer in zip(part, part_answers, strict=True):
-                answers[number] = answer
-    return answers
-
-
-_TRIES = 5  # tries to find the other counts unchanged; after them nothing new is reserved this time
-
-
-async def reserve_pages_on(boards: Sequence[Coordinator], name: AgentId, ask: PageReservation) -> int:
-    first, *others = boards
-    counts = await _counts(others)
-    for _ in range(_TRIES):
-        pages = await first.reserve_pages(name, _told(ask, counts))
-        again = await _counts(others)
-        if again == counts:
-            return pages
-        counts = again
-    return await first.reserve_pages(name, replace(_told(ask, counts), frozen=True))
-
-
-async def _counts(boards: Sequence[Coordinator]) -> list[PageCount]:
-    return await gather_all([board.count_pages() for board in boards])
-
-
-def _told(ask: PageReservation, counts: Sequence[PageCount]) -> PageReservation:
-    elsewhere = ask.acked_elsewhere + sum(count.acked for count in counts)
-    return replace(ask, acked_elsewhere=elsewhere, frozen=ask.frozen or any(count.calm for count in counts))
-
-
-async def count_pages_on(boards: Sequence[Coordinator]) -> PageCount:
-    counts = await _counts(boards)
-    return PageCount(sum(count.acked for count in counts), any(count.calm for count in counts))
+    # a superseded agent is fenced, too
+    kinds = (AgentSuperseded, AgentFenced, CoordinatorUnreachable)
+    return next((place for place, kind in enumerate(kinds, 1) if isinstance(trouble, kind)), 0)
 
 
 _ALL = "name all of its servers with --coordinator, in any order, or start another crawl with --crawl NAME"
@@ -257,26 +190,6 @@ def shard_order(stored: Mapping[str, CrawlSpec | None], crawl: str) -> list[str]
     return [places[place] for place in range(len(servers))] if len(places) == len(servers) else None
 
 
-async def create_crawl_on(
-    boards: Mapping[str, Coordinator], stored: Mapping[str, CrawlSpec | None], charter: CrawlSpec, crawl: str
-) -> None:
-    """Create a crawl on the servers that lack it. A specification found on one of them takes precedence.
-
-    All creators visit the servers in the same order, so all of them find the specification of the first
-    one.
-    """
-    shard_order(stored, crawl)
-    there = [other for other in stored.values() if other is not None]
-    charter = there[0] if there else replace(charter, servers=tuple(sorted(boards)))
-    free = sorted({*range(len(boards))} - {other.place for other in there})
-    strangers = sorted(label for label, other in stored.items() if other is None)
-    for label in strangers:
-        if label not in charter.servers:  # another agent created it on other servers just now
-            raise shard_missing_error(crawl, [label])
-    for place, label in zip(free, strangers, strict=True):
-        charter = await boards[label].create_crawl(replace(charter, place=place))
-
-
 async def check_distinct_servers(boards: Mapping[str, Coordinator]) -> None:
     """Raise if two of these are one server under two names: a crawl must not be created on it twice."""
     names: dict[str, str] = {}
@@ -284,11 +197,6 @@ async def check_distinct_servers(boards: Mapping[str, Coordinator]) -> None:
         twin = names.setdefault(identity, label)
         if twin != label:
             raise same_server_error(twin, label)
-
-
-def without_servers(charter: CrawlSpec | None) -> CrawlSpec | None:
-    """The specification without the servers, as agents see it."""
-    return None if charter is None else replace(charter, servers=(), place=0)
 
 
 def same_server_error(twin: str, label: str) -> UsageError:
