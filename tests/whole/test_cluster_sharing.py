@@ -66,7 +66,7 @@ async def stored_meanwhile(
             await band.clock.sleep(8.0)
         band.lane = (lanes or {}).get(name, band.lane)
         band.start(name, seeded=not number)
-    desks = {name: crew.stages.results.in_flight for name, (crew, _, _) in band.living.items()}
+    desks = {name: crew.stages.indexing.in_flight for name, (crew, _, _) in band.living.items()}
     await band.clock.sleep(20.0)
     before = {name: desk.pages for name, desk in desks.items()}
     await band.clock.sleep(seconds - 20.0)

@@ -15,8 +15,7 @@ from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 from fieldmouse.control.governor import Governor
 from fieldmouse.control.page_trace import PageTrace
-from fieldmouse.crawler.buffer import BufferFeed
-from fieldmouse.crawler.in_flight import Results
+from fieldmouse.crawler.buffer import IndexingStage
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.crawler.stats import AgentLoad, StatsAtStart, live_stats, make_summary, refresh_summary
 from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
@@ -104,8 +103,7 @@ class Stages:
     durables: DurableSet
     frontier: CrawlFrontier
     outcomes: DurableLog
-    results: Results
-    intake: BufferFeed
+    indexing: IndexingStage
     pool: FetchPool
     backpressure: Backpressure
     trace: PageTrace
@@ -132,8 +130,8 @@ class Crawler:
     ):
         self._stages, self._clock, self._limits = stages, clock, limits
         self._listeners, self._audience = listeners, audience
-        self._frontier, self._intake, self._fleet = stages.frontier, stages.intake, stages.pool
-        self._indexer, self._desk = stages.intake.indexer, stages.results.in_flight
+        self._frontier, self._indexing, self._fleet = stages.frontier, stages.indexing, stages.pool
+        self._indexer, self._desk = stages.indexing.indexer, stages.indexing.in_flight
         self._parts, self._stopping, self._governor = stages.durables, stages.stop, stages.governor
         self._refreshing, self._network = stages.poller, stages.cluster
         tally = self._desk.tally
@@ -152,7 +150,7 @@ class Crawler:
         self._stages.trace.flush()
         # From here to the end of `seal` nothing else runs, so the state is consistent.
         batches = [state.batch for state in shards]
-        self._stages.results.ack_durable(batches, self._seconds_before + self._elapsed())
+        self._indexing.ack_durable(batches, self._seconds_before + self._elapsed())
         moment = self._parts.seal(self._clock.now(), clean=clean, stopped_by=self._stopping.reason)
         # A crawl that stops at once must not wait for this thread.
         await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._parts.commit, moment)
@@ -253,7 +251,7 @@ class Crawler:
                 load.update(woke_at - since, late=woke_at - slept_at - seconds)
             self._check()
             # new links may turn up: before the check whether any work is left
-            self._stages.results.apply_shared_scope()
+            self._indexing.apply_shared_scope()
             now = self._clock.now()
             full = self._desk.is_page_limit_reached and not self._frontier.polls_waiting
             limit = self._limits.reached(
@@ -284,7 +282,7 @@ class Crawler:
                 assert self._refreshing is not None
                 self._refreshing.end_round_early(now)
                 return
-            self._intake.move_pages()  # a restarted worker or an expired page sends no signal
+            self._indexing.move_pages()  # a restarted worker or an expired page sends no signal
             self._fleet.wake()
 
     def _sleep_time(self, idle: bool) -> float:
@@ -331,7 +329,7 @@ class Crawler:
     async def _drain(self) -> None:
         while self._stages.backpressure.level:
             self._check()
-            self._intake.move_pages()
+            self._indexing.move_pages()
             await self._clock.sleep(0.01)
 
     def _elapsed(self) -> float:

@@ -1,14 +1,17 @@
-"""In-flight table: every ticket that is out, and its outcome until it is durable.
+"""In-flight table: every ticket that is out, and its outcome until it is durable; and the dispatch of host visits.
 
 Fetch workers, the buffer and the indexer report results here. An outcome is *known* when it was reported,
 and *settled* when a checkpoint holds it. In between it can be undone: if a worker process dies, its
 unsealed pages are lost and their tickets are fetched again. A ticket leaves the frontier only when its
 outcome is settled. Invariant: the tally counts a ticket only once it is settled, so no page is counted
 twice.
+
+Host visits come from the frontier, are made by a fetch worker, and go back to the frontier.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,16 +19,16 @@ from typing import Protocol
 
 import msgspec
 
+from fieldmouse.aio import WakeUp
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.scope import CrawlScope
-from fieldmouse.crawler.stop_conditions import FailureLatch
-from fieldmouse.fetch.worker import VisitReport
+from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
+from fieldmouse.errors import StorageError
+from fieldmouse.fetch.worker import FetchWorker, VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.storage.checkpoint import CrawlCounters, DurableLog, Sealed
+from fieldmouse.storage.checkpoint import CrawlCounters, Durable, Sealed
 from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request, RequestKind
-from fieldmouse.url import Host, Url, resolve
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -51,7 +54,7 @@ class PageQuota(Protocol):
         """Whether one more page may be requested."""
 
 
-class InFlight:
+class InFlight(Durable):
     """The tally is its part of the checkpoint; the rows are in the outcome log, which is another part."""
 
     name = "tally"
@@ -122,12 +125,6 @@ class InFlight:
 
     def end_visit(self, tickets: Iterable[QueuedRequest]) -> None:
         self._leased.difference_update([ticket.number for ticket in tickets])
-
-    def count_first_page(self, errand: HostVisit, report: VisitReport) -> VisitReport:
-        """Count the host if this visit brought its first page."""
-        if not errand.state.pages and report[0].pages > 0:
-            self.tally.count_host_with_pages()
-        return report
 
     def split_by_started(self, tickets: Iterable[QueuedRequest]) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
         """Split leased tickets into those the fetch worker failed on and those it had not started.
@@ -230,17 +227,8 @@ class InFlight:
 
     # -- part of the checkpoint
 
-    def begin(self) -> None:
-        """Nothing to restore: the tally is in the journal."""
-
     def seal(self) -> Sealed[CrawlCounters]:
         return Sealed(self.tally)
-
-    def committed(self) -> None:
-        """Nothing to release."""
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def _count(self, outcome: IndexResult | UnarchivedOutcome, link: Request | None) -> None:
         size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, IndexResult) else (0, 0)
@@ -276,74 +264,53 @@ def outcome_row_of(outcome: Refused | Failed) -> OutcomeRow:
     )
 
 
-@dataclass(eq=False, slots=True)
-class Results:
-    """`follow_sitemaps`: whether sitemaps named by a robots.txt are queued."""
+log = logging.getLogger(__name__)
 
+
+@dataclass(eq=False, slots=True)
+class Dispatcher:
+    """Host visits for the fetch pool. A crash of a fetch worker costs its page, not the crawl."""
+
+    worker: FetchWorker
     in_flight: InFlight
     frontier: CrawlFrontier
-    outcomes: DurableLog
     failure: FailureLatch
+    stop: StopRequest
+    wake_up: WakeUp
     clock: Clock
-    scope: CrawlScope
-    follow_sitemaps: bool
 
-    def record_outcome(self, ticket: QueuedRequest, outcome: Refused | Failed) -> None:
-        """Record an outcome without a response to store."""
-        self.in_flight.record_outcome(ticket.number, outcome)
-
-    def requeue_dropped(self, number: int) -> None:
-        """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
-        lost."""
-        link = self.in_flight.undo_delivery(number)
+    def take_visit(self) -> HostVisit | None:
+        sated = self.in_flight.is_page_limit_in_flight
+        if self.stop.is_requested or (sated and not self.frontier.polls_waiting):
+            return None
         with self.failure:
-            self.frontier.retry(number, link)
+            return self.frontier.take(self.clock.now(), only_polls=sated)
+        self.stop.request()
+        return None
 
-    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
-        """Queue `link` instead of a ticket whose request failed."""
-        self.in_flight.forget_request(ticket.number)
+    def end_visit(self, errand: HostVisit, report: VisitReport) -> None:
+        state, unused = report
+        if not errand.state.pages and state.pages > 0:
+            self.in_flight.tally.count_host_with_pages()
         with self.failure:
-            self.frontier.retry(ticket.number, link)
+            self.frontier.give_back(errand, state, unused)
+        self.wake_up.fire()
 
-    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
-        """Queue the sitemaps that a robots.txt names."""
-        if not self.follow_sitemaps:
-            return
-        base, now = Url(host + "/robots.txt"), self.clock.now()
-        urls = (resolve(text.strip(), base) for text in found)
-        links = [Request(url, via=base, kind=RequestKind.SITEMAP, seen_at=now) for url in urls if url is not None]
-        with self.failure:
-            self.frontier.discover(self.scope.filter_links(links, depth=1))
-
-    def record_parsed(self, parsed: Sequence[IndexResult]) -> None:
-        """Record parsed pages and queue their links."""
-        released: list[Request] = []
-        for answer in parsed:
-            link = self.in_flight.awaiting_index.get(answer.number)
-            if link is not None:
-                released += self.scope.handle_result(link, answer)
-            if answer.held:
-                released += self.scope.filter_links(answer.held)
-        if links := self.in_flight.record_parsed(parsed) + released:
-            self.frontier.discover(links)
-
-    def apply_shared_scope(self) -> None:
-        """Queue links that are in scope since other agents widened it."""
-        if links := self.scope.apply_shared():
-            self.frontier.discover(links)
-
-    def requeue_lost(self, numbers: Sequence[int]) -> int:
-        """Queue the tickets of a dead worker process again; returns their number."""
-        again = self.in_flight.undo_parsed(numbers)
-        for number, link in again:
-            self.frontier.retry(number, link)
-        return len(again)
-
-    def ack_durable(self, batches: Sequence[int], seconds: float) -> None:
-        """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
-        settled, rows = self.in_flight.take_durable(batches)
-        for row in rows:
-            self.outcomes.append(row)
-        self.scope.handle_durable(rows)
-        self.frontier.mark_done(settled)
-        self.in_flight.tally.set_seconds(seconds)
+    async def run_visit(self, errand: HostVisit) -> VisitReport:
+        self.in_flight.start_visit(errand.tickets)
+        try:
+            return await self.worker.visit(errand)
+        except StorageError as error:
+            self.failure.record(error)
+            return errand.state, ()
+        except Exception as error:
+            # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
+            now = self.clock.now()
+            blamed, others = self.in_flight.split_by_started(errand.tickets)
+            for ticket in blamed:
+                log.exception("crashed on %s", ticket.link.url)
+                detail = f"{type(error).__name__}: {error}"
+                self.in_flight.record_outcome(ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail))
+            return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
+        finally:
+            self.in_flight.end_visit(errand.tickets)

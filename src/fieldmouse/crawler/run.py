@@ -119,7 +119,7 @@ class CrawlRun:
         hurry.cancel()
         if crawl.done():
             return crawl.result()
-        self._crew.stages.intake.indexer.kill()
+        self._crew.stages.indexing.indexer.kill()
         raise StoppedImmediately
 
     async def _crawl(self, crew: CrawlParts, notifying: RunNotifications) -> Summary:

@@ -26,7 +26,7 @@ import xxhash
 from fieldmouse.cluster.client.shared_scope import SharedScope
 from fieldmouse.policy.scope import Scope, ScopeState
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, sealed_outcomes, sealed_scope
+from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed, sealed_outcomes, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
 from fieldmouse.types.outcome import IndexResult, OutcomeRow
@@ -54,7 +54,7 @@ class ScopeChange(NamedTuple):
     may_grow: bool  # more hosts may join
 
 
-class CrawlScope:
+class CrawlScope(Durable):
     """The current scope. A part of the checkpoint; the additions are its state."""
 
     name = "scope"
@@ -215,12 +215,6 @@ class CrawlScope:
 
     def seal(self) -> Sealed[ScopeState]:
         return Sealed(ScopeState(self._mark, tuple(self._joined), self.may_grow, self._seeds))
-
-    def committed(self) -> None:
-        """Nothing to release: the log of held links is another part."""
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 def _encode_deterministic(base: Scope) -> bytes:

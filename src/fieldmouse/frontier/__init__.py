@@ -33,10 +33,3 @@ crawler waits for the disk, and once the journal holds the note, `committed` del
 superseded files. After a kill, each log is cut back to the note. Then each URL is in exactly
 one of three places (ready, queued, online), or it is done; `locate_url` finds out which.
 """
-
-from __future__ import annotations
-
-from fieldmouse.frontier.frontier import Frontier, open_frontier
-from fieldmouse.frontier.state import FrontierState, sealed_frontier
-
-__all__ = ["Frontier", "FrontierState", "open_frontier", "sealed_frontier"]

@@ -12,20 +12,19 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.hosts.host_table import clock_setback
-from fieldmouse.frontier.in_flight import HeldUrls, RestingTickets, Tickets
-from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState, open_parts
+from fieldmouse.frontier.in_flight import HeldUrls, Tickets
+from fieldmouse.frontier.protocol import CrawlFrontier
+from fieldmouse.frontier.state import FrontierState, open_parts
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
@@ -34,80 +33,97 @@ from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
 _URLS_WITHOUT_REQUEST = 256  # URLs of a host visit that makes no request
-_COUNT_IDLE_EVERY = 256  # host visits between two counts of idle hosts
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Request).decode
 
 
-class Frontier:
-    """Polite scheduler of URLs. Opening it changes nothing on disk; `begin` does."""
-
-    name = "frontier"
+class Frontier(CrawlFrontier):
+    """Polite scheduler of the URLs of a crawl on one machine."""
 
     def __init__(
         self,
-        parts: FrontierParts,
+        directory: Path,
         *,
-        workbench: Workbench,
-        distributor: Distributor,
-        tickets: Tickets,
-        resting: RestingTickets,
-        holding: HeldUrls | None,
-        witness: DecisionObserver,
-        clock: Clock,
-        rule: FrontSizeRule,
         key_seed: int,
-        errand_links: int,
-        state: FrontierState | None,
+        clock: Clock,
+        policy: DistributionPolicy[int],
+        front: FrontSizeRule | None = None,
+        errand_links: int = 16,
+        state: FrontierState | None = None,
+        resumed_delay: Callable[[HostState], float],
+        run_size: int = 1 << 21,
+        witness: DecisionObserver | None = None,
+        limits: SiteLimits | None = None,
+        share: float = 0.5,
+        hold_before: float = 0.0,
     ):
-        """Use `open_frontier`, which makes all these parts."""
-        self._parts, self._workbench, self._distributor = parts, workbench, distributor
-        self._tickets, self._resting, self._holding = tickets, resting, holding
-        self._witness, self._clock, self._rule = witness, clock, rule
-        self._key_seed, self._errand_links = key_seed, errand_links
-        self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
-        self._front, self._hosts, self._sites = parts.front, parts.hosts, parts.sites
+        """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
+
+        `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
+        `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
+        discovered before `hold_before` (epoch seconds) stay in place, see `frontier/in_flight.py`; 0: none.
+        """
+        now, polls = clock.now(), set[int]()
+        parts = open_parts(
+            directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
+        )
+        quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
+        workbench = Workbench(quiet_until, polls=polls, share=share)
+        rule = front or FrontSizeRule()
+        super().__init__(
+            parts, workbench, clock=clock, rule=rule, key_seed=key_seed, errand_links=errand_links, state=state
+        )
+        self._sieve, self._ready, self._hosts = parts.sieve, parts.ready, parts.hosts
+        self._witness = NullObserver() if witness is None or hold_before else witness
+        self._holding = HeldUrls(hold_before, now, parts) if hold_before else None
+        self._distributor = Distributor(
+            policy,
+            draw=parts.ready.pop,
+            queues=parts.queues,
+            front=parts.front,
+            workbench=workbench,
+            hosts=parts.hosts,
+            batch=2 * errand_links,
+            witness=self._witness,
+            holding=self._holding is not None,
+        )
+        self._tickets = Tickets(
+            parts,
+            self._distributor,
+            workbench,
+            set_back=clock_setback(state.hosts.at, now) if state else 0.0,
+            polls=state.polls if state else 0,
+            poll_numbers=polls,
+            holding=self._holding,
+        )
         self._out = 0  # URLs held by fetch workers
         self._done = state.done if state else 0
-        self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._visits = 0
         self._only_polls = False
 
     def begin(self) -> None:
-        """Cut everything after the checkpoint and start work. Every part of the crawl is open by now."""
-        make_directory(self._parts.directory)
-        for part in self._parts:
-            part.begin()
+        super().begin()
         now = self._clock.now()
         if self._holding is not None:
             self._holding.begin()
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         self._tickets.restore(now)
 
-    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None:
-        """Offer links found on the web; those never seen before will be visited. `keys`: `key_of` of their
-        URLs."""
-        if keys is None:
-            seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of` inlined, for speed
-            keys = [digest(link.url.encode(), seed) for link in links]
+    def _offer(self, links: Sequence[Request], keys: list[int]) -> None:
         self._sieve.offer(keys, links)
         if self._sieve.pending >= _SIFT_AT:
             self._sift()
 
     def poll(self, links: Sequence[Request]) -> None:
-        """Fetch known links again: they enter behind the sieve, which would drop them.
-
-        They go online at once, so the caller passes only those that are due. Their outcomes are counted
-        separately: a discovered URL that is done stays done.
-        """
         self._tickets.poll(links)
 
     def requeue(self, links: Sequence[Request]) -> None:
         """Queue links whose outcome was taken back, as if they had just been discovered."""
+        self._push(links)
+        self._done -= len(links)
+
+    def _push(self, links: Sequence[Request]) -> None:
         items = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(items)
         self._witness.discovered([host for host, _ in items])
-        self._done -= len(items)
 
     def clear_verdicts(self, verdicts: Container[str]) -> list[Host]:
         """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
@@ -118,16 +134,9 @@ class Frontier:
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
-        new = self._sieve.sift(self._sites.admit)
-        items = [(host_of(link.url), _encode(link)) for link in new]
-        self._ready.push(items)
-        self._witness.discovered([host for host, _ in items])
+        self._push(self._sieve.sift(self._parts.sites.admit))
 
     def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
-        """Lease a host that may be visited now to the caller; None if there is none.
-
-        With `only_polls`, discovered URLs stay in place until the next call without it.
-        """
         self._witness.time_passed(now)
         self._tickets.requeue_rested(now)
         if only_polls or self._only_polls:
@@ -148,16 +157,14 @@ class Frontier:
         self._witness.visit_started(self._width, self._out)
         if len(self._workbench) < self._width and self._backlog():
             self._distributor.refill(self._width)
-        self._visits += 1
-        if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
+        self._count_visit(now)
         return HostVisit(
             lease.host, lease.address, self._tickets.tickets_of(lease.numbers), self._hosts.get(lease.host)
         )
 
     def _backlog(self) -> int:
         """Number of URLs that could come online."""
-        return len(self._ready) + (len(self._queues) if self._holding is None else 0)
+        return len(self._ready) + (len(self._parts.queues) if self._holding is None else 0)
 
     def _bring_online(self) -> bool:
         """Bring hosts online when none is ready, on a wider front if necessary. False if there are none."""
@@ -175,19 +182,13 @@ class Frontier:
         return brought > 0
 
     def ready_at(self) -> float | None:
-        """Time at which `take` could succeed next; 0: at once, None: no host online is waiting."""
         if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()
-        rested_at = self._resting.ready_at()
+        rested_at = self._tickets.resting.ready_at()
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
     def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
-        """Return a host after a visit; `state` says when it and its address may be visited again.
-
-        Unused tickets go back to the head of the host's queue. The others are
-        owed an outcome until `mark_done` or `retry` is called for them.
-        """
         host = errand.host
         self._hosts.put(host, state, self._clock.now())
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
@@ -199,52 +200,43 @@ class Frontier:
         self._done += self._tickets.remove(numbers)
 
     def retry(self, number: int, link: Request) -> None:
-        """Visit `link` instead of the ticket, under a new number, not before `link.not_before`."""
         self._tickets.retry(number, link, self._clock.now())
 
     def seal(self) -> Sealed[FrontierState]:
-        """Write everything to the operating system, and note the lengths."""
         if self._sieve.pending:
             self._sift()
         self._witness.flush()
-        books = FrontierCounts(self._done, self._width, self.seen, self.waiting, self._tickets.polls)
-        state, paths = self._parts.seal(self._clock.now(), books)
-        return Sealed(state, paths)
-
-    def committed(self) -> None:
-        """Delete superseded files: the journal holds the state sealed last."""
-        for part in self._parts:
-            part.committed()
+        return self._parts.seal(
+            self._clock.now(),
+            done=self._done,
+            width=self._width,
+            seen=self.seen,
+            waiting=self.waiting,
+            polls=self._tickets.polls,
+        )
 
     def close(self) -> None:
-        """Close the files. Anything not sealed is forgotten, as after a kill."""
-        for part in self._parts:
-            part.close()
+        super().close()
         self._witness.close()
 
     @property
     def seen(self) -> int:
-        """URLs accepted so far. Always `done + waiting`, once all offers are sifted."""
-        return self._parts.seen
+        return self._sieve.seen
 
     @property
     def settled(self) -> int:
-        """URLs whose outcome is durable."""
         return self._done
 
     @property
     def waiting(self) -> int:
-        """URLs accepted and not done: ready, offline, online or with fetch workers. Polls do not count."""
         return self._parts.waiting - self._tickets.polls
 
     @property
     def held_back(self) -> int:
-        """Waiting URLs that this run leaves alone."""
-        return self._tickets.held + self._holding.queued if self._holding is not None else 0
+        return self._tickets.held + len(self._parts.queues) if self._holding is not None else 0
 
     @property
     def polls_waiting(self) -> int:
-        """Known URLs that are to be fetched again."""
         return self._tickets.polls
 
     @property
@@ -253,25 +245,9 @@ class Frontier:
 
     @property
     def dropped_links(self) -> dict[str, int]:
-        """Links dropped because their site was full, by the name of the setting; each time a link is found
-        counts."""
-        return self._sites.dropped
-
-    @property
-    def online_hosts(self) -> int:
-        """Number of hosts online."""
-        return len(self._workbench)
-
-    @property
-    def target_width(self) -> int:
-        """Number of hosts that should be online."""
-        return self._width
-
-    def ready_hosts(self, now: float) -> int:
-        return self._workbench.ready_hosts(now)
+        return self._parts.sites.dropped
 
     def resting_hosts(self, now: float) -> list[RestingHost]:
-        """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
         rests = []
         for host in self._workbench.waiting_hosts():
             state = self._hosts.get(host)
@@ -280,10 +256,7 @@ class Frontier:
         return sorted(rests, key=lambda rest: rest.until)
 
     def is_stalled(self, now: float, patience: float) -> bool:
-        """Whether nothing can be fetched for `patience` seconds, only because hosts or URLs failed.
-
-        A host that keeps its ordinary delay, however long, does not count as stalled.
-        """
+        """A host that keeps its ordinary delay, however long, does not count as stalled."""
         ready_at = self.ready_at()
         if ready_at is None or ready_at <= now + patience or self._out or self._backlog():
             return False
@@ -296,71 +269,3 @@ class Frontier:
     @property
     def appends(self) -> int:
         return self._distributor.appends
-
-
-def open_frontier(
-    directory: Path,
-    *,
-    key_seed: int,
-    clock: Clock,
-    policy: DistributionPolicy[int],
-    front: FrontSizeRule | None = None,
-    errand_links: int = 16,
-    state: FrontierState | None = None,
-    resumed_delay: Callable[[HostState], float],
-    run_size: int = 1 << 21,
-    witness: DecisionObserver | None = None,
-    limits: SiteLimits | None = None,
-    share: float = 0.5,
-    hold_before: float = 0.0,
-) -> Frontier:
-    """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
-
-    `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
-    `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
-    discovered before `hold_before` (epoch seconds) stay in place, see `frontier/in_flight.py`; 0: none.
-    """
-    now, polls = clock.now(), set[int]()
-    watcher = NullObserver() if witness is None or hold_before else witness
-    parts = open_parts(
-        directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
-    )
-    resting = RestingTickets()
-    quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
-    workbench = Workbench(quiet_until, polls=polls, share=share)
-    holding = HeldUrls(hold_before, now, parts) if hold_before else None
-    distributor = Distributor(
-        policy,
-        draw=parts.ready.pop,
-        queues=parts.queues,
-        front=parts.front,
-        workbench=workbench,
-        hosts=parts.hosts,
-        batch=2 * errand_links,
-        witness=watcher,
-        holding=holding is not None,
-    )
-    tickets = Tickets(
-        parts,
-        resting,
-        distributor,
-        workbench,
-        set_back=clock_setback(state.hosts.at, now) if state else 0.0,
-        polls=state.polls if state else 0,
-        poll_numbers=polls,
-        holding=holding,
-    )
-    return Frontier(
-        parts,
-        workbench=workbench,
-        distributor=distributor,
-        tickets=tickets,
-        resting=resting,
-        holding=holding,
-        witness=watcher,
-        clock=clock,
-        rule=front or FrontSizeRule(),
-        key_seed=key_seed,
-        errand_links=errand_links,
-        state=state,
-    )

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.in_flight import RestingTickets
 from fieldmouse.frontier.workbench import TakenHost, Workbench
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Origin, QueuedRequest, Request
-from fieldmouse.url import Host, host_of
+from fieldmouse.types.request import QueuedRequest, Request
+from fieldmouse.url import Host
 
 
 @dataclass(slots=True)
@@ -181,12 +178,3 @@ class LeasedPolls:
     def remove(self, number: int) -> Request | None:
         """Close the ticket; None if it was no poll."""
         return self._tickets.pop(number, None)
-
-
-def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
-    """Group known pages by host, marked as polls."""
-    lines: dict[Host, list[Request]] = {}
-    for link in links:
-        polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
-        lines.setdefault(host_of(link.url), []).append(polled)
-    return lines

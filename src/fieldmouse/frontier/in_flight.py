@@ -78,14 +78,8 @@ class HeldUrls:
             else:
                 self._ready.push((item,))
 
-    @property
-    def queued(self) -> int:
-        """Number of held URLs in queues."""
-        return len(self._queues)
-
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_request = msgspec.msgpack.Decoder(Request).decode
 
 
 class Tickets:
@@ -94,7 +88,6 @@ class Tickets:
     def __init__(
         self,
         parts: FrontierParts,
-        resting: RestingTickets,
         distributor: Distributor,
         workbench: Workbench,
         *,
@@ -108,10 +101,10 @@ class Tickets:
         `poll_numbers` receives the numbers of polls; links that `holding` holds stay in place.
         """
         front = self._front = parts.front
-        self._hosts, self._resting = parts.hosts, resting
+        self._hosts, self.resting = parts.hosts, RestingTickets()
         self._distributor, self._workbench = distributor, workbench
         self._set_back = set_back
-        self._restored = [(number, _decode_request(row)) for number, row in front.open_tickets.items()]
+        self._restored = [(number, _decode(row)) for number, row in front.open_tickets.items()]
         self._poll_numbers, self._holding = poll_numbers, holding
         poll_numbers.update([number for number, link in self._restored if link.door is Origin.POLLED])
         self.polls = polls  # in any place
@@ -135,7 +128,7 @@ class Tickets:
             if self._holding is not None and self._holding.is_held(link):
                 self._held.setdefault(host, []).append(number)
             elif link.not_before > now:
-                self._resting.put(link.not_before, number, host)
+                self.resting.put(link.not_before, number, host)
             else:
                 online.setdefault(host, []).append(number)
         self._restored.clear()
@@ -149,7 +142,7 @@ class Tickets:
 
     def tickets_of(self, numbers: Iterable[int]) -> tuple[QueuedRequest, ...]:
         live = self._front.open_tickets
-        return tuple([QueuedRequest(number, _decode_request(live[number])) for number in numbers])
+        return tuple([QueuedRequest(number, _decode(live[number])) for number in numbers])
 
     def take_polls(self, now: float, most: int, most_without_asking: int) -> HostVisit | None:
         """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
@@ -177,17 +170,13 @@ class Tickets:
 
     def requeue_rested(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
-        for host, number in self._resting.pop_rested(now):
+        for host, number in self.resting.pop_rested(now):
             self._distributor.put_online(host, (number,))
 
     def poll(self, links: Sequence[Request]) -> None:
         """Put known links online, regardless of the policy: the caller passes only those that are due."""
-        lines: dict[Host, list[bytes]] = {}
-        for link in links:
-            polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
-            lines.setdefault(host_of(link.url), []).append(_encode(polled))
-        for host, rows in lines.items():
-            numbers = self._front.add(rows)
+        for host, polls in polls_by_host(links).items():
+            numbers = self._front.add(map(_encode, polls))
             self._poll_numbers.update(numbers)
             self._distributor.put_online(host, numbers)
         self.polls += len(links)
@@ -200,7 +189,7 @@ class Tickets:
         host = host_of(link.url)
         new_number = self._add_ticket(link)
         if link.not_before > now:
-            self._resting.put(link.not_before, new_number, host)
+            self.resting.put(link.not_before, new_number, host)
         else:
             self._distributor.put_online(host, (new_number,))
 
@@ -210,7 +199,16 @@ class Tickets:
         if self.polls:
             numbers = list(numbers)
             rows = map(self._front.open_tickets.get, numbers)
-            polls = sum(_decode_request(row).door is Origin.POLLED for row in rows if row is not None)
+            polls = sum(_decode(row).door is Origin.POLLED for row in rows if row is not None)
             self.polls -= polls
             self._poll_numbers.difference_update(numbers)
         return self._front.remove(numbers) - polls
+
+
+def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
+    """Group known pages by host, marked as polls."""
+    polls: dict[Host, list[Request]] = {}
+    for link in links:
+        polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
+        polls.setdefault(host_of(link.url), []).append(polled)
+    return polls

@@ -18,21 +18,19 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls, polls_by_host
-from fieldmouse.frontier.protocol import LeaseSource, SettledUrl
+from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls
+from fieldmouse.frontier.in_flight import polls_by_host
+from fieldmouse.frontier.protocol import CrawlFrontier, LeaseSource, SettledUrl
 from fieldmouse.frontier.seen.sieve import DiskSieve
-from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState
+from fieldmouse.frontier.state import FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
-from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of, key_of
 
 
@@ -121,14 +119,11 @@ class SettledKeys:
 
 #: Seconds of rest above which a host goes back to the coordinator.
 LONG_REST = 20.0
-_URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
+_URLS_WITHOUT_REQUEST = 256
 
 
-class LeasedFrontier:
-    """Implementation of `protocol.CrawlFrontier` for one agent. Single-threaded and synchronous."""
-
-    name = "frontier"
-    held_back = 0  # nothing is held back
+class LeasedFrontier(CrawlFrontier):
+    """Frontier of one agent of a cluster. Single-threaded and synchronous."""
 
     def __init__(
         self,
@@ -151,14 +146,15 @@ class LeasedFrontier:
         goes back in any case: others may have known pages of it. While `rests()` is true the agent has no
         network, and wants at most one host, to test whether it is back.
         """
-        self._parts, self._lease_source, self._clock, self._rule = parts, landlord, clock, rule
-        self._key_seed, self._errand_links, self._turn, self._rests = key_seed, errand_links, turn, rests
+        self._lease_source, self._turn, self._rests = landlord, turn, rests
         self._polls = LeasedPolls(landlord.request_hosts, clock)
-        self._workbench = Workbench(polls=self._polls, share=share)
-        self._tenancies = HostLeases(self._workbench, self._polls, clock)
+        workbench = Workbench(polls=self._polls, share=share)
+        super().__init__(
+            parts, workbench, clock=clock, rule=rule, key_seed=key_seed, errand_links=errand_links, state=state
+        )
+        self._tenancies = HostLeases(workbench, self._polls, clock)
         self._owed = OwedTickets()
-        self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._visits, self._granted = 0, 0  # host visits, and leases granted so far
+        self._granted = 0  # leases granted so far
         self._finished, self._closing = list[SettledUrl](), False
         self._settled_keys = SettledKeys(parts.sieve, key_seed, forgiven)
 
@@ -274,11 +270,8 @@ class LeasedFrontier:
 
     # -- host visits
 
-    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None:
+    def _offer(self, links: Sequence[Request], keys: list[int]) -> None:
         """Report links found on the web; the coordinator decides which are new."""
-        if keys is None:
-            seed, digest = self._key_seed, xxh3_64_intdigest
-            keys = [digest(link.url.encode(), seed) for link in links]
         self._lease_source.report_links(links, keys)
 
     def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
@@ -291,18 +284,14 @@ class LeasedFrontier:
             if len(self._tenancies) >= self._width:
                 self._width = self._rule.grown(self._width)
             return None
-        self._visits += 1
-        if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
+        self._count_visit(now)
         tickets = tuple(
             QueuedRequest(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
         )
         return HostVisit(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 
     def ready_at(self) -> float | None:
-        if not self._lease_source.is_valid:
-            return None
-        return self._tenancies.ready_at()
+        return self._tenancies.ready_at() if self._lease_source.is_valid else None
 
     def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         host = errand.host
@@ -321,7 +310,6 @@ class LeasedFrontier:
             self._return_host(host, idle=True)
 
     def mark_done(self, kinds: Mapping[int, OutcomeKind]) -> None:
-        """Include the outcomes of these tickets in the next checkpoint."""
         for number, kind in kinds.items():
             if self._polls.remove(number) is not None:
                 continue
@@ -330,7 +318,6 @@ class LeasedFrontier:
                 self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url, kind.value))
 
     def retry(self, number: int, link: Request) -> None:
-        """Visit `link` instead of the ticket, not before `link.not_before`."""
         if self._polls.remove(number) is not None:
             self._queue_polls(host_of(link.url), [link])
             return
@@ -345,26 +332,12 @@ class LeasedFrontier:
 
     # -- checkpoints
 
-    def begin(self) -> None:
-        make_directory(self._parts.directory)
-        for part in self._parts:
-            part.begin()
-
     def seal(self) -> Sealed[FrontierState]:
         settled, self._finished = self._finished, []
         if settled:
             self._settled_keys.add(settled)
             self._lease_source.report_settled(settled)
-        books = FrontierCounts(self.settled, self._width, self.settled, 0, 0)
-        return Sealed(*self._parts.seal(self._clock.now(), books))
-
-    def committed(self) -> None:
-        for part in self._parts:
-            part.committed()
-
-    def close(self) -> None:
-        for part in self._parts:
-            part.close()
+        return self._parts.seal(self._clock.now(), done=self.settled, width=self._width, seen=self.settled)
 
     # -- counts
 
@@ -397,14 +370,3 @@ class LeasedFrontier:
     @property
     def online_hosts(self) -> int:
         return len(self._tenancies)
-
-    def ready_hosts(self, now: float) -> int:
-        return self._workbench.ready_hosts(now)
-
-    def resting_hosts(self, now: float) -> list[RestingHost]:
-        """Always empty: a host that rests for long goes back to the coordinator."""
-        return []
-
-    def is_stalled(self, now: float, patience: float) -> bool:
-        """Always False: the coordinator may send hosts at any time."""
-        return False

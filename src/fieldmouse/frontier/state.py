@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from fieldmouse.frontier.queues.ready import ReadyQueue, ReadyState
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.scope import SiteLimits
-from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request
@@ -167,16 +167,6 @@ class FrontierPart(Protocol):
 B = TypeVar("B", bound=FrontierPart)
 
 
-class FrontierCounts(NamedTuple):
-    """Counts of a frontier at one moment."""
-
-    done: int
-    width: int
-    seen: int
-    waiting: int
-    polls: int
-
-
 @dataclass(frozen=True, slots=True)
 class FrontierParts:
     """All parts of a frontier that a checkpoint holds."""
@@ -197,21 +187,16 @@ class FrontierParts:
         """Number of URLs that are owed an outcome, polls included."""
         return len(self.ready) + len(self.queues) + len(self.front)
 
-    @property
-    def seen(self) -> int:
-        """Number of URLs that were accepted."""
-        return self.sieve.seen
-
-    def seal(self, now: float, books: FrontierCounts) -> tuple[FrontierState, list[Path]]:
-        """Write all files; returns the state, and the files to sync before it counts."""
+    def seal(self, now: float, **counts: int) -> Sealed[FrontierState]:
+        """Write all files; returns the state with these counts, and the files to sync before it counts."""
         sieve, keys = self.sieve.seal()
         ready, waiting = self.ready.seal()
         queues, offline = self.queues.seal()
         front, online = self.front.seal()
         hosts, known = self.hosts.seal(now)
         sites, counted = self.sites.seal()
-        state = FrontierState(sieve, ready, queues, front, hosts, sites=sites, **books._asdict())
-        return state, [*keys, *waiting, *offline, *online, *known, *counted]
+        state = FrontierState(sieve, ready, queues, front, hosts, sites=sites, **counts)
+        return Sealed(state, [*keys, *waiting, *offline, *online, *known, *counted])
 
 
 def open_parts(

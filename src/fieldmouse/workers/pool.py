@@ -25,7 +25,7 @@ from fieldmouse.backpressure import Backpressure
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.search.versions import VersionTable
-from fieldmouse.storage.checkpoint import Sealed, ShardState
+from fieldmouse.storage.checkpoint import Durable, Sealed, ShardState
 from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.url import Host, Url, host_of
 from fieldmouse.workers.connection import WorkerConnection
@@ -179,22 +179,16 @@ async def _all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-class ShardsPart:
-    """See `storage/checkpoint.py`. Call `WorkerPool.prepare` before sealing."""
+class ShardsPart(Durable):
+    """See `storage/checkpoint.py`. Call `WorkerPool.prepare` before sealing; the pool itself begins and closes."""
 
     name = "shards"
 
     def __init__(self, indexer: WorkerPool):
         self._indexer = indexer
 
-    def begin(self) -> None:
-        """Nothing to do: `WorkerPool.begin` tells the workers and waits for them."""
-
     def seal(self) -> Sealed[list[ShardState]]:
         return Sealed(self._indexer.prepared)
 
     def committed(self) -> None:
         self._indexer.committed()
-
-    def close(self) -> None:
-        """Nothing to do: `WorkerPool.close` ends the workers and waits for them."""
