@@ -230,8 +230,8 @@ def test_replay_measures_equal_the_counts_of_the_frontier(life: Life) -> None:
     (run,) = read_runs(life.path / "decisions.log")
     course = FrontCourse()
     replay_events(run, course)
-    assert course.draws == life.frontier.draws
-    assert course.appends == life.frontier.appends
+    assert course.draws == life.frontier._distributor.draws
+    assert course.appends == life.frontier._distributor.appends
     last = list(course.points())[-1]
     assert last.seconds <= life.clock.now() - NOW
 

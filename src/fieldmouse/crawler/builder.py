@@ -188,12 +188,12 @@ def open_local_frontier(
 RESERVED_DESCRIPTORS = 64  # for logs, runs, pipes to workers, nameservers
 
 
-def max_connections(*, kept_back: int = RESERVED_DESCRIPTORS) -> int:
+def max_connections() -> int:
     """Return the number of sockets that fit beside the open and the reserved descriptors; at least 2."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return sys.maxsize
-    return max(2, limit - _open_now() - kept_back)
+    return max(2, limit - _open_now() - RESERVED_DESCRIPTORS)
 
 
 def _open_now() -> int:
@@ -497,7 +497,6 @@ def build(
             load=load,
         )
         limits = CrawlLimits(
-            pages=settings.crawl.pages,
             seconds=settings.crawl.time if joining is None else 0.0,
             min_free=settings.storage.min_free,
             checkpoint_every=settings.storage.checkpoint,

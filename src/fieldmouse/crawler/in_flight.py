@@ -26,22 +26,12 @@ from fieldmouse.errors import StorageError
 from fieldmouse.fetch.worker import FetchWorker, VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.storage.checkpoint import CrawlCounters, Durable, Sealed
-from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
+from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused, outcome_row
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
-
-
-class UnarchivedOutcome(msgspec.Struct, frozen=True):
-    """An outcome that needs no archive: known at once, settled by the next checkpoint."""
-
-    number: int
-    kind: OutcomeKind
-    row: bytes
-    reason: OutcomeReason
-    why: OutcomeReason = OutcomeReason.NONE  # of a poll: the reason its URL was no page before
 
 
 class PageQuota(Protocol):
@@ -70,7 +60,8 @@ class InFlight(Durable):
         self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
         self._answered_polls: set[int] = set()  # polls with a response or an outcome
         self._known: dict[int, dict[int, list[IndexResult]]] = {}  # by shard and batch
-        self._verdicts: list[UnarchivedOutcome] = []
+        # Outcomes without a response to archive: known at once, settled by the next checkpoint.
+        self._verdicts: list[tuple[IndexResult, Request]] = []
         self.undurable_polls = 0  # known and not settled
         self.undurable: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.undurable_bytes = 0
@@ -157,11 +148,12 @@ class InFlight(Durable):
 
     def record_outcome(self, number: int, outcome: Refused | Failed) -> None:
         self.forget_request(number)
-        row = outcome_row_of(outcome)
-        self._verdicts.append(UnarchivedOutcome(number, row.kind, _encode(row), row.reason, outcome.link.why))
-        if outcome.link.door is Origin.POLLED:
+        link, kind = outcome.link, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED
+        row = outcome_row(link, kind, outcome.at, reason=outcome.reason, detail=outcome.detail)
+        self._verdicts.append((IndexResult(number, 0, 0, kind, _encode(row), reason=row.reason), link))
+        if link.door is Origin.POLLED:
             self._answered_polls.add(number)
-        self._note(number, row.kind)
+        self._count_known(number, kind)
 
     def record_parsed(self, parsed: Iterable[IndexResult]) -> list[Request]:
         """Record the indexer's results; returns the links it found."""
@@ -172,11 +164,11 @@ class InFlight(Durable):
                 continue
             self._pages_in_flight.discard(page.number)
             self._known.setdefault(page.shard, {}).setdefault(page.batch, []).append(page)
-            self._note(page.number, page.kind)
+            self._count_known(page.number, page.kind)
             self.undurable_bytes += page.size
         return links
 
-    def _note(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
+    def _count_known(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
         """Count a known outcome, or uncount it with `by=-1`."""
         if number in self._answered_polls:
             self.undurable_polls += by
@@ -191,7 +183,7 @@ class InFlight(Durable):
                 kept = [page for page in parsed if page.number not in lost]
                 for page in parsed:
                     if page.number in lost:
-                        self._note(page.number, page.kind, -1)
+                        self._count_known(page.number, page.kind, -1)
                         self.undurable_bytes -= page.size
                 batches[batch] = kept
         again = []
@@ -218,10 +210,10 @@ class InFlight(Durable):
                     kinds[page.number] = page.kind
                     rows.append(page.row)
                     self._count(page, self.awaiting_index.pop(page.number, None))
-        for verdict in self._verdicts:
+        for verdict, link in self._verdicts:
             kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
-            self._count(verdict, None)
+            self._count(verdict, link)
         self._verdicts.clear()
         return kinds, rows
 
@@ -230,38 +222,19 @@ class InFlight(Durable):
     def seal(self) -> Sealed[CrawlCounters]:
         return Sealed(self.tally)
 
-    def _count(self, outcome: IndexResult | UnarchivedOutcome, link: Request | None) -> None:
-        size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, IndexResult) else (0, 0)
-        self._note(outcome.number, outcome.kind, -1)
-        self.undurable_bytes -= size
+    def _count(self, outcome: IndexResult, link: Request | None) -> None:
+        self._count_known(outcome.number, outcome.kind, -1)
+        self.undurable_bytes -= outcome.size
         if outcome.number not in self._answered_polls:
-            self.tally.count(outcome.kind, outcome.reason, size, left_out)
+            self.tally.count(outcome.kind, outcome.reason, outcome.size, outcome.left_out)
             return
         self._answered_polls.discard(outcome.number)
         row = _decode(outcome.row)
         # A request without a digest of the stored copy counts as changed.
         has_no_copy = link is None or not link.digest
         changed = has_no_copy or row.news not in (ContentChange.SAME, ContentChange.NOISE)
-        why = outcome.why if isinstance(outcome, UnarchivedOutcome) else link.why if link else OutcomeReason.NONE
-        self.tally.count_poll(row, size, left_out, changed=changed, why=why)
-
-
-def outcome_row_of(outcome: Refused | Failed) -> OutcomeRow:
-    """The row of an outcome that does not pass through the indexer."""
-    link = outcome.link
-    return OutcomeRow(
-        link.url,
-        OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED,
-        outcome.at,
-        depth=link.depth,
-        via=link.via,
-        seen_at=link.seen_at,
-        tries=link.tries,
-        found_as=link.kind.value,
-        reason=outcome.reason,
-        detail=outcome.detail,
-        polled=link.was,
-    )
+        why = link.why if link else OutcomeReason.NONE
+        self.tally.count_poll(row, outcome.size, outcome.left_out, changed=changed, why=why)
 
 
 log = logging.getLogger(__name__)

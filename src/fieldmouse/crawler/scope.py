@@ -63,7 +63,7 @@ class CrawlScope(Durable):
         self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *, shared: SharedScope | None
     ):
         """`shared` exchanges additions with the other agents of the crawl."""
-        self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
+        self._mark = xxhash.xxh3_128_hexdigest(msgspec.json.encode(base, order="deterministic"))
         state = sealed_scope(last)
         # Crawls older than this feature have no mark.
         self._is_changed = bool(state.mark) and state.mark != self._mark
@@ -215,7 +215,3 @@ class CrawlScope(Durable):
 
     def seal(self) -> Sealed[ScopeState]:
         return Sealed(ScopeState(self._mark, tuple(self._joined), self.may_grow, self._seeds))
-
-
-def _encode_deterministic(base: Scope) -> bytes:
-    return msgspec.json.encode(base, order="deterministic")

@@ -47,7 +47,6 @@ log = logging.getLogger(__name__)
 class CrawlLimits(msgspec.Struct, frozen=True):
     """0 means no limit; `checkpoint_every` is the seconds between two checkpoints."""
 
-    pages: int = 0
     seconds: float = 0.0
     min_free: int = 0
     checkpoint_every: float = 5.0

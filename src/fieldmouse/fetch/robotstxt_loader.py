@@ -8,7 +8,7 @@ import msgspec
 
 from fieldmouse.fetch.gate import Transport
 from fieldmouse.fetch.outage import FailureAttribution, OutageDetector
-from fieldmouse.fetch.responses import describe_requested_wait, requested_wait
+from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, requested_wait
 from fieldmouse.http.dns import FoundAddress, NoAddress
 from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness, clamp_crawl_delay
@@ -41,10 +41,6 @@ class RobotsTxtLoader:
         self._gate, self._exclusions = transport.gate, transport.robots_txt_cache
         self._politeness, self._size = politeness, size
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
-
-    async def get_cached(self, host: Host) -> RobotsTxt | None:
-        """The cached rules; None without any."""
-        return await self._exclusions.get_or_parse(host)
 
     async def fetch(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
         """Fetch the host's robots.txt; None if it is not available for now."""
@@ -144,7 +140,7 @@ class RobotsTxtLoader:
                 requested_wait(answer),
                 describe_requested_wait(answer),
             )
-        detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
+        detail = describe_failure(answer)
         if is_own and answer.reason in _HOST_WIDE:
             reason, detail = answer.reason, answer.detail
         cause = cause_of(answer)

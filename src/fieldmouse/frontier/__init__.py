@@ -26,7 +26,7 @@ removes the ticket. After a temporary failure, `retry` gives the link a new tick
 time before which it must rest.
 
 A URL that is done may be fetched again: `Frontier.poll` puts it online behind the sieve
-(`Tickets`), and its outcome is counted separately.
+(with a ticket marked as a poll), and its outcome is counted separately.
 
 All of this is stored in append-only logs. `seal` notes their lengths at one moment, the
 crawler waits for the disk, and once the journal holds the note, `committed` deletes

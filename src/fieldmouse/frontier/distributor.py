@@ -13,7 +13,7 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
+from fieldmouse.frontier.decision_log import DecisionObserver
 from fieldmouse.frontier.queues.ready import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
 from fieldmouse.policy.distribution.registry import DistributionPolicy
@@ -92,7 +92,7 @@ class Distributor:
         self._workbench = workbench
         self._hosts = hosts
         self._batch = batch
-        self._witness = witness or NullObserver()
+        self._witness = witness or DecisionObserver()
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.draws = self.appends = 0
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.in_flight import RestingTickets
-from fieldmouse.frontier.workbench import TakenHost, Workbench
+from fieldmouse.frontier.workbench import RestingTickets, TakenHost, Workbench
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import QueuedRequest, Request
 from fieldmouse.url import Host
@@ -31,18 +30,6 @@ class HostLease:
     polls: int = 0  # tickets among these that are polls
     is_visited: bool = False
     more_requested: bool = False  # whether more URLs were requested
-
-    def record_reply(self, left: int) -> None:
-        """Record a reply of the coordinator, which has `left` more URLs."""
-        self.remaining, self.more_requested = left, False
-
-    def mark_requested(self) -> None:
-        """Record that more URLs were requested."""
-        self.more_requested = True
-
-    def mark_lost(self) -> None:
-        """Mark the lease as lost."""
-        self.epoch = self.remaining = 0
 
 
 class HostLeases:

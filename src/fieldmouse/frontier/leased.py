@@ -21,11 +21,9 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls
-from fieldmouse.frontier.in_flight import polls_by_host
 from fieldmouse.frontier.protocol import CrawlFrontier, LeaseSource, SettledUrl
-from fieldmouse.frontier.seen.sieve import DiskSieve
 from fieldmouse.frontier.state import FrontierParts, FrontierState
-from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.frontier.workbench import Workbench, polls_by_host
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.types.host import HostState
@@ -83,40 +81,6 @@ class OwedTickets:
         return owed
 
 
-class SettledKeys:
-    """Set of settled keys. No key leaves the sieve; keys of retried URLs are kept beside it until settled
-    again."""
-
-    def __init__(self, sieve: DiskSieve[Request], key_seed: int, forgiven: Collection[int]):
-        self._sieve, self._key_seed, self._forgiven = sieve, key_seed, set(forgiven)
-
-    def __len__(self) -> int:
-        return self._sieve.seen - len(self._forgiven)
-
-    def split(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]:
-        """Split links into those that are settled here and those that are not.
-
-        Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
-        """
-        keys = [key_of(link.url, self._key_seed) for link in links]
-        done_here, new = list[Request](), list[Request]()
-        for link, key, is_settled in zip(links, keys, self._sieve.has(keys), strict=True):
-            if key in self._forgiven:
-                new.append(msgspec.structs.replace(link, forgiven=True))
-            else:
-                (done_here if is_settled else new).append(link)
-        return done_here, new
-
-    def add(self, urls: Sequence[SettledUrl]) -> None:
-        keys = [url.key for url in urls]
-        self._sieve.learn(np.array(keys, np.uint64))
-        self._forgiven.difference_update(keys)
-
-    def mark_unsettled(self, keys: Sequence[int]) -> None:
-        """Mark these as no longer settled."""
-        self._forgiven.update(keys)
-
-
 #: Seconds of rest above which a host goes back to the coordinator.
 LONG_REST = 20.0
 _URLS_WITHOUT_REQUEST = 256
@@ -156,7 +120,8 @@ class LeasedFrontier(CrawlFrontier):
         self._owed = OwedTickets()
         self._granted = 0  # leases granted so far
         self._finished, self._closing = list[SettledUrl](), False
-        self._settled_keys = SettledKeys(parts.sieve, key_seed, forgiven)
+        # No key leaves the sieve; keys of retried URLs are kept beside it until settled again.
+        self._sieve, self._forgiven = parts.sieve, set(forgiven)
 
     # -- leases
 
@@ -175,7 +140,7 @@ class LeasedFrontier(CrawlFrontier):
                 self._remove_host(host)
             tenancy = self._tenancies.add(host, epoch, state)
             self._granted += 1
-        tenancy.record_reply(left)
+        tenancy.remaining, tenancy.more_requested = left, False
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
         fresh = [(link, key) for link, key in keys if not self._owed.renew_in_flight(key, epoch)]
@@ -202,11 +167,22 @@ class LeasedFrontier(CrawlFrontier):
 
     def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]:
         """Split links into those with an outcome here, which the coordinator lost or never counted, and the
-        others."""
-        return self._settled_keys.split(links)
+        others.
+
+        Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
+        """
+        keys = [key_of(link.url, self._key_seed) for link in links]
+        done_here, new = list[Request](), list[Request]()
+        for link, key, is_settled in zip(links, keys, self._sieve.has(keys), strict=True):
+            if key in self._forgiven:
+                new.append(msgspec.structs.replace(link, forgiven=True))
+            else:
+                (done_here if is_settled else new).append(link)
+        return done_here, new
 
     def mark_unsettled(self, keys: Sequence[int]) -> None:
-        self._settled_keys.mark_unsettled(keys)
+        """Mark these as no longer settled."""
+        self._forgiven.update(keys)
 
     def revoke_all(self) -> None:
         """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
@@ -217,7 +193,7 @@ class LeasedFrontier(CrawlFrontier):
         """Drop one lease."""
         tenancy = self._tenancies.get(host)
         if tenancy is not None and tenancy.epoch == epoch:
-            tenancy.mark_lost()
+            tenancy.epoch = tenancy.remaining = 0
             if not tenancy.is_visited:  # otherwise a fetch worker has it, and it is dropped on return
                 self._return_host(host)
 
@@ -304,7 +280,7 @@ class LeasedFrontier(CrawlFrontier):
             self._return_host(host)
         elif not tenancy.online and tenancy.remaining:
             if not tenancy.more_requested:
-                tenancy.mark_requested()
+                tenancy.more_requested = True
                 self._lease_source.request_more(host, tenancy.epoch)
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG_REST:
             self._return_host(host, idle=True)
@@ -335,7 +311,9 @@ class LeasedFrontier(CrawlFrontier):
     def seal(self) -> Sealed[FrontierState]:
         settled, self._finished = self._finished, []
         if settled:
-            self._settled_keys.add(settled)
+            keys = [url.key for url in settled]
+            self._sieve.learn(np.array(keys, np.uint64))
+            self._forgiven.difference_update(keys)
             self._lease_source.report_settled(settled)
         return self._parts.seal(self._clock.now(), done=self.settled, width=self._width, seen=self.settled)
 
@@ -348,7 +326,7 @@ class LeasedFrontier(CrawlFrontier):
 
     @property
     def settled(self) -> int:
-        return len(self._settled_keys)
+        return self._sieve.seen - len(self._forgiven)
 
     @property
     def waiting(self) -> int:

@@ -129,24 +129,16 @@ class WorkerProcess:
         """Whether plug-in code is processing the page."""
         return bool(_NUMBER.unpack_from(self._memory)[0] < NO_PAGE)
 
-    def stop(self) -> int:
-        """End it after a short wait for its own exit; return the exit code, negative for a signal."""
+    def stop(self, grace: float) -> int:
+        """Wait `grace` seconds for its own exit, then kill it; return the exit code, negative for a signal."""
         try:
-            return self._child.wait(EXIT_GRACE)
+            return self._child.wait(grace)
         except subprocess.TimeoutExpired:
             self._child.kill()
             return self._child.wait()
 
     def kill(self) -> None:
         self._child.kill()
-
-    def wait(self) -> None:
-        """Wait until it exits by itself, at most `EXIT_TIMEOUT` seconds; then kill it."""
-        try:
-            self._child.wait(EXIT_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
 
 
 def peak_rss() -> int:
@@ -395,7 +387,7 @@ class WorkerConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         assert self._worker is not None
-        in_hand, in_plugin, code = self._worker.current_page, self._worker.in_plugin, self._worker.stop()
+        in_hand, in_plugin, code = self._worker.current_page, self._worker.in_plugin, self._worker.stop(EXIT_GRACE)
         self._worker = None
         self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
@@ -558,4 +550,4 @@ class WorkerConnection(asyncio.Protocol):
             self._flush()
             self._transport.close()
         if self._worker is not None:
-            await asyncio.to_thread(self._worker.wait)
+            await asyncio.to_thread(self._worker.stop, EXIT_TIMEOUT)
