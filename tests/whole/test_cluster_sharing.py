@@ -100,10 +100,10 @@ def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: 
         await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(8.0)
-        assert band.living["a"][0].stages.frontier.online_hosts == 40, "all hosts are held"
+        assert band.living["a"][0].stages.indexing.frontier.online_hosts == 40, "all hosts are held"
         band.start("b")
         await clock.sleep(3 * band.settings.cluster.heartbeat)
-        held = band.living["b"][0].stages.frontier.online_hosts
+        held = band.living["b"][0].stages.indexing.frontier.online_hosts
         assert held >= 2, held  # of 40: the rules draw by lot
         for name in "ab":
             await band.kill(name)

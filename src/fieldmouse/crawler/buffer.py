@@ -332,6 +332,7 @@ class IndexingStage:
 
     def _handle_parsed(self, parsed: Sequence[IndexResult]) -> None:
         """Record parsed pages and queue their links."""
+        self.indexer.report_outstanding()
         with self.failure:
             self.trace.pages_served([page.number for page in parsed])
             released: list[Request] = []
@@ -348,6 +349,7 @@ class IndexingStage:
 
     def _handle_undone(self, numbers: Sequence[int]) -> None:
         """Queue the tickets of a dead worker process again."""
+        self.indexer.report_outstanding()
         with self.failure:
             self.trace.pages_lost(numbers)
             again = self.in_flight.undo_parsed(numbers)

@@ -256,20 +256,17 @@ class Closeable(Protocol):
 C = TypeVar("C", bound=Closeable)
 
 
-class ResourceStack:
+class ResourceStack(ExitStack):
     """Closes its resources in reverse order."""
 
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-
     def keep(self, thing: C) -> C:
-        self._stack.callback(thing.close)
+        self.callback(thing.close)
         return thing
 
     def close(self) -> None:
         """Close all, ignoring `OSError`: a failed disk may fail again, and the checkpoint is safe."""
         with suppress(OSError):
-            self._stack.close()
+            super().close()
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:
@@ -482,16 +479,12 @@ def build(
         stages = Stages(
             home=home,
             durables=durable,
-            frontier=frontier,
-            outcomes=outcomes,
             indexing=indexing,
             pool=fleet,
             backpressure=meter,
             trace=trace,
             readings=readings,
             governor=governor,
-            failure=fuse,
-            stop=stopping,
             poller=refreshing,
             cluster=network,
             load=load,

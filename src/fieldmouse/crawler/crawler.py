@@ -18,13 +18,12 @@ from fieldmouse.control.page_trace import PageTrace
 from fieldmouse.crawler.buffer import IndexingStage
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.crawler.stats import AgentLoad, StatsAtStart, live_stats, make_summary, refresh_summary
-from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
+from fieldmouse.crawler.stop_conditions import CrawlLimits
 from fieldmouse.errors import DrainTimeout
 from fieldmouse.fetch.worker import FetchPool
 from fieldmouse.formatting import format_count
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.storage.checkpoint import DurableLog, DurableSet
+from fieldmouse.storage.checkpoint import DurableSet
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import BestEffortLog
 from fieldmouse.types.reason import StoppedBy
@@ -101,16 +100,12 @@ class Stages:
 
     home: CrawlDir
     durables: DurableSet
-    frontier: CrawlFrontier
-    outcomes: DurableLog
     indexing: IndexingStage
     pool: FetchPool
     backpressure: Backpressure
     trace: PageTrace
     readings: BestEffortLog
     governor: Governor | None
-    failure: FailureLatch
-    stop: StopRequest
     poller: Poller | None
     cluster: ClusterStage | None = None
     load: AgentLoad | None = None  # of an agent of a cluster: sent to other agents
@@ -130,9 +125,10 @@ class Crawler:
     ):
         self._stages, self._clock, self._limits = stages, clock, limits
         self._listeners, self._audience = listeners, audience
-        self._frontier, self._indexing, self._fleet = stages.frontier, stages.indexing, stages.pool
-        self._indexer, self._desk = stages.indexing.indexer, stages.indexing.in_flight
-        self._parts, self._stopping, self._governor = stages.durables, stages.stop, stages.governor
+        indexing = self._indexing = stages.indexing
+        self._frontier, self._failure, self._fleet = indexing.frontier, indexing.failure, stages.pool
+        self._indexer, self._desk = indexing.indexer, indexing.in_flight
+        self._parts, self._stopping, self._governor = stages.durables, indexing.stop, stages.governor
         self._refreshing, self._network = stages.poller, stages.cluster
         tally = self._desk.tally
         self._before, self._seconds_before = StatsAtStart.of(tally, self._frontier), tally.seconds
@@ -145,7 +141,7 @@ class Crawler:
         """Make the current state durable, as of one moment."""
         self._check()
         shards = await self._indexer.prepare()
-        self._stages.failure.raise_if_failed()
+        self._failure.raise_if_failed()
         self._stages.readings.flush()
         self._stages.trace.flush()
         # From here to the end of `seal` nothing else runs, so the state is consistent.
@@ -160,7 +156,7 @@ class Crawler:
 
     def _check(self) -> None:
         """Raise the first failure that the crawl cannot survive; it then ends as after a kill."""
-        self._stages.failure.raise_if_failed()
+        self._failure.raise_if_failed()
         if self._indexer.error is not None:
             raise self._indexer.error
 
@@ -184,12 +180,12 @@ class Crawler:
             self._governor.begin()
         if self._network is not None:
             if mercy is not None:
-                self._network.retry_failed(mercy, self._stages.outcomes, self._started)
+                self._network.retry_failed(mercy, self._indexing.outcomes, self._started)
             await self.checkpoint()  # from `begin` on pages may arrive, and a kill may happen
             await self._network.begin()
         self._frontier.discover([Request(url, kind=RequestKind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None and self._network is None:
-            mercy.requeue(self._local_frontier, self._stages.outcomes, self._desk.tally, self._started)
+            mercy.requeue(self._local_frontier, self._indexing.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
         self._update_pause()
         if self._refreshing is not None:

@@ -130,20 +130,13 @@ class RobotsTxtLoader:
         """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
         given up."""
         reason = OutcomeReason.ROBOTS_TXT_UNREACHABLE
-        if isinstance(answer, Response):
-            return await self._blame.after_host_failure(
-                host,
-                state,
-                None,
-                reason,
-                f"status {answer.status}",
-                requested_wait(answer),
-                describe_requested_wait(answer),
-            )
-        detail = describe_failure(answer)
-        if is_own and answer.reason in _HOST_WIDE:
-            reason, detail = answer.reason, answer.detail
-        cause = cause_of(answer)
-        return await self._blame.after_host_failure(
-            host, state, cause, reason, detail, answer.retry_after, describe_requested_wait(answer.response)
-        )
+        if isinstance(answer, Failed):
+            cause, detail = cause_of(answer), describe_failure(answer)
+            response, wait = answer.response, answer.retry_after
+            if is_own and answer.reason in _HOST_WIDE:
+                reason, detail = answer.reason, answer.detail
+        else:
+            cause, detail = None, f"status {answer.status}"
+            response, wait = answer, requested_wait(answer)
+        words = describe_requested_wait(response)
+        return await self._blame.after_host_failure(host, state, cause, reason, detail, wait, words)

@@ -8,7 +8,7 @@ outlives the process: the page table lists the polls under way, and they are mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from fieldmouse.clock import Clock
@@ -31,38 +31,38 @@ class HostLease:
     is_visited: bool = False
     more_requested: bool = False  # whether more URLs were requested
 
+    def record_reply(self, left: int) -> None:
+        """Record a reply of the coordinator, which has `left` more URLs."""
+        self.remaining, self.more_requested = left, False
 
-class HostLeases:
+    def mark_requested(self) -> None:
+        """Record that more URLs were requested."""
+        self.more_requested = True
+
+    def mark_lost(self) -> None:
+        """Mark the lease as lost."""
+        self.epoch = self.remaining = 0
+
+
+class HostLeases(dict[Host, HostLease]):
     """Leases by host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
 
     def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
+        super().__init__()
         self._workbench, self._polls, self._clock = workbench, polls, clock
         self._resting = RestingTickets()
-        self._by_host: dict[Host, HostLease] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_host)
-
-    def __iter__(self) -> Iterator[tuple[Host, HostLease]]:
-        return iter(self._by_host.items())
-
-    def __getitem__(self, host: Host) -> HostLease:
-        return self._by_host[host]
-
-    def get(self, host: Host) -> HostLease | None:
-        return self._by_host.get(host)
 
     def idle_hosts(self) -> list[Host]:
         """Hosts that no fetch worker has."""
-        return [host for host, tenancy in self._by_host.items() if not tenancy.is_visited]
+        return [host for host, tenancy in self.items() if not tenancy.is_visited]
 
     def add(self, host: Host, epoch: int, state: HostState) -> HostLease:
-        tenancy = self._by_host[host] = HostLease(self._clock.now(), epoch, state, 0)
+        tenancy = self[host] = HostLease(self._clock.now(), epoch, state, 0)
         return tenancy
 
     def add_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
         """Put tickets online, or let them rest until their time."""
-        tenancy, now, ready = self._by_host[host], self._clock.now(), []
+        tenancy, now, ready = self[host], self._clock.now(), []
         for number, link in tickets:
             tenancy.online += 1
             tenancy.polls += number in self._polls
@@ -77,7 +77,7 @@ class HostLeases:
         """Take a host that may be visited now, for a fetch worker."""
         lease = self._workbench.take(now, most, most_without_asking)
         if lease is not None:
-            tenancy = self._by_host[lease.host]
+            tenancy = self[lease.host]
             tenancy.is_visited = True
             tenancy.online -= len(lease.numbers)
             tenancy.polls -= sum(number in self._polls for number in lease.numbers)
@@ -86,11 +86,11 @@ class HostLeases:
     def requeue_rested(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
         for host, number in self._resting.pop_rested(now):
-            self._workbench.put(host, self._by_host[host].state, (number,))
+            self._workbench.put(host, self[host].state, (number,))
 
     def give_back(self, host: Host, state: HostState, unused: Sequence[QueuedRequest]) -> HostLease:
         """Return a host after a visit."""
-        tenancy = self._by_host[host]
+        tenancy = self[host]
         tenancy.is_visited, tenancy.state = False, state
         tenancy.online += len(unused)
         tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
@@ -100,7 +100,7 @@ class HostLeases:
     def remove(self, host: Host) -> list[int]:
         """Remove a host that no fetch worker has; returns its tickets."""
         numbers = [] if host not in self._workbench else self._workbench.take_offline(host)
-        del self._by_host[host]
+        del self[host]
         return numbers + self._resting.remove_host(host)
 
     def ready_at(self) -> float | None:

@@ -140,7 +140,7 @@ class LeasedFrontier(CrawlFrontier):
                 self._remove_host(host)
             tenancy = self._tenancies.add(host, epoch, state)
             self._granted += 1
-        tenancy.remaining, tenancy.more_requested = left, False
+        tenancy.record_reply(left)
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
         fresh = [(link, key) for link, key in keys if not self._owed.renew_in_flight(key, epoch)]
@@ -186,14 +186,14 @@ class LeasedFrontier(CrawlFrontier):
 
     def revoke_all(self) -> None:
         """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
-        for host, tenancy in list(self._tenancies):
+        for host, tenancy in list(self._tenancies.items()):
             self.revoke(host, tenancy.epoch)
 
     def revoke(self, host: Host, epoch: int) -> None:
         """Drop one lease."""
         tenancy = self._tenancies.get(host)
         if tenancy is not None and tenancy.epoch == epoch:
-            tenancy.epoch = tenancy.remaining = 0
+            tenancy.mark_lost()
             if not tenancy.is_visited:  # otherwise a fetch worker has it, and it is dropped on return
                 self._return_host(host)
 
@@ -231,7 +231,7 @@ class LeasedFrontier(CrawlFrontier):
 
     def owed_keys(self) -> dict[tuple[Host, int], set[int]]:
         """Keys of all URLs that we owe an outcome, by lease; leases that owe none are included."""
-        keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies if tenancy.epoch}
+        keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies.items() if tenancy.epoch}
         for owed in self._owed:
             keys.setdefault((owed.host, owed.epoch), set()).add(owed.key)
         for url in self._finished:
@@ -239,7 +239,7 @@ class LeasedFrontier(CrawlFrontier):
         return keys
 
     def host_states(self) -> dict[tuple[Host, int], HostState]:
-        return {(host, its.epoch): its.state for host, its in self._tenancies if its.epoch}
+        return {(host, its.epoch): its.state for host, its in self._tenancies.items() if its.epoch}
 
     def epoch_of(self, host: Host) -> int:
         return tenancy.epoch if (tenancy := self._tenancies.get(host)) is not None else 0
@@ -280,7 +280,7 @@ class LeasedFrontier(CrawlFrontier):
             self._return_host(host)
         elif not tenancy.online and tenancy.remaining:
             if not tenancy.more_requested:
-                tenancy.more_requested = True
+                tenancy.mark_requested()
                 self._lease_source.request_more(host, tenancy.epoch)
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG_REST:
             self._return_host(host, idle=True)

@@ -11,10 +11,10 @@ disk. When most rows of the log are obsolete it is rewritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -164,9 +164,6 @@ class FrontierPart(Protocol):
     def close(self) -> None: ...
 
 
-B = TypeVar("B", bound=FrontierPart)
-
-
 @dataclass(frozen=True, slots=True)
 class FrontierParts:
     """All parts of a frontier that a checkpoint holds."""
@@ -216,17 +213,15 @@ def open_parts(
             "this version of fieldmouse exchanges no hosts: crawl on several machines with a server",
         )
     with ExitStack() as opened:  # if one cannot be opened, those before it are closed
-
-        def keep(part: B) -> B:
-            opened.callback(part.close)
-            return part
-
-        sieve: DiskSieve[Request] = keep(DiskSieve(directory, state.sieve if state else None, run_size=run_size))
-        ready = keep(ReadyQueue(directory, state.ready if state else None))
-        front = keep(FrontLog(directory, state.front if state else None))
-        hosts = keep(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed))
-        queues = keep(Virtualizer(directory, state.queues if state else None, hosts))
-        sites = keep(SiteTable(directory, state.sites if state else None, limits or SiteLimits(), hosts, key_seed))
+        enter = opened.enter_context
+        sieve: DiskSieve[Request] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
+        enter(closing(sieve))
+        ready = enter(closing(ReadyQueue(directory, state.ready if state else None)))
+        front = enter(closing(FrontLog(directory, state.front if state else None)))
+        hosts = enter(closing(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)))
+        queues = enter(closing(Virtualizer(directory, state.queues if state else None, hosts)))
+        site_limits = limits or SiteLimits()
+        sites = enter(closing(SiteTable(directory, state.sites if state else None, site_limits, hosts, key_seed)))
         if state and state.sites is None:
             sites.count_hosts(host for host, _ in hosts)
         opened.pop_all()

@@ -71,10 +71,9 @@ class WorkerPool:
         self.prepared = states  # the last result of `prepare`
         batch = max(state.batch for state in states) + 1
         self._lanes: list[WorkerConnection | InlineWorker] = [
-            lane(directory, shard, config, state, self._handle_parsed, self._handle_undone, batch)
-            for shard, state in enumerate(states)
+            lane(directory, shard, config, state, on_parsed, on_undone, batch) for shard, state in enumerate(states)
         ]
-        self._meter, self._on_parsed, self._on_undone = meter or Backpressure(), on_parsed, on_undone
+        self._meter = meter or Backpressure()
 
     async def start(self) -> None:
         """Start all workers; each verifies that its shard can be restored to its state. Changes nothing."""
@@ -116,14 +115,6 @@ class WorkerPool:
         """Add pages that seeds redirected to, to the scope of every worker."""
         for lane in self._lanes:
             lane.add_to_scope(joined, is_open)
-
-    def _handle_parsed(self, parsed: Sequence[IndexResult]) -> None:
-        self.report_outstanding()
-        self._on_parsed(parsed)
-
-    def _handle_undone(self, numbers: Sequence[int]) -> None:
-        self.report_outstanding()
-        self._on_undone(numbers)
 
     def report_outstanding(self) -> None:
         """Report the outstanding pages to `Backpressure`. The restart of a worker triggers no callback."""
