@@ -395,10 +395,8 @@ def build(
                 more += [ledger, refreshing]
             if network is not None:
                 more += [opened.keep(part) for part in network.durables]
-        if network is None:
-            desk = InFlight(tally, page_limit=settings.crawl.pages)
-        else:
-            desk = InFlight(tally, page_limit=0, quota=network.page_quota)
+        quota = network.page_quota if network is not None else None
+        desk = InFlight(tally, page_limit=settings.crawl.pages if quota is None else 0, quota=quota)
         readings = opened.keep(BestEffortLog(home / "readings.log"))
         trace_file = TraceFile(home / "pages.trace", settings.control.trace)
         trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
@@ -411,13 +409,12 @@ def build(
             meter=meter,
             serving_counts=when_full is WhenFull.DROP,
         )
-        is_shared = network is not None
         open_indexer = partial(
             WorkerPool,
             home.path,
             shards=shards,
             states=shard_states(last) or None,
-            config=worker_config(home, settings, scope.scope, is_open=scope.may_grow, is_shared=is_shared),
+            config=worker_config(home, settings, scope.scope, is_open=scope.may_grow, is_shared=network is not None),
             lane=lane,
             meter=meter,
         )

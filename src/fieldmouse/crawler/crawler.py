@@ -77,9 +77,8 @@ async def wait_for_consumer(
     """Wait until the consumer has all pages, writing checkpoints: only these store its position."""
     sealed_at = -math.inf
     while sealed_at < 0 or not audience.is_finished():
-        if clock.now() - sealed_at >= (
-            min(EAGER_CHECKPOINT_EVERY, every) if audience.waits_for_checkpoint() else every
-        ):
+        wait = min(EAGER_CHECKPOINT_EVERY, every) if audience.waits_for_checkpoint() else every
+        if clock.now() - sealed_at >= wait:
             await checkpoint()
             sealed_at = clock.now()
         await clock.sleep(CONSUMER_CHECK_EVERY)
@@ -293,11 +292,8 @@ class Crawler:
         if self._refreshing is not None:
             if not self._refreshing.has_undurable and not self._desk.has_undurable:
                 return math.inf  # nothing has happened, and nothing will until a poll is due
-            return (
-                min(IDLE_CHECK_EVERY, self._limits.checkpoint_every)
-                if self._refreshing.is_single_round
-                else self._limits.checkpoint_every
-            )
+            longest = IDLE_CHECK_EVERY if self._refreshing.is_single_round else math.inf
+            return min(longest, self._limits.checkpoint_every)
         if self._network is not None and not self._desk.has_undurable:
             return math.inf  # the work of other agents is on the coordinator
         # A crawl that stays idle only waits for another crawl to take a host: no hurry.

@@ -180,12 +180,11 @@ class InFlight(Durable):
         lost = set(numbers)
         for batches in self._known.values():
             for batch, parsed in batches.items():
-                kept = [page for page in parsed if page.number not in lost]
                 for page in parsed:
                     if page.number in lost:
                         self._count_known(page.number, page.kind, -1)
                         self.undurable_bytes -= page.size
-                batches[batch] = kept
+                batches[batch] = [page for page in parsed if page.number not in lost]
         again = []
         for number in numbers:
             self._pages_in_flight.discard(number)

@@ -14,6 +14,7 @@ from typing import Protocol
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.frontier.decision_log import DecisionObserver
+from fieldmouse.frontier.queues.queue_index import HostNumbers
 from fieldmouse.frontier.queues.ready import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
 from fieldmouse.policy.distribution.registry import DistributionPolicy
@@ -51,16 +52,12 @@ class OnlineHosts(Protocol):
     def take_offline(self, host: Host) -> list[int]: ...
 
 
-class HostStates(Protocol):
+class HostStates(HostNumbers, Protocol):
     """States of hosts; implemented by `HostTable`."""
 
     def get(self, host: Host) -> HostState: ...
 
     def get_or_add(self, host: Host) -> HostState: ...
-
-    def get_or_add_number(self, host: Host) -> int: ...
-
-    def host_at(self, number: int) -> Host: ...
 
 
 class Distributor:

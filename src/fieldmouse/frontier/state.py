@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -154,16 +154,6 @@ def sealed_frontier(last: Checkpoint) -> FrontierState:
     return last.state("frontier", FrontierState)
 
 
-class FrontierPart(Protocol):
-    """Operations of a part beside `seal`."""
-
-    def begin(self) -> None: ...
-
-    def committed(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class FrontierParts:
     """All parts of a frontier that a checkpoint holds."""
@@ -176,7 +166,7 @@ class FrontierParts:
     hosts: HostTable
     sites: SiteTable
 
-    def __iter__(self) -> Iterator[FrontierPart]:
+    def __iter__(self) -> Iterator[DiskSieve[Request] | ReadyQueue | Virtualizer | FrontLog | HostTable | SiteTable]:
         return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
 
     @property

@@ -391,10 +391,9 @@ class WorkerConnection(asyncio.Protocol):
         self._worker = None
         self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
-        if self._finished is not None and not self._finished.done():
-            self._finished.set_result(None)
+        _resolve(self._finished)
         if not begun or self._closing:
-            self._resolve_reply()
+            _resolve(self._reply)
         else:
             if self.error is None:  # the worker has not reported the error itself
                 self.error = self._deaths.record_death(self._holdings.url_of(in_hand), code, in_plugin)
@@ -408,10 +407,6 @@ class WorkerConnection(asyncio.Protocol):
                 self._preparing = None
             elif self._prepared is None and self.error is None:
                 self._restart()
-
-    def _resolve_reply(self) -> None:
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_result(None)
 
     def _restart(self) -> None:
         self._starting = asyncio.get_running_loop().create_task(self.begin())
@@ -481,11 +476,10 @@ class WorkerConnection(asyncio.Protocol):
                         self._preparing.set_result(None)
                         self._preparing = None
                 case Opened() | Ready():
-                    self._resolve_reply()
+                    _resolve(self._reply)
                 case Finished(peak):
                     self._peak = peak
-                    if self._finished is not None and not self._finished.done():
-                        self._finished.set_result(None)
+                    _resolve(self._finished)
                 case WorkerFailed(words, hint):
                     self.error = CrawlDirError(words, hint)
 
@@ -551,3 +545,8 @@ class WorkerConnection(asyncio.Protocol):
             self._transport.close()
         if self._worker is not None:
             await asyncio.to_thread(self._worker.stop, EXIT_TIMEOUT)
+
+
+def _resolve(reply: asyncio.Future[None] | None) -> None:
+    if reply is not None and not reply.done():
+        reply.set_result(None)
