@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.frontier import Frontier, open_frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.index import IndexPolicy
 from fieldmouse.storage.log import FileSync
@@ -40,7 +40,7 @@ def url_of(number: int) -> Url:
 
 
 def opened(directory: Path, state: FrontierState | None) -> Frontier:
-    frontier = open_frontier(
+    frontier = Frontier(
         directory,
         key_seed=7,
         clock=ManualClock(NOW),

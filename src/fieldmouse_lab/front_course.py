@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 
-from fieldmouse.frontier.decision_log import NullObserver
+from fieldmouse.frontier.decision_log import DecisionObserver
 from fieldmouse.url import Host
 
 
@@ -42,7 +42,7 @@ class FrontMeasures(msgspec.Struct, frozen=True):
     course: tuple[FrontPoint, ...] = ()
 
 
-class FrontCourse(NullObserver):
+class FrontCourse(DecisionObserver):
     """`DecisionObserver` that measures a front. The first `compared` decisions go into `checksum`."""
 
     def __init__(self, compared: int = 1 << 62) -> None:

@@ -9,21 +9,21 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.frontier.frontier import Frontier, open_frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import HostVisit, Origin, Request
-from fieldmouse.url import Url, key_of
+from fieldmouse.url import Url
 
 NOW = 1_000_000.0
 
 
 def frontier_at(directory: Path, clock: ManualClock | None = None, **given: object) -> Frontier:
     settings = {"policy": POLICIES["index"](), "resumed_delay": lambda _: 1.0} | given
-    frontier = open_frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
+    frontier = Frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
     frontier.begin()
     return frontier
 
@@ -116,7 +116,7 @@ def test_the_front_widens_when_no_host_is_ready(tmp_path: Path) -> None:
     taken = 0
     while frontier.take(NOW) is not None:
         taken += 1
-    assert frontier.target_width == 50
+    assert frontier._width == 50
     assert taken == 50
 
 
@@ -194,15 +194,6 @@ def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path
         frontier.mark_done([ticket.number for ticket in errand.tickets])
     assert sorted(met) == sorted(urls)
     assert frontier.waiting == 0
-
-
-def test_discover_accepts_links_with_or_without_their_keys(tmp_path: Path) -> None:
-    frontier = frontier_at(tmp_path)
-    found = links("http://a.example/1", "http://b.example/1")
-    frontier.discover(found)
-    frontier.discover(found, [key_of(link.url, 7) for link in found])
-    frontier.seal()
-    assert frontier.seen == 2
 
 
 def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Origin]]:

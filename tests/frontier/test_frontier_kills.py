@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.frontier import open_frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
@@ -60,7 +60,7 @@ class FakeAgent:
         self.frontier.discover([Request(web.urls[0])])
 
     def open(self, state: FrontierState | None) -> None:
-        self.frontier = open_frontier(
+        self.frontier = Frontier(
             self.home / str(self.lives),
             key_seed=7,
             clock=self.clock,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.host_leases import REPEAT_AFTER, LeasedPolls, polls_by_host
+from fieldmouse.frontier.host_leases import REPEAT_AFTER, LeasedPolls
+from fieldmouse.frontier.workbench import polls_by_host
 from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Host, Url
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.frontier import Frontier, open_frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.seen.key_table import KeyNumbering
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import locate_url
@@ -24,7 +24,7 @@ SEED = 7
 
 
 def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None = None) -> Frontier:
-    frontier = open_frontier(
+    frontier = Frontier(
         directory,
         key_seed=SEED,
         clock=ManualClock(1e6),

@@ -18,7 +18,7 @@ from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import open_decision_log
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier.decision_log import DecisionLog, Event, EventKind, RecordedRun, read_runs
-from fieldmouse.frontier.frontier import open_frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.directory import CrawlDir
@@ -61,7 +61,7 @@ class Life:
         if self.log is not None:
             self.log.flush()  # as if the kill came just after
         self.log = DecisionLog(self.path / "decisions.log", limit=self.limit, policy=self.policy, options=options)
-        self.frontier = open_frontier(
+        self.frontier = Frontier(
             self.path / "frontier",
             key_seed=7,
             clock=self.clock,
@@ -230,8 +230,8 @@ def test_replay_measures_equal_the_counts_of_the_frontier(life: Life) -> None:
     (run,) = read_runs(life.path / "decisions.log")
     course = FrontCourse()
     replay_events(run, course)
-    assert course.draws == life.frontier.draws
-    assert course.appends == life.frontier.appends
+    assert course.draws == life.frontier._distributor.draws
+    assert course.appends == life.frontier._distributor.appends
     last = list(course.points())[-1]
     assert last.seconds <= life.clock.now() - NOW
 

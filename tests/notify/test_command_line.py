@@ -194,12 +194,12 @@ def test_a_program_does_not_find_the_secrets_of_others(tmp_path: Path, monkeypat
 def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     path = made(tmp_path)
     probe = (
-        "import sys; from pathlib import Path;"
-        "from fieldmouse.crawler.run import CrawlRun, RunNotifications;"
-        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage import CrawlDir;"
-        "home = CrawlDir.open(Path(sys.argv[1])); plan = plan_to_resume(home.path, {}, {});"
-        "notifying = RunNotifications(home, plan.settings); assert not notifying.durables;"
-        "assert notifying.combine_consumers(None) is None; print(*sys.modules)"
+        "import asyncio, sys; from pathlib import Path; from fieldmouse.crawler import run;"
+        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage import CrawlDir\n"
+        "def build(*args, parts, audience, **others):\n"
+        "    assert not parts and audience is None; print(*sys.modules); sys.exit()\n"
+        "run.build, home = build, CrawlDir.open(Path(sys.argv[1]))\n"
+        "asyncio.run(run.CrawlRun(home, plan_to_resume(home.path, {}, {}).settings, []).run())"
     )
     done = subprocess.run([sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True)
     loaded = done.stdout.split()

@@ -76,7 +76,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
             lives.append(asyncio.ensure_future(crew.crawler.crawl([])))
             crews.append(crew)
             await clock.sleep(5.0)  # until it has joined
-        crews[0].stages.frontier.discover([Request(Url(f"{HOST}/"), kind=RequestKind.SEED)])
+        crews[0].stages.indexing.frontier.discover([Request(Url(f"{HOST}/"), kind=RequestKind.SEED)])
         await clock.sleep(60.0)
         home = next(name for name in "ab" if f"{HOST}/1" in known(tmp_path / name))
         other = read_identity(tmp_path / ("b" if home == "a" else "a"))

@@ -122,7 +122,7 @@ def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp
         network = crew.stages.cluster
         assert network is not None
         network._board.ack = deaf  # type: ignore[method-assign]
-        while not len(network._calls.outbox) or crew.stages.results.in_flight.tally.failed < 3:
+        while not len(network._calls.outbox) or crew.stages.indexing.in_flight.tally.failed < 3:
             await clock.sleep(0.1)
         await clock.sleep(0.2)
         await pair.kill("bad")

@@ -66,7 +66,7 @@ async def stored_meanwhile(
             await band.clock.sleep(8.0)
         band.lane = (lanes or {}).get(name, band.lane)
         band.start(name, seeded=not number)
-    desks = {name: crew.stages.results.in_flight for name, (crew, _, _) in band.living.items()}
+    desks = {name: crew.stages.indexing.in_flight for name, (crew, _, _) in band.living.items()}
     await band.clock.sleep(20.0)
     before = {name: desk.pages for name, desk in desks.items()}
     await band.clock.sleep(seconds - 20.0)
@@ -100,10 +100,10 @@ def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: 
         await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(8.0)
-        assert band.living["a"][0].stages.frontier.online_hosts == 40, "all hosts are held"
+        assert band.living["a"][0].stages.indexing.frontier.online_hosts == 40, "all hosts are held"
         band.start("b")
         await clock.sleep(3 * band.settings.cluster.heartbeat)
-        held = band.living["b"][0].stages.frontier.online_hosts
+        held = band.living["b"][0].stages.indexing.frontier.online_hosts
         assert held >= 2, held  # of 40: the rules draw by lot
         for name in "ab":
             await band.kill(name)

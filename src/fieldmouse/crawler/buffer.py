@@ -1,4 +1,4 @@
-"""Bounded page buffer between the fetch workers and the indexer.
+"""Bounded page buffer between the fetch workers and the indexer, and the stage that moves pages through it.
 
 Pages wait in lanes, one per indexer shard, so that a slow shard does not block the others while there is
 room. When the buffer is full, fetch workers wait, or the page is dropped and fetched again, as in the
@@ -14,18 +14,28 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
+from fieldmouse.clock import Clock
 from fieldmouse.control.page_trace import PageTrace
-from fieldmouse.crawler.in_flight import Results
+from fieldmouse.crawler.in_flight import InFlight
+from fieldmouse.crawler.scope import CrawlScope
+from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
+from fieldmouse.fetch.worker import ActiveWorkers
+from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.policy.thresholds import Obsolescence
-from fieldmouse.types.outcome import IndexResult, Outcome, Refused
-from fieldmouse.types.request import Request
-from fieldmouse.url import host_of
+from fieldmouse.storage.checkpoint import DurableLog
+from fieldmouse.types.outcome import Failed, IndexResult, Moved, Outcome, Page, Refused, Response, Unchanged
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason
+from fieldmouse.types.request import Origin, QueuedRequest, Request, RequestKind
+from fieldmouse.url import Host, Url, host_of, resolve
 from fieldmouse.workers.pool import WorkerPool
 
 T = TypeVar("T")
@@ -164,50 +174,89 @@ log = logging.getLogger(__name__)
 MAX_DROPS = 16
 
 
-class IndexerFactory(Protocol):
-    """Constructor of a `WorkerPool` that lacks only its callbacks."""
-
-    def __call__(
-        self, *, on_parsed: Callable[[Sequence[IndexResult]], None], on_undone: Callable[[Sequence[int]], None]
-    ) -> WorkerPool: ...
+_PERMANENT_REDIRECTS = frozenset((301, 308))
 
 
-class BufferFeed:
-    """The buffer and the indexer behind it. Records the indexer's results and wakes the fetch pool."""
+@dataclass(eq=False, slots=True, kw_only=True)
+class IndexingStage:
+    """Path of fetched pages: through the buffer to the indexer, and its results into the frontier.
 
-    def __init__(
-        self,
-        *,
-        buffer: Buffer[tuple[int, Outcome]],
-        open_indexer: IndexerFactory,
-        trace: PageTrace,
-        obsolescence: Obsolescence,
-        booking: Results,
-        bell: WakeUp,
-    ):
-        self._buffer, self._trace, self._obsolescence, self._booking = buffer, trace, obsolescence, booking
-        self._clock, self._scope, self._fuse, self._bell = booking.clock, booking.scope, booking.failure, bell
-        self.indexer = open_indexer(on_parsed=self._answered, on_undone=self._undone)
-        self._warned = False
+    Fetch workers report to it, see `ResultReceiver`; it wakes the fetch pool after every change.
+    """
 
-    async def put_response(self, number: int, outcome: Outcome) -> bool:
+    open_indexer: InitVar[Callable[..., WorkerPool]]  # `WorkerPool` that lacks only its callbacks
+    indexer: WorkerPool = field(init=False)
+    buffer: Buffer[tuple[int, Outcome]]
+    trace: PageTrace
+    obsolescence: Obsolescence
+    in_flight: InFlight
+    frontier: CrawlFrontier
+    outcomes: DurableLog
+    scope: CrawlScope
+    failure: FailureLatch
+    stop: StopRequest
+    active_workers: ActiveWorkers
+    wake_up: WakeUp
+    clock: Clock
+    follow_sitemaps: bool  # whether sitemaps named by a robots.txt are queued
+    is_target_stored: Callable[[Request, Url], bool] | None  # whether a page redirects to a stored one; None: no polls
+    warned: bool = field(default=False, init=False)
+
+    def __post_init__(self, open_indexer: Callable[..., WorkerPool]) -> None:
+        self.indexer = open_indexer(on_parsed=self._handle_parsed, on_undone=self._handle_undone)
+
+    # -- results of fetch workers
+
+    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
+        return (
+            not self.stop.is_requested and self.active_workers.may_continue() and self.in_flight.try_start_fetch(ticket)
+        )
+
+    async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None:
+        number = ticket.number
+        # Only the indexer can remove the stored copy of a polled page from search.
+        removes_copy = False
+        if ticket.origin is Origin.POLLED:
+            outcome = self._as_poll_outcome(outcome)
+            removes_copy = isinstance(outcome, Failed) and outcome.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
+        if isinstance(outcome, Refused) or (isinstance(outcome, Failed) and not outcome.response and not removes_copy):
+            self.in_flight.record_outcome(number, outcome)
+            return
+        self.in_flight.mark_delivered(number, ticket.link)
+        if not await self._put(number, outcome):
+            self._requeue_dropped(number)
+
+    def _as_poll_outcome(self, outcome: Outcome) -> Outcome:
+        """The outcome as it affects the stored copy."""
+        link = outcome.link
+        match outcome:
+            case Refused(reason=OutcomeReason.ROBOTS_TXT_EXCLUDED) if link.was == OutcomeKind.PAGE:
+                return Failed(link, outcome.reason, outcome.at, outcome.detail)
+            case Moved() if outcome.response.status in _PERMANENT_REDIRECTS and link.was != OutcomeKind.MOVED:
+                if self.is_target_stored is not None and self.is_target_stored(link, outcome.target):
+                    return msgspec.structs.replace(outcome, for_good=True)
+        return outcome
+
+    async def archive(self, link: Request, response: Response) -> None:
+        await self._put(0, Page(link, response))
+
+    async def _put(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> bool:
         """Put a response into the buffer; False if there was no room.
 
         Responses without a ticket cannot be fetched again, and those dropped often enough should not be:
         they wait for room and do not expire.
         """
-        assert not isinstance(outcome, Refused)
-        self.drop_expired()
+        self._drop_expired()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
         patient = not number or self._is_dropped_often(outcome.link)
-        stored = await self._buffer.put(
+        stored = await self.buffer.put(
             lane,
             (number, outcome),
             (len(outcome.response.body) if outcome.response is not None else 0) + 1024,
-            expires_at=math.inf if patient else self._obsolescence.expires_at(self._clock.now()),
+            expires_at=math.inf if patient else self.obsolescence.expires_at(self.clock.now()),
             patient=patient,
         )
-        self._trace.page_arrived(number, self._clock.now(), dropped=not stored)
+        self.trace.page_arrived(number, self.clock.now(), dropped=not stored)
         # No page expires before this: a page that finds its shard idle is served, however short its lifetime.
         self._send_to_shards()
         return stored
@@ -215,8 +264,8 @@ class BufferFeed:
     def _is_dropped_often(self, link: Request) -> bool:
         if link.drops < MAX_DROPS:
             return False
-        if not self._warned:
-            self._warned = True
+        if not self.warned:
+            self.warned = True
             log.warning(
                 "%s was fetched and dropped %d times; such pages now wait for the indexer"
                 " (`buffer.pages`, `buffer.obsolete_after` or the rule leave too little room)",
@@ -225,48 +274,102 @@ class BufferFeed:
             )
         return True
 
+    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
+        """Queue `link` instead of a ticket whose request failed."""
+        self.in_flight.forget_request(ticket.number)
+        with self.failure:
+            self.frontier.retry(ticket.number, link)
+
+    def _requeue_dropped(self, number: int) -> None:
+        """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
+        lost."""
+        link = self.in_flight.undo_delivery(number)
+        with self.failure:
+            self.frontier.retry(number, link)
+
+    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
+        """Queue the sitemaps that a robots.txt names."""
+        if not self.follow_sitemaps:
+            return
+        base, now = Url(host + "/robots.txt"), self.clock.now()
+        urls = (resolve(text.strip(), base) for text in found)
+        links = [Request(url, via=base, kind=RequestKind.SITEMAP, seen_at=now) for url in urls if url is not None]
+        with self.failure:
+            self.frontier.discover(self.scope.filter_links(links, depth=1))
+
+    # -- from the buffer to the indexer
+
     def move_pages(self) -> None:
         """Drop pages that waited too long, and send others to the shards with room."""
         self.indexer.report_outstanding()
-        if (news := self._scope.take_changes()) is not None:
+        if (news := self.scope.take_changes()) is not None:
             self.indexer.add_to_scope(news.added, news.may_grow)
-        if self._buffer.waiting:
-            self.drop_expired()
+        if self.buffer.waiting:
+            self._drop_expired()
         self._send_to_shards()
 
     def _send_to_shards(self) -> None:
-        indexer, buffer = self.indexer, self._buffer
+        indexer, buffer = self.indexer, self.buffer
         if not buffer.waiting:
             buffer.wake_next()
             return
-        now = self._clock.now()
+        now = self.clock.now()
         for shard in range(indexer.shards):
             while indexer.has_room(shard):
                 waiting = buffer.take(shard)
                 if waiting is None:
                     break
-                self._trace.page_taken(waiting[0], now)
+                self.trace.page_taken(waiting[0], now)
                 indexer.send(*waiting)
 
-    def drop_expired(self) -> None:
-        """Drop pages that waited too long."""
-        now = self._clock.now()
-        for number, _ in self._buffer.expire(now):
-            self._trace.page_expired(number, now)
-            self._booking.requeue_dropped(number)
+    def _drop_expired(self) -> None:
+        now = self.clock.now()
+        for number, _ in self.buffer.expire(now):
+            self.trace.page_expired(number, now)
+            self._requeue_dropped(number)
 
-    def _answered(self, parsed: Sequence[IndexResult]) -> None:
-        with self._fuse:
-            self._trace.pages_served([page.number for page in parsed])
-            self._booking.record_parsed(parsed)
+    # -- results of the indexer
+
+    def _handle_parsed(self, parsed: Sequence[IndexResult]) -> None:
+        """Record parsed pages and queue their links."""
+        self.indexer.report_outstanding()
+        with self.failure:
+            self.trace.pages_served([page.number for page in parsed])
+            released: list[Request] = []
+            for page in parsed:
+                link = self.in_flight.awaiting_index.get(page.number)
+                if link is not None:
+                    released += self.scope.handle_result(link, page)
+                if page.held:
+                    released += self.scope.filter_links(page.held)
+            if links := self.in_flight.record_parsed(parsed) + released:
+                self.frontier.discover(links)
             self.move_pages()
-        self._bell.fire()
+        self.wake_up.fire()
 
-    def _undone(self, numbers: Sequence[int]) -> None:
-        with self._fuse:
-            self._trace.pages_lost(numbers)
-            again = self._booking.requeue_lost(numbers)
+    def _handle_undone(self, numbers: Sequence[int]) -> None:
+        """Queue the tickets of a dead worker process again."""
+        self.indexer.report_outstanding()
+        with self.failure:
+            self.trace.pages_lost(numbers)
+            again = self.in_flight.undo_parsed(numbers)
+            for number, link in again:
+                self.frontier.retry(number, link)
             if again and self.indexer.error is None:
-                log.warning("an indexer worker died; %d pages are fetched again", again)
+                log.warning("an indexer worker died; %d pages are fetched again", len(again))
             self.move_pages()
-        self._bell.fire()
+        self.wake_up.fire()
+
+    def apply_shared_scope(self) -> None:
+        """Queue links that are in scope since other agents widened it."""
+        if links := self.scope.apply_shared():
+            self.frontier.discover(links)
+
+    def ack_durable(self, batches: Sequence[int], seconds: float) -> None:
+        """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
+        settled, rows = self.in_flight.take_durable(batches)
+        for row in rows:
+            self.outcomes.append(row)
+        self.scope.handle_durable(rows)
+        self.frontier.mark_done(settled)
+        self.in_flight.tally.set_seconds(seconds)

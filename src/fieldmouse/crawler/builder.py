@@ -27,10 +27,9 @@ from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.control.governor import build_governor, initial_rule
 from fieldmouse.control.page_trace import PageTrace, TraceFile
-from fieldmouse.crawler.buffer import Buffer, BufferFeed, WhenFull
+from fieldmouse.crawler.buffer import Buffer, IndexingStage, WhenFull
 from fieldmouse.crawler.crawler import Crawler, PageConsumer, Stages, StatsListener
-from fieldmouse.crawler.dispatch import Dispatcher, ResultSink
-from fieldmouse.crawler.in_flight import InFlight, Results
+from fieldmouse.crawler.in_flight import Dispatcher, InFlight
 from fieldmouse.crawler.refresh_state import RefreshState, saved_refresh_state, state_for_run
 from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.crawler.stats import AgentLoad, CpuDemand
@@ -40,7 +39,7 @@ from fieldmouse.fetch.outage import OutageDetector
 from fieldmouse.fetch.signer import Signer
 from fieldmouse.fetch.worker import ActiveWorkers, FetchPool, FetchSettings, FetchWorker
 from fieldmouse.frontier.decision_log import DecisionLog
-from fieldmouse.frontier.frontier import Frontier, open_frontier
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.http import connection
@@ -169,7 +168,7 @@ def open_local_frontier(
     witness: DecisionLog | None,
     hold_before: float,
 ) -> Frontier:
-    return open_frontier(
+    return Frontier(
         home / "frontier",
         key_seed=home.identity.key_seed,
         clock=clock,
@@ -189,12 +188,12 @@ def open_local_frontier(
 RESERVED_DESCRIPTORS = 64  # for logs, runs, pipes to workers, nameservers
 
 
-def max_connections(*, kept_back: int = RESERVED_DESCRIPTORS) -> int:
+def max_connections() -> int:
     """Return the number of sockets that fit beside the open and the reserved descriptors; at least 2."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return sys.maxsize
-    return max(2, limit - _open_now() - kept_back)
+    return max(2, limit - _open_now() - RESERVED_DESCRIPTORS)
 
 
 def _open_now() -> int:
@@ -257,20 +256,17 @@ class Closeable(Protocol):
 C = TypeVar("C", bound=Closeable)
 
 
-class ResourceStack:
+class ResourceStack(ExitStack):
     """Closes its resources in reverse order."""
 
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-
     def keep(self, thing: C) -> C:
-        self._stack.callback(thing.close)
+        self.callback(thing.close)
         return thing
 
     def close(self) -> None:
         """Close all, ignoring `OSError`: a failed disk may fail again, and the checkpoint is safe."""
         with suppress(OSError):
-            self._stack.close()
+            super().close()
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:
@@ -303,7 +299,7 @@ class CrawlParts:
         await self.outage_detector.close()
         await self.fetcher.close()
         await self.resolver.close()
-        await self.stages.intake.indexer.close()
+        await self.stages.indexing.indexer.close()
         self.resources.close()
 
 
@@ -399,14 +395,11 @@ def build(
                 more += [ledger, refreshing]
             if network is not None:
                 more += [opened.keep(part) for part in network.durables]
-        if network is None:
-            desk = InFlight(tally, page_limit=settings.crawl.pages)
-        else:
-            desk = InFlight(tally, page_limit=0, quota=network.page_quota)
+        quota = network.page_quota if network is not None else None
+        desk = InFlight(tally, page_limit=settings.crawl.pages if quota is None else 0, quota=quota)
         readings = opened.keep(BestEffortLog(home / "readings.log"))
         trace_file = TraceFile(home / "pages.trace", settings.control.trace)
         trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
-        booking = Results(desk, frontier, outcomes, fuse, clock, scope, settings.index.sitemaps)
         shards, when_full = home.identity.shards, when_full_policy(settings)
         buffer: Buffer[tuple[int, Outcome]] = Buffer(
             lanes=shards,
@@ -416,25 +409,33 @@ def build(
             meter=meter,
             serving_counts=when_full is WhenFull.DROP,
         )
-        is_shared = network is not None
         open_indexer = partial(
             WorkerPool,
             home.path,
             shards=shards,
             states=shard_states(last) or None,
-            config=worker_config(home, settings, scope.scope, is_open=scope.may_grow, is_shared=is_shared),
+            config=worker_config(home, settings, scope.scope, is_open=scope.may_grow, is_shared=network is not None),
             lane=lane,
             meter=meter,
         )
-        intake = BufferFeed(
-            buffer=buffer,
+        indexing = IndexingStage(
             open_indexer=open_indexer,
+            buffer=buffer,
             trace=trace,
             obsolescence=obsolescence or FixedLifetime(settings.buffer.obsolete_after or math.inf),
-            booking=booking,
-            bell=bell,
+            in_flight=desk,
+            frontier=frontier,
+            outcomes=outcomes,
+            scope=scope,
+            failure=fuse,
+            stop=stopping,
+            active_workers=roster,
+            wake_up=bell,
+            clock=clock,
+            follow_sitemaps=settings.index.sitemaps,
+            is_target_stored=refreshing.is_target_stored if refreshing is not None else None,
         )
-        durable = DurableSet(home, journal, (ShardsPart(intake.indexer), outcomes, desk, frontier, *more), last)
+        durable = DurableSet(home, journal, (ShardsPart(indexing.indexer), outcomes, desk, frontier, *more), last)
 
         resolver = Resolver(
             clock=clock,
@@ -450,10 +451,8 @@ def build(
         prober = OutageDetector(
             transport, politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds), meter=meter, bell=bell
         )
-        has_moved = refreshing.is_target_stored if refreshing is not None else None
-        outlet = ResultSink(booking, intake, roster, stopping, has_moved)
         opinion = network.other_agents if network is not None else None
-        robot = FetchWorker(transport, fetch_settings(settings, politeness), outlet, prober, opinion)
+        robot = FetchWorker(transport, fetch_settings(settings, politeness), indexing, prober, opinion)
         errands = Dispatcher(robot, desk, frontier, fuse, stopping, bell, clock)
         fleet = FetchPool(
             rule=initial_rule(settings),
@@ -472,28 +471,22 @@ def build(
             opened.keep(governor)
         load = None
         if network is not None:
-            cpu = CpuDemand(lambda: intake.indexer.pids) if real else None
+            cpu = CpuDemand(lambda: indexing.indexer.pids) if real else None
             load = AgentLoad(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
         stages = Stages(
             home=home,
             durables=durable,
-            frontier=frontier,
-            outcomes=outcomes,
-            results=booking,
-            intake=intake,
+            indexing=indexing,
             pool=fleet,
             backpressure=meter,
             trace=trace,
             readings=readings,
             governor=governor,
-            failure=fuse,
-            stop=stopping,
             poller=refreshing,
             cluster=network,
             load=load,
         )
         limits = CrawlLimits(
-            pages=settings.crawl.pages,
             seconds=settings.crawl.time if joining is None else 0.0,
             min_free=settings.storage.min_free,
             checkpoint_every=settings.storage.checkpoint,

@@ -15,17 +15,15 @@ from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 from fieldmouse.control.governor import Governor
 from fieldmouse.control.page_trace import PageTrace
-from fieldmouse.crawler.buffer import BufferFeed
-from fieldmouse.crawler.in_flight import Results
+from fieldmouse.crawler.buffer import IndexingStage
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.crawler.stats import AgentLoad, StatsAtStart, live_stats, make_summary, refresh_summary
-from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
+from fieldmouse.crawler.stop_conditions import CrawlLimits
 from fieldmouse.errors import DrainTimeout
 from fieldmouse.fetch.worker import FetchPool
 from fieldmouse.formatting import format_count
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.storage.checkpoint import DurableLog, DurableSet
+from fieldmouse.storage.checkpoint import DurableSet
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import BestEffortLog
 from fieldmouse.types.reason import StoppedBy
@@ -79,9 +77,8 @@ async def wait_for_consumer(
     """Wait until the consumer has all pages, writing checkpoints: only these store its position."""
     sealed_at = -math.inf
     while sealed_at < 0 or not audience.is_finished():
-        if clock.now() - sealed_at >= (
-            min(EAGER_CHECKPOINT_EVERY, every) if audience.waits_for_checkpoint() else every
-        ):
+        wait = min(EAGER_CHECKPOINT_EVERY, every) if audience.waits_for_checkpoint() else every
+        if clock.now() - sealed_at >= wait:
             await checkpoint()
             sealed_at = clock.now()
         await clock.sleep(CONSUMER_CHECK_EVERY)
@@ -102,17 +99,12 @@ class Stages:
 
     home: CrawlDir
     durables: DurableSet
-    frontier: CrawlFrontier
-    outcomes: DurableLog
-    results: Results
-    intake: BufferFeed
+    indexing: IndexingStage
     pool: FetchPool
     backpressure: Backpressure
     trace: PageTrace
     readings: BestEffortLog
     governor: Governor | None
-    failure: FailureLatch
-    stop: StopRequest
     poller: Poller | None
     cluster: ClusterStage | None = None
     load: AgentLoad | None = None  # of an agent of a cluster: sent to other agents
@@ -132,9 +124,10 @@ class Crawler:
     ):
         self._stages, self._clock, self._limits = stages, clock, limits
         self._listeners, self._audience = listeners, audience
-        self._frontier, self._intake, self._fleet = stages.frontier, stages.intake, stages.pool
-        self._indexer, self._desk = stages.intake.indexer, stages.results.in_flight
-        self._parts, self._stopping, self._governor = stages.durables, stages.stop, stages.governor
+        indexing = self._indexing = stages.indexing
+        self._frontier, self._failure, self._fleet = indexing.frontier, indexing.failure, stages.pool
+        self._indexer, self._desk = indexing.indexer, indexing.in_flight
+        self._parts, self._stopping, self._governor = stages.durables, indexing.stop, stages.governor
         self._refreshing, self._network = stages.poller, stages.cluster
         tally = self._desk.tally
         self._before, self._seconds_before = StatsAtStart.of(tally, self._frontier), tally.seconds
@@ -147,12 +140,12 @@ class Crawler:
         """Make the current state durable, as of one moment."""
         self._check()
         shards = await self._indexer.prepare()
-        self._stages.failure.raise_if_failed()
+        self._failure.raise_if_failed()
         self._stages.readings.flush()
         self._stages.trace.flush()
         # From here to the end of `seal` nothing else runs, so the state is consistent.
         batches = [state.batch for state in shards]
-        self._stages.results.ack_durable(batches, self._seconds_before + self._elapsed())
+        self._indexing.ack_durable(batches, self._seconds_before + self._elapsed())
         moment = self._parts.seal(self._clock.now(), clean=clean, stopped_by=self._stopping.reason)
         # A crawl that stops at once must not wait for this thread.
         await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._parts.commit, moment)
@@ -162,7 +155,7 @@ class Crawler:
 
     def _check(self) -> None:
         """Raise the first failure that the crawl cannot survive; it then ends as after a kill."""
-        self._stages.failure.raise_if_failed()
+        self._failure.raise_if_failed()
         if self._indexer.error is not None:
             raise self._indexer.error
 
@@ -186,12 +179,12 @@ class Crawler:
             self._governor.begin()
         if self._network is not None:
             if mercy is not None:
-                self._network.retry_failed(mercy, self._stages.outcomes, self._started)
+                self._network.retry_failed(mercy, self._indexing.outcomes, self._started)
             await self.checkpoint()  # from `begin` on pages may arrive, and a kill may happen
             await self._network.begin()
         self._frontier.discover([Request(url, kind=RequestKind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None and self._network is None:
-            mercy.requeue(self._local_frontier, self._stages.outcomes, self._desk.tally, self._started)
+            mercy.requeue(self._local_frontier, self._indexing.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
         self._update_pause()
         if self._refreshing is not None:
@@ -253,7 +246,7 @@ class Crawler:
                 load.update(woke_at - since, late=woke_at - slept_at - seconds)
             self._check()
             # new links may turn up: before the check whether any work is left
-            self._stages.results.apply_shared_scope()
+            self._indexing.apply_shared_scope()
             now = self._clock.now()
             full = self._desk.is_page_limit_reached and not self._frontier.polls_waiting
             limit = self._limits.reached(
@@ -284,7 +277,7 @@ class Crawler:
                 assert self._refreshing is not None
                 self._refreshing.end_round_early(now)
                 return
-            self._intake.move_pages()  # a restarted worker or an expired page sends no signal
+            self._indexing.move_pages()  # a restarted worker or an expired page sends no signal
             self._fleet.wake()
 
     def _sleep_time(self, idle: bool) -> float:
@@ -299,11 +292,8 @@ class Crawler:
         if self._refreshing is not None:
             if not self._refreshing.has_undurable and not self._desk.has_undurable:
                 return math.inf  # nothing has happened, and nothing will until a poll is due
-            return (
-                min(IDLE_CHECK_EVERY, self._limits.checkpoint_every)
-                if self._refreshing.is_single_round
-                else self._limits.checkpoint_every
-            )
+            longest = IDLE_CHECK_EVERY if self._refreshing.is_single_round else math.inf
+            return min(longest, self._limits.checkpoint_every)
         if self._network is not None and not self._desk.has_undurable:
             return math.inf  # the work of other agents is on the coordinator
         # A crawl that stays idle only waits for another crawl to take a host: no hurry.
@@ -331,7 +321,7 @@ class Crawler:
     async def _drain(self) -> None:
         while self._stages.backpressure.level:
             self._check()
-            self._intake.move_pages()
+            self._indexing.move_pages()
             await self._clock.sleep(0.01)
 
     def _elapsed(self) -> float:

@@ -1,14 +1,17 @@
-"""In-flight table: every ticket that is out, and its outcome until it is durable.
+"""In-flight table: every ticket that is out, and its outcome until it is durable; and the dispatch of host visits.
 
 Fetch workers, the buffer and the indexer report results here. An outcome is *known* when it was reported,
 and *settled* when a checkpoint holds it. In between it can be undone: if a worker process dies, its
 unsealed pages are lost and their tickets are fetched again. A ticket leaves the frontier only when its
 outcome is settled. Invariant: the tally counts a ticket only once it is settled, so no page is counted
 twice.
+
+Host visits come from the frontier, are made by a fetch worker, and go back to the frontier.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,29 +19,19 @@ from typing import Protocol
 
 import msgspec
 
+from fieldmouse.aio import WakeUp
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.scope import CrawlScope
-from fieldmouse.crawler.stop_conditions import FailureLatch
-from fieldmouse.fetch.worker import VisitReport
+from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
+from fieldmouse.errors import StorageError
+from fieldmouse.fetch.worker import FetchWorker, VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.storage.checkpoint import CrawlCounters, DurableLog, Sealed
-from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
+from fieldmouse.storage.checkpoint import CrawlCounters, Durable, Sealed
+from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused, outcome_row
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request, RequestKind
-from fieldmouse.url import Host, Url, resolve
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
-
-
-class UnarchivedOutcome(msgspec.Struct, frozen=True):
-    """An outcome that needs no archive: known at once, settled by the next checkpoint."""
-
-    number: int
-    kind: OutcomeKind
-    row: bytes
-    reason: OutcomeReason
-    why: OutcomeReason = OutcomeReason.NONE  # of a poll: the reason its URL was no page before
 
 
 class PageQuota(Protocol):
@@ -51,7 +44,7 @@ class PageQuota(Protocol):
         """Whether one more page may be requested."""
 
 
-class InFlight:
+class InFlight(Durable):
     """The tally is its part of the checkpoint; the rows are in the outcome log, which is another part."""
 
     name = "tally"
@@ -67,7 +60,8 @@ class InFlight:
         self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
         self._answered_polls: set[int] = set()  # polls with a response or an outcome
         self._known: dict[int, dict[int, list[IndexResult]]] = {}  # by shard and batch
-        self._verdicts: list[UnarchivedOutcome] = []
+        # Outcomes without a response to archive: known at once, settled by the next checkpoint.
+        self._verdicts: list[tuple[IndexResult, Request]] = []
         self.undurable_polls = 0  # known and not settled
         self.undurable: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.undurable_bytes = 0
@@ -123,12 +117,6 @@ class InFlight:
     def end_visit(self, tickets: Iterable[QueuedRequest]) -> None:
         self._leased.difference_update([ticket.number for ticket in tickets])
 
-    def count_first_page(self, errand: HostVisit, report: VisitReport) -> VisitReport:
-        """Count the host if this visit brought its first page."""
-        if not errand.state.pages and report[0].pages > 0:
-            self.tally.count_host_with_pages()
-        return report
-
     def split_by_started(self, tickets: Iterable[QueuedRequest]) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
         """Split leased tickets into those the fetch worker failed on and those it had not started.
 
@@ -160,11 +148,12 @@ class InFlight:
 
     def record_outcome(self, number: int, outcome: Refused | Failed) -> None:
         self.forget_request(number)
-        row = outcome_row_of(outcome)
-        self._verdicts.append(UnarchivedOutcome(number, row.kind, _encode(row), row.reason, outcome.link.why))
-        if outcome.link.door is Origin.POLLED:
+        link, kind = outcome.link, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED
+        row = outcome_row(link, kind, outcome.at, reason=outcome.reason, detail=outcome.detail)
+        self._verdicts.append((IndexResult(number, 0, 0, kind, _encode(row), reason=row.reason), link))
+        if link.door is Origin.POLLED:
             self._answered_polls.add(number)
-        self._note(number, row.kind)
+        self._count_known(number, kind)
 
     def record_parsed(self, parsed: Iterable[IndexResult]) -> list[Request]:
         """Record the indexer's results; returns the links it found."""
@@ -175,11 +164,11 @@ class InFlight:
                 continue
             self._pages_in_flight.discard(page.number)
             self._known.setdefault(page.shard, {}).setdefault(page.batch, []).append(page)
-            self._note(page.number, page.kind)
+            self._count_known(page.number, page.kind)
             self.undurable_bytes += page.size
         return links
 
-    def _note(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
+    def _count_known(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
         """Count a known outcome, or uncount it with `by=-1`."""
         if number in self._answered_polls:
             self.undurable_polls += by
@@ -191,12 +180,11 @@ class InFlight:
         lost = set(numbers)
         for batches in self._known.values():
             for batch, parsed in batches.items():
-                kept = [page for page in parsed if page.number not in lost]
                 for page in parsed:
                     if page.number in lost:
-                        self._note(page.number, page.kind, -1)
+                        self._count_known(page.number, page.kind, -1)
                         self.undurable_bytes -= page.size
-                batches[batch] = kept
+                batches[batch] = [page for page in parsed if page.number not in lost]
         again = []
         for number in numbers:
             self._pages_in_flight.discard(number)
@@ -221,129 +209,80 @@ class InFlight:
                     kinds[page.number] = page.kind
                     rows.append(page.row)
                     self._count(page, self.awaiting_index.pop(page.number, None))
-        for verdict in self._verdicts:
+        for verdict, link in self._verdicts:
             kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
-            self._count(verdict, None)
+            self._count(verdict, link)
         self._verdicts.clear()
         return kinds, rows
 
     # -- part of the checkpoint
 
-    def begin(self) -> None:
-        """Nothing to restore: the tally is in the journal."""
-
     def seal(self) -> Sealed[CrawlCounters]:
         return Sealed(self.tally)
 
-    def committed(self) -> None:
-        """Nothing to release."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def _count(self, outcome: IndexResult | UnarchivedOutcome, link: Request | None) -> None:
-        size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, IndexResult) else (0, 0)
-        self._note(outcome.number, outcome.kind, -1)
-        self.undurable_bytes -= size
+    def _count(self, outcome: IndexResult, link: Request | None) -> None:
+        self._count_known(outcome.number, outcome.kind, -1)
+        self.undurable_bytes -= outcome.size
         if outcome.number not in self._answered_polls:
-            self.tally.count(outcome.kind, outcome.reason, size, left_out)
+            self.tally.count(outcome.kind, outcome.reason, outcome.size, outcome.left_out)
             return
         self._answered_polls.discard(outcome.number)
         row = _decode(outcome.row)
         # A request without a digest of the stored copy counts as changed.
         has_no_copy = link is None or not link.digest
         changed = has_no_copy or row.news not in (ContentChange.SAME, ContentChange.NOISE)
-        why = outcome.why if isinstance(outcome, UnarchivedOutcome) else link.why if link else OutcomeReason.NONE
-        self.tally.count_poll(row, size, left_out, changed=changed, why=why)
+        why = link.why if link else OutcomeReason.NONE
+        self.tally.count_poll(row, outcome.size, outcome.left_out, changed=changed, why=why)
 
 
-def outcome_row_of(outcome: Refused | Failed) -> OutcomeRow:
-    """The row of an outcome that does not pass through the indexer."""
-    link = outcome.link
-    return OutcomeRow(
-        link.url,
-        OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED,
-        outcome.at,
-        depth=link.depth,
-        via=link.via,
-        seen_at=link.seen_at,
-        tries=link.tries,
-        found_as=link.kind.value,
-        reason=outcome.reason,
-        detail=outcome.detail,
-        polled=link.was,
-    )
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Results:
-    """`follow_sitemaps`: whether sitemaps named by a robots.txt are queued."""
+class Dispatcher:
+    """Host visits for the fetch pool. A crash of a fetch worker costs its page, not the crawl."""
 
+    worker: FetchWorker
     in_flight: InFlight
     frontier: CrawlFrontier
-    outcomes: DurableLog
     failure: FailureLatch
+    stop: StopRequest
+    wake_up: WakeUp
     clock: Clock
-    scope: CrawlScope
-    follow_sitemaps: bool
 
-    def record_outcome(self, ticket: QueuedRequest, outcome: Refused | Failed) -> None:
-        """Record an outcome without a response to store."""
-        self.in_flight.record_outcome(ticket.number, outcome)
-
-    def requeue_dropped(self, number: int) -> None:
-        """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
-        lost."""
-        link = self.in_flight.undo_delivery(number)
+    def take_visit(self) -> HostVisit | None:
+        sated = self.in_flight.is_page_limit_in_flight
+        if self.stop.is_requested or (sated and not self.frontier.polls_waiting):
+            return None
         with self.failure:
-            self.frontier.retry(number, link)
+            return self.frontier.take(self.clock.now(), only_polls=sated)
+        self.stop.request()
+        return None
 
-    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
-        """Queue `link` instead of a ticket whose request failed."""
-        self.in_flight.forget_request(ticket.number)
+    def end_visit(self, errand: HostVisit, report: VisitReport) -> None:
+        state, unused = report
+        if not errand.state.pages and state.pages > 0:
+            self.in_flight.tally.count_host_with_pages()
         with self.failure:
-            self.frontier.retry(ticket.number, link)
+            self.frontier.give_back(errand, state, unused)
+        self.wake_up.fire()
 
-    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
-        """Queue the sitemaps that a robots.txt names."""
-        if not self.follow_sitemaps:
-            return
-        base, now = Url(host + "/robots.txt"), self.clock.now()
-        urls = (resolve(text.strip(), base) for text in found)
-        links = [Request(url, via=base, kind=RequestKind.SITEMAP, seen_at=now) for url in urls if url is not None]
-        with self.failure:
-            self.frontier.discover(self.scope.filter_links(links, depth=1))
-
-    def record_parsed(self, parsed: Sequence[IndexResult]) -> None:
-        """Record parsed pages and queue their links."""
-        released: list[Request] = []
-        for answer in parsed:
-            link = self.in_flight.awaiting_index.get(answer.number)
-            if link is not None:
-                released += self.scope.handle_result(link, answer)
-            if answer.held:
-                released += self.scope.filter_links(answer.held)
-        if links := self.in_flight.record_parsed(parsed) + released:
-            self.frontier.discover(links)
-
-    def apply_shared_scope(self) -> None:
-        """Queue links that are in scope since other agents widened it."""
-        if links := self.scope.apply_shared():
-            self.frontier.discover(links)
-
-    def requeue_lost(self, numbers: Sequence[int]) -> int:
-        """Queue the tickets of a dead worker process again; returns their number."""
-        again = self.in_flight.undo_parsed(numbers)
-        for number, link in again:
-            self.frontier.retry(number, link)
-        return len(again)
-
-    def ack_durable(self, batches: Sequence[int], seconds: float) -> None:
-        """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
-        settled, rows = self.in_flight.take_durable(batches)
-        for row in rows:
-            self.outcomes.append(row)
-        self.scope.handle_durable(rows)
-        self.frontier.mark_done(settled)
-        self.in_flight.tally.set_seconds(seconds)
+    async def run_visit(self, errand: HostVisit) -> VisitReport:
+        self.in_flight.start_visit(errand.tickets)
+        try:
+            return await self.worker.visit(errand)
+        except StorageError as error:
+            self.failure.record(error)
+            return errand.state, ()
+        except Exception as error:
+            # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
+            now = self.clock.now()
+            blamed, others = self.in_flight.split_by_started(errand.tickets)
+            for ticket in blamed:
+                log.exception("crashed on %s", ticket.link.url)
+                detail = f"{type(error).__name__}: {error}"
+                self.in_flight.record_outcome(ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail))
+            return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
+        finally:
+            self.in_flight.end_visit(errand.tickets)

@@ -33,7 +33,7 @@ from fieldmouse.refresh.apply_outcomes import UNPLANNED, PageFlag
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.refresh.scheduler import PollScheduler
 from fieldmouse.storage.changes import REFRESH_PART
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed
+from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.request import Request
@@ -48,7 +48,7 @@ _HOPS = 10  # redirects in a row
 _FEWEST_OPEN = 8  # polls in flight per host, however slow it is
 
 
-class Poller:
+class Poller(Durable):
     """Poll loop of a run; a part of the checkpoint beside the page table."""
 
     name = REFRESH_PART
@@ -112,9 +112,6 @@ class Poller:
         self._has_new_polls = False
         if self._moving:
             self._poll_moved()
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     # -- polling
 

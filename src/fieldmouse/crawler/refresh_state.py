@@ -8,8 +8,8 @@ refreshes.
 
 Clocks get corrected. A time in the future was recorded while the clock was ahead, and counts as now: for
 these times in `state_for_run`, for the page table in `PageTable.limit_times`, for queued URLs in
-`frontier/in_flight.py`. Waits of hosts and URLs are shifted with the clock instead
-(`frontier/hosts/host_rows.py`): they never end early.
+`frontier/frontier.py`. Waits of hosts and URLs are shifted with the clock instead
+(`frontier/hosts/host_table.py`): they never end early.
 
 Separate from `crawler/refresh.py`, which loads the page table and all policies: most crawls poll nothing.
 """

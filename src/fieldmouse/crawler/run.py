@@ -13,53 +13,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.clock import Clock, WallClock
+from fieldmouse.clock import WallClock
 from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import CrawlParts, OpenDurable, build
 from fieldmouse.crawler.crawler import CombinedConsumer, PageConsumer, StatsListener
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.errors import StoppedImmediately
-from fieldmouse.storage.checkpoint import Checkpoint, Durable, read_checkpoint
+from fieldmouse.storage.checkpoint import Durable, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.builder import OpenDurable
     from fieldmouse.crawler.cluster import JoinRequest
     from fieldmouse.notify.dispatcher import Notifier
-
-
-class RunNotifications:
-    """The notifier of one run, if any. The directory is locked, so its last checkpoint is final."""
-
-    def __init__(self, home: CrawlDir, settings: Settings, clock: Clock | None = None):
-        self._notifier: Notifier | None = None
-        if settings.notify.channels:
-            from fieldmouse.notify.setup import build_notifier
-
-            self._notifier = build_notifier(home, read_checkpoint(home), settings, clock or WallClock())
-
-    @property
-    def durables(self) -> Sequence[OpenDurable]:
-        return [self._opened] if self._notifier is not None else []
-
-    def _opened(self, home: CrawlDir, last: Checkpoint | None) -> Durable:
-        assert self._notifier is not None
-        return self._notifier
-
-    def combine_consumers(self, other: PageConsumer | None) -> PageConsumer | None:
-        """The page consumer combined with the notifier."""
-        if self._notifier is None or other is None:
-            return self._notifier or other
-        return CombinedConsumer(other, self._notifier)
-
-    async def add_to_summary(self, summary: Summary) -> Summary:
-        """The summary with the number of undelivered notifications."""
-        if self._notifier is None:
-            return summary
-        return msgspec.structs.replace(summary, untold=await self._notifier.waiting())
 
 
 class CrawlRun:
@@ -102,30 +70,44 @@ class CrawlRun:
 
     async def run(self) -> Summary:
         """Crawl until done, stopped by a limit, or interrupted."""
-        notifying = RunNotifications(self._home, self._settings)
+        parts, consumers, notifier = list(self._parts), [self._audience] if self._audience else [], None
+        if self._settings.notify.channels:
+            from fieldmouse.notify.setup import build_notifier
+
+            # The directory is locked, so its last checkpoint is final.
+            notifier = build_notifier(self._home, read_checkpoint(self._home), self._settings, WallClock())
+            parts.append(_already_open(notifier))
+            consumers.append(notifier)
         self._crew = build(
             self._home,
             self._settings,
             self._listeners,
-            parts=[*self._parts, *notifying.durables],
-            audience=notifying.combine_consumers(self._audience),
+            parts=parts,
+            audience=CombinedConsumer(*consumers) if consumers else None,
             order=self._order,
             joining=self._joining,
         )
-        crawl = asyncio.create_task(self._crawl(self._crew, notifying))
+        crawl = asyncio.create_task(self._crawl(self._crew, notifier))
         hurry = asyncio.create_task(self._hurried.wait())
         self._on_open(self)
         await asyncio.wait({crawl, hurry}, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if crawl.done():
             return crawl.result()
-        self._crew.stages.intake.indexer.kill()
+        self._crew.stages.indexing.indexer.kill()
         raise StoppedImmediately
 
-    async def _crawl(self, crew: CrawlParts, notifying: RunNotifications) -> Summary:
+    async def _crawl(self, crew: CrawlParts, notifier: Notifier | None) -> Summary:
         try:
-            return await notifying.add_to_summary(await crew.crawler.crawl(self._seeds, mercy=self._mercy))
+            summary = await crew.crawler.crawl(self._seeds, mercy=self._mercy)
+            if notifier is not None:
+                summary = msgspec.structs.replace(summary, untold=await notifier.waiting())
+            return summary
         finally:
             # After `hurry` nothing is closed: a thread may still be writing to the files.
             if not self._hurried.is_set():
                 await crew.close()
+
+
+def _already_open(part: Durable) -> OpenDurable:
+    return lambda home, last: part

@@ -25,7 +25,7 @@ import xxhash
 
 from fieldmouse.policy.scope import Scope, ScopeState, SharedScope
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, sealed_outcomes, sealed_scope
+from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed, sealed_outcomes, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
 from fieldmouse.types.outcome import IndexResult, OutcomeRow
@@ -53,7 +53,7 @@ class ScopeChange(NamedTuple):
     may_grow: bool  # more hosts may join
 
 
-class CrawlScope:
+class CrawlScope(Durable):
     """The current scope. A part of the checkpoint; the additions are its state."""
 
     name = "scope"
@@ -62,7 +62,7 @@ class CrawlScope:
         self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *, shared: SharedScope | None
     ):
         """`shared` exchanges additions with the other agents of the crawl."""
-        self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
+        self._mark = xxhash.xxh3_128_hexdigest(msgspec.json.encode(base, order="deterministic"))
         state = sealed_scope(last)
         # Crawls older than this feature have no mark.
         self._is_changed = bool(state.mark) and state.mark != self._mark
@@ -214,13 +214,3 @@ class CrawlScope:
 
     def seal(self) -> Sealed[ScopeState]:
         return Sealed(ScopeState(self._mark, tuple(self._joined), self.may_grow, self._seeds))
-
-    def committed(self) -> None:
-        """Nothing to release: the log of held links is another part."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-def _encode_deterministic(base: Scope) -> bytes:
-    return msgspec.json.encode(base, order="deterministic")

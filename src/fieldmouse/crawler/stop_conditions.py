@@ -13,7 +13,6 @@ import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -47,7 +46,6 @@ log = logging.getLogger(__name__)
 class CrawlLimits(msgspec.Struct, frozen=True):
     """0 means no limit; `checkpoint_every` is the seconds between two checkpoints."""
 
-    pages: int = 0
     seconds: float = 0.0
     min_free: int = 0
     checkpoint_every: float = 5.0
@@ -105,9 +103,7 @@ class FailureLatch:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, Exception):
             self.record(error)
             return True

@@ -221,7 +221,7 @@ class OutageDetector:
         bell: WakeUp | None = None,
     ):
         """The concurrency that the network allows is written to the `meter`."""
-        self._resolver, self._clock = transport.resolver, transport.clock
+        self.resolver, self._clock = transport.resolver, transport.clock
         self._seeds, self._meter, self._bell = (list(islice(seeds, _SEEDS)), meter or Backpressure(), bell or WakeUp())
         self.outage = OutageEvidence()
         self._enquiry = NetworkCheck(transport, politeness, size, self._record_response)
@@ -292,7 +292,7 @@ class OutageDetector:
 
         Reached hosts prove nothing here, because addresses are cached; only a resolved name does.
         """
-        began, resolver, denied = self._clock.now(), self._resolver, self.outage.denied
+        began, resolver, denied = self._clock.now(), self.resolver, self.outage.denied
         self.outage.name_missing(host, began, named_at=resolver.answered_at)
         await self._clock.sleep(CHECK_DELAY)
         if resolver.answered_at >= began or (len(denied) < self.outage.few and not self.is_outage):
@@ -306,17 +306,13 @@ class OutageDetector:
             log.warning("the DNS denies every name: %d hosts wait", len(denied))
         return True
 
-    def forget_name(self, host: Host) -> None:
-        """Drop the DNS result for this name, so that the next visit looks it up again."""
-        self._resolver.forget(hostname_of(host))
-
     async def others_are_reachable(self, cause: FailureCause) -> bool:
         """Whether another host can be reached, just now, in the way that failed."""
         now = self._clock.now()
         if self.is_outage or now < self._back_at + MAX_POSTPONEMENT:
             return False  # the failure may date from the outage
         if cause is FailureCause.DNS:
-            return now < self._resolver.answered_at + _LATELY or await self._named.result()
+            return now < self.resolver.answered_at + _LATELY or await self._named.result()
         return now < self._reached_at + _LATELY or await self._there.result()
 
     # -- checking
@@ -407,7 +403,7 @@ class OutageDetector:
             self._scouting = False
             lasted = outage.end(self._clock.now())
             self._publish()
-            self._resolver.forget_failures()
+            self.resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
 
     async def _any_host_is_reached(self, seconds: float) -> bool:
@@ -436,7 +432,7 @@ class OutageDetector:
 
     def _named_witnesses(self) -> Sequence[Host]:
         """A few witnesses whose names the DNS has resolved before."""
-        witnesses, written = self.outage.witnesses.values(), self._resolver.is_known_without_dns
+        witnesses, written = self.outage.witnesses.values(), self.resolver.is_known_without_dns
         return [host for host in witnesses if not written(hostname_of(host))][-_AT_ONCE:]
 
     async def close(self) -> None:
@@ -458,27 +454,20 @@ class SecondOpinion(Protocol):
         """
 
 
-class LocalOpinion:
-    """Opinion of a crawl without other agents: its own result counts."""
-
-    def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
-        return None
-
-
 class FailureAttribution:
-    """Every failure passes here on its way to the outage detector."""
+    """Every failure passes here on its way to the outage detector. Without other agents our own result counts."""
 
-    def __init__(self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: SecondOpinion):
+    def __init__(self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: SecondOpinion | None):
         self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
 
     def leave_to_others(self, state: HostState, reason: OutcomeReason) -> HostState | None:
         """The unchanged host, for another agent to try before host or URL are given up; None: give up."""
-        noted = self._opinion.offer_to_others(state, reason, final=True)
+        noted = self._opinion.offer_to_others(state, reason, final=True) if self._opinion else None
         return noted and self._politeness.after_handover(noted, self._clock.now())
 
     def _later(self, state: HostState, reason: OutcomeReason, at_least: float = 0.0) -> HostState:
         """Put the host off for our own trouble, or for another agent, which our DNS does not delay."""
-        noted = self._opinion.offer_to_others(state, reason, final=False)
+        noted = self._opinion.offer_to_others(state, reason, final=False) if self._opinion else None
         now = self._clock.now()
         return self._politeness.after_local_fault(noted or state, now, at_least=0.0 if noted else at_least)
 
@@ -569,7 +558,7 @@ class FailureAttribution:
         before."""
         vanished = state.pages and state.put_off + 1 < MAX_POSTPONEMENTS
         if vanished or await self._prober.dns_denies_all_names(host):
-            self._prober.forget_name(host)
+            self._prober.resolver.forget(hostname_of(host))  # the next visit looks it up again
             return self._later(state, OutcomeReason.NO_ADDRESS)
         verdict = msgspec.structs.replace(state, verdict=OutcomeReason.NO_ADDRESS, detail=detail)
         return self.leave_to_others(state, OutcomeReason.NO_ADDRESS) or verdict

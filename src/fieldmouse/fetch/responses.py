@@ -57,6 +57,10 @@ def requested_wait(response: Response) -> float:
     return max((parse_retry_after(value, now) for value in asked), default=0.0)
 
 
+def describe_failure(failed: Failed) -> str:
+    return f"{failed.reason.value}: {failed.detail}" if failed.detail else failed.reason.value
+
+
 def describe_requested_wait(response: Response | None) -> str:
     """The request to wait in a response, for people; "" if there is none.
 

@@ -8,7 +8,7 @@ import msgspec
 
 from fieldmouse.fetch.gate import Transport
 from fieldmouse.fetch.outage import FailureAttribution, OutageDetector
-from fieldmouse.fetch.responses import describe_requested_wait, requested_wait
+from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, requested_wait
 from fieldmouse.http.dns import FoundAddress, NoAddress
 from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness, clamp_crawl_delay
@@ -41,10 +41,6 @@ class RobotsTxtLoader:
         self._gate, self._exclusions = transport.gate, transport.robots_txt_cache
         self._politeness, self._size = politeness, size
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
-
-    async def get_cached(self, host: Host) -> RobotsTxt | None:
-        """The cached rules; None without any."""
-        return await self._exclusions.get_or_parse(host)
 
     async def fetch(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
         """Fetch the host's robots.txt; None if it is not available for now."""
@@ -134,20 +130,13 @@ class RobotsTxtLoader:
         """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
         given up."""
         reason = OutcomeReason.ROBOTS_TXT_UNREACHABLE
-        if isinstance(answer, Response):
-            return await self._blame.after_host_failure(
-                host,
-                state,
-                None,
-                reason,
-                f"status {answer.status}",
-                requested_wait(answer),
-                describe_requested_wait(answer),
-            )
-        detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
-        if is_own and answer.reason in _HOST_WIDE:
-            reason, detail = answer.reason, answer.detail
-        cause = cause_of(answer)
-        return await self._blame.after_host_failure(
-            host, state, cause, reason, detail, answer.retry_after, describe_requested_wait(answer.response)
-        )
+        if isinstance(answer, Failed):
+            cause, detail = cause_of(answer), describe_failure(answer)
+            response, wait = answer.response, answer.retry_after
+            if is_own and answer.reason in _HOST_WIDE:
+                reason, detail = answer.reason, answer.detail
+        else:
+            cause, detail = None, f"status {answer.status}"
+            response, wait = answer, requested_wait(answer)
+        words = describe_requested_wait(response)
+        return await self._blame.after_host_failure(host, state, cause, reason, detail, wait, words)

@@ -21,8 +21,8 @@ from fieldmouse.aio import WakeUp, cancel_and_wait
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 from fieldmouse.fetch.gate import Transport
-from fieldmouse.fetch.outage import FailureAttribution, LocalOpinion, OutageDetector, SecondOpinion
-from fieldmouse.fetch.responses import describe_requested_wait, outcome_of
+from fieldmouse.fetch.outage import FailureAttribution, OutageDetector, SecondOpinion
+from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, outcome_of
 from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, NoAddress
 from fieldmouse.policy.network_options import is_address
@@ -90,11 +90,11 @@ class FetchWorker:
         opinion: SecondOpinion | None = None,
     ):
         self._fetcher, self._resolver = transport.fetcher, transport.resolver
-        self._gate, self._clock = transport.gate, transport.clock
+        self._gate, self._clock, self._exclusions = transport.gate, transport.clock, transport.robots_txt_cache
         self._manners, self._outlet = manners, outlet
         politeness, size = manners.politeness, manners.max_robots_txt_bytes
         self._prober = prober = prober or OutageDetector(transport, politeness, size=size)
-        self._blame = FailureAttribution(prober, politeness, self._clock, opinion or LocalOpinion())
+        self._blame = FailureAttribution(prober, politeness, self._clock, opinion)
         self._rulebook = RobotsTxtLoader(
             transport, politeness, size, prober, self._blame, outlet.archive, outlet.queue_sitemaps
         )
@@ -112,7 +112,7 @@ class FetchWorker:
             # The lease is for another address; this one may be leased to another visit.
             return msgspec.structs.replace(state, address=lookup.address, address_ready_at=0.0), tickets
         obeys = self._manners.obey_robots_txt
-        rules = await self._rulebook.get_cached(errand.host) if obeys else RobotsTxt.ALLOW_ALL
+        rules = await self._exclusions.get_or_parse(errand.host) if obeys else RobotsTxt.ALLOW_ALL
         if rules is None:
             state, rules = await self._rulebook.fetch(errand, state)
             if rules is None or state.ready_at > self._clock.now():
@@ -151,7 +151,7 @@ class FetchWorker:
         is fair."""
         link, cause = self._blame.remove_own_tries(ticket.link), cause_of(failed)
         if cause is not None and cause.is_local:
-            state = await self._blame.postpone(host, before, cause, failed.reason, _sentence(failed))
+            state = await self._blame.postpone(host, before, cause, failed.reason, describe_failure(failed))
             if state.verdict:
                 await self._outlet.deliver(ticket, failed)
             else:
@@ -206,7 +206,7 @@ class FetchWorker:
                     bury_after=rule.bury_after,
                     asked=describe_requested_wait(outcome.response),
                 )
-                return _explained(after, _sentence(outcome))
+                return msgspec.structs.replace(after, detail=describe_failure(outcome)) if after.verdict else after
         response = None if isinstance(outcome, Refused) else outcome.response
         if response is None:
             # A missing response is no sign of health: the host rests, and its failures still count.
@@ -234,18 +234,8 @@ class FetchWorker:
         """Deliver the verdict on a host as the outcome of its URLs, without a request."""
         now = self._clock.now()
         for ticket in tickets:
-            if reason in _ANSWERED_BY_US:
-                await self._outlet.deliver(ticket, Refused(ticket.link, reason, now, detail))
-            else:
-                await self._outlet.deliver(ticket, Failed(ticket.link, reason, now, detail))
-
-
-def _sentence(failed: Failed) -> str:
-    return f"{failed.reason.value}: {failed.detail}" if failed.detail else failed.reason.value
-
-
-def _explained(state: HostState, detail: str) -> HostState:
-    return msgspec.structs.replace(state, detail=detail) if state.verdict else state
+            answer = Refused if reason in _ANSWERED_BY_US else Failed
+            await self._outlet.deliver(ticket, answer(ticket.link, reason, now, detail))
 
 
 class ActiveWorkers:

@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -55,17 +54,8 @@ class EventKind(IntEnum):
     SENT_OFF = 14  # host, urls
 
 
-TWO_WORD_EVENTS = frozenset(
-    {
-        EventKind.SEATED,
-        EventKind.HELD,
-        EventKind.KNOWN,
-        EventKind.LOCATED,
-        EventKind.LEFT,
-        EventKind.RECALLED,
-        EventKind.SENT_OFF,
-    }
-)
+_TWO_WORDS = "SEATED HELD KNOWN LOCATED LEFT RECALLED SENT_OFF"
+TWO_WORD_EVENTS = frozenset(EventKind[name] for name in _TWO_WORDS.split())
 
 #: Event: an `EventKind`, its subject or amount, and the second word or 0.
 Event = tuple[int, int, int]
@@ -94,7 +84,54 @@ class RunEnd(msgspec.Struct, frozen=True, tag="end", array_like=True):
 _decode = msgspec.msgpack.Decoder(RunStart | DecisionBlock | RunEnd).decode
 
 
-class DecisionLog:
+class DecisionObserver:
+    """Observer that ignores all events: first the policy's inputs, then its decisions."""
+
+    def began(self, now: float, *, unlisted: int, batch: int) -> None:
+        """`unlisted` URLs were waiting in the source before; `batch` URLs are read at once from a host's
+        queue."""
+
+    def discovered(self, hosts: Iterable[Host]) -> None:
+        """URLs of these hosts joined the source, in this order."""
+
+    def backlog_restored(self, host: Host, urls: int) -> None:
+        """The host had URLs offline before."""
+
+    def put_online(self, host: Host, urls: int) -> None:
+        """URLs went online without a decision of the policy: they were online before, or are tried again."""
+
+    def address_known(self, host: Host, address: str) -> None:
+        """The policy is shown the host's address, which has not changed."""
+
+    def address_found(self, host: Host, address: str) -> None:
+        """A visit showed the host's address; "" once its URLs are answered without a request."""
+
+    def starved(self, width: int, out: int) -> None:
+        """No host was ready for a fetch worker: the front may grow to `width`; `out` URLs are with fetch
+        workers."""
+
+    def visit_started(self, width: int, out: int) -> None:
+        """A fetch worker took a host visit: the front should be `width`, and is widened if narrower."""
+
+    def visit_ended(self, host: Host, urls: int) -> None:
+        """A fetch worker returned the host after using `urls` of its URLs."""
+
+    def time_passed(self, now: float) -> None: ...
+
+    def drawn(self, host: Host, online: bool) -> None:
+        """The oldest URL of the source was drawn; it went online, or to its host's queue."""
+
+    def recalled(self, host: Host, urls: int) -> None: ...
+
+    def taken_offline(self, host: Host, urls: int) -> None:
+        """The host's address was crowded: its online URLs wait offline again."""
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DecisionLog(DecisionObserver):
     """`DecisionObserver` that writes to a file. `policy` and `options` name the policy for `lab replay`."""
 
     def __init__(self, path: Path, *, limit: int, policy: str, options: Mapping[str, object]) -> None:
@@ -285,95 +322,3 @@ def read_runs(path: Path) -> list[RecordedRun]:
                 case RunEnd(why):
                     runs[-1].ended = why
     return runs
-
-
-class DecisionObserver(Protocol):
-    """Events: first the policy's inputs, then its decisions."""
-
-    def began(self, now: float, *, unlisted: int, batch: int) -> None:
-        """`unlisted` URLs were waiting in the source before; `batch` URLs are read at once from a host's
-        queue."""
-        ...
-
-    def discovered(self, hosts: Iterable[Host]) -> None:
-        """URLs of these hosts joined the source, in this order."""
-        ...
-
-    def backlog_restored(self, host: Host, urls: int) -> None:
-        """The host had URLs offline before."""
-        ...
-
-    def put_online(self, host: Host, urls: int) -> None:
-        """URLs went online without a decision of the policy: they were online before, or are tried again."""
-        ...
-
-    def address_known(self, host: Host, address: str) -> None:
-        """The policy is shown the host's address, which has not changed."""
-        ...
-
-    def address_found(self, host: Host, address: str) -> None:
-        """A visit showed the host's address; "" once its URLs are answered without a request."""
-        ...
-
-    def starved(self, width: int, out: int) -> None:
-        """No host was ready for a fetch worker: the front may grow to `width`; `out` URLs are with fetch
-        workers."""
-        ...
-
-    def visit_started(self, width: int, out: int) -> None:
-        """A fetch worker took a host visit: the front should be `width`, and is widened if narrower."""
-        ...
-
-    def visit_ended(self, host: Host, urls: int) -> None:
-        """A fetch worker returned the host after using `urls` of its URLs."""
-        ...
-
-    def time_passed(self, now: float) -> None: ...
-
-    def drawn(self, host: Host, online: bool) -> None:
-        """The oldest URL of the source was drawn; it went online, or to its host's queue."""
-        ...
-
-    def recalled(self, host: Host, urls: int) -> None: ...
-
-    def taken_offline(self, host: Host, urls: int) -> None:
-        """The host's address was crowded: its online URLs wait offline again."""
-        ...
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class NullObserver:
-    """Observer that ignores all events."""
-
-    def began(self, now: float, *, unlisted: int, batch: int) -> None: ...
-
-    def discovered(self, hosts: Iterable[Host]) -> None: ...
-
-    def backlog_restored(self, host: Host, urls: int) -> None: ...
-
-    def put_online(self, host: Host, urls: int) -> None: ...
-
-    def address_known(self, host: Host, address: str) -> None: ...
-
-    def address_found(self, host: Host, address: str) -> None: ...
-
-    def starved(self, width: int, out: int) -> None: ...
-
-    def visit_started(self, width: int, out: int) -> None: ...
-
-    def visit_ended(self, host: Host, urls: int) -> None: ...
-
-    def time_passed(self, now: float) -> None: ...
-
-    def drawn(self, host: Host, online: bool) -> None: ...
-
-    def recalled(self, host: Host, urls: int) -> None: ...
-
-    def taken_offline(self, host: Host, urls: int) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
+from fieldmouse.frontier.decision_log import DecisionObserver
+from fieldmouse.frontier.queues.queue_index import HostNumbers
 from fieldmouse.frontier.queues.ready import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
 from fieldmouse.policy.distribution.registry import DistributionPolicy
@@ -51,16 +52,12 @@ class OnlineHosts(Protocol):
     def take_offline(self, host: Host) -> list[int]: ...
 
 
-class HostStates(Protocol):
+class HostStates(HostNumbers, Protocol):
     """States of hosts; implemented by `HostTable`."""
 
     def get(self, host: Host) -> HostState: ...
 
     def get_or_add(self, host: Host) -> HostState: ...
-
-    def get_or_add_number(self, host: Host) -> int: ...
-
-    def host_at(self, number: int) -> Host: ...
 
 
 class Distributor:
@@ -92,7 +89,7 @@ class Distributor:
         self._workbench = workbench
         self._hosts = hosts
         self._batch = batch
-        self._witness = witness or NullObserver()
+        self._witness = witness or DecisionObserver()
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.draws = self.appends = 0
 

@@ -4,6 +4,14 @@ Single-threaded and synchronous. All its state is on disk as append-only logs, a
 `seal` notes their lengths at one moment (the protocol is in `storage/checkpoint.py`). After a
 kill everything is cut back to the last committed note, so a URL is in exactly one place:
 ready, in its host's queue, or online.
+
+A URL gets a ticket number when it goes online, and the ticket is closed when its outcome is durable. The
+front log (`state.py`) holds the open tickets, so that a kill loses none.
+
+In a refresh, URLs that were waiting before it can be held back. They are distinguished from new
+links by the time at which they were seen; a time in the future was noted while the clock was
+ahead, so that URL was waiting, too. Held URLs are moved to their host's queue, and nothing is
+taken from queues in that run. Nothing of this is stored: a later run finds all URLs in place.
 """
 
 from __future__ import annotations
@@ -12,102 +20,161 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.decision_log import DecisionObserver, NullObserver
+from fieldmouse.frontier.decision_log import DecisionObserver
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.hosts.host_table import clock_setback
-from fieldmouse.frontier.in_flight import HeldUrls, RestingTickets, Tickets
-from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState, open_parts
-from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.frontier.protocol import CrawlFrontier
+from fieldmouse.frontier.state import FrontierState, open_parts
+from fieldmouse.frontier.workbench import RestingTickets, Workbench, polls_by_host
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import HostVisit, QueuedRequest, Request
+from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
 from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
 _URLS_WITHOUT_REQUEST = 256  # URLs of a host visit that makes no request
-_COUNT_IDLE_EVERY = 256  # host visits between two counts of idle hosts
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Request).decode
 
 
-class Frontier:
-    """Polite scheduler of URLs. Opening it changes nothing on disk; `begin` does."""
-
-    name = "frontier"
+class Frontier(CrawlFrontier):
+    """Polite scheduler of the URLs of a crawl on one machine."""
 
     def __init__(
         self,
-        parts: FrontierParts,
+        directory: Path,
         *,
-        workbench: Workbench,
-        distributor: Distributor,
-        tickets: Tickets,
-        resting: RestingTickets,
-        holding: HeldUrls | None,
-        witness: DecisionObserver,
-        clock: Clock,
-        rule: FrontSizeRule,
         key_seed: int,
-        errand_links: int,
-        state: FrontierState | None,
+        clock: Clock,
+        policy: DistributionPolicy[int],
+        front: FrontSizeRule | None = None,
+        errand_links: int = 16,
+        state: FrontierState | None = None,
+        resumed_delay: Callable[[HostState], float],
+        run_size: int = 1 << 21,
+        witness: DecisionObserver | None = None,
+        limits: SiteLimits | None = None,
+        share: float = 0.5,
+        hold_before: float = 0.0,
     ):
-        """Use `open_frontier`, which makes all these parts."""
-        self._parts, self._workbench, self._distributor = parts, workbench, distributor
-        self._tickets, self._resting, self._holding = tickets, resting, holding
-        self._witness, self._clock, self._rule = witness, clock, rule
-        self._key_seed, self._errand_links = key_seed, errand_links
-        self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
-        self._front, self._hosts, self._sites = parts.front, parts.hosts, parts.sites
+        """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
+
+        `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
+        `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
+        discovered before `hold_before` (epoch seconds) stay in place; 0: none.
+        """
+        now, polls = clock.now(), set[int]()
+        parts = open_parts(
+            directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
+        )
+        quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
+        workbench = Workbench(quiet_until, polls=polls, share=share)
+        rule = front or FrontSizeRule()
+        super().__init__(
+            parts, workbench, clock=clock, rule=rule, key_seed=key_seed, errand_links=errand_links, state=state
+        )
+        self._sieve, self._ready, self._hosts = parts.sieve, parts.ready, parts.hosts
+        self._witness = DecisionObserver() if witness is None or hold_before else witness
+        self._hold_before, self._opened_at = hold_before, now
+        self._distributor = Distributor(
+            policy,
+            draw=parts.ready.pop,
+            queues=parts.queues,
+            front=parts.front,
+            workbench=workbench,
+            hosts=parts.hosts,
+            batch=2 * errand_links,
+            witness=self._witness,
+            holding=hold_before > 0,
+        )
+        # seconds by which the clock was set back since the checkpoint
+        self._set_back = clock_setback(state.hosts.at, now) if state else 0.0
+        self._restored = [(number, _decode(row)) for number, row in parts.front.open_tickets.items()]
+        self._poll_numbers, self._polls = polls, state.polls if state else 0  # polls in any place
+        polls.update([number for number, link in self._restored if link.door is Origin.POLLED])
+        self._resting = RestingTickets()
+        self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
+        self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
         self._out = 0  # URLs held by fetch workers
         self._done = state.done if state else 0
-        self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._visits = 0
         self._only_polls = False
 
     def begin(self) -> None:
-        """Cut everything after the checkpoint and start work. Every part of the crawl is open by now."""
-        make_directory(self._parts.directory)
-        for part in self._parts:
-            part.begin()
+        super().begin()
+        if self._hold_before:
+            self._hold_ready_urls()
         now = self._clock.now()
-        if self._holding is not None:
-            self._holding.begin()
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
-        self._tickets.restore(now)
+        self._restore_tickets(now)
 
-    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None:
-        """Offer links found on the web; those never seen before will be visited. `keys`: `key_of` of their
-        URLs."""
-        if keys is None:
-            seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of` inlined, for speed
-            keys = [digest(link.url.encode(), seed) for link in links]
+    def _is_held(self, link: Request) -> bool:
+        """Whether a URL that was waiting when the frontier was opened is left alone."""
+        return link.door is not Origin.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
+
+    def _hold_ready_urls(self) -> None:
+        """Move held URLs of the ready queue to their host's queue; the others keep their order."""
+        for _ in range(len(self._ready)):
+            item = self._ready.pop()
+            assert item is not None
+            host, row = item
+            if self._is_held(_decode(row)):
+                self._parts.queues.append(host, row)
+            else:
+                self._ready.push((item,))
+
+    def _restore_tickets(self, now: float) -> None:
+        """Put tickets that were open before a restart back into place."""
+        online: dict[Host, list[int]] = {}
+        for number, link in self._restored:
+            if self._set_back and link.not_before > now:
+                link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
+                self._parts.front.remove((number,))
+                number = self._add_ticket(link)
+            host = host_of(link.url)
+            if self._hold_before and self._is_held(link):
+                self._held.setdefault(host, []).append(number)
+            elif link.not_before > now:
+                self._resting.put(link.not_before, number, host)
+            else:
+                online.setdefault(host, []).append(number)
+        self._restored.clear()
+        self._distributor.restore(online)
+
+    def _add_ticket(self, link: Request) -> int:
+        (number,) = self._parts.front.add((_encode(link),))
+        if link.door is Origin.POLLED:
+            self._poll_numbers.add(number)
+        return number
+
+    def _offer(self, links: Sequence[Request], keys: list[int]) -> None:
         self._sieve.offer(keys, links)
         if self._sieve.pending >= _SIFT_AT:
             self._sift()
 
     def poll(self, links: Sequence[Request]) -> None:
-        """Fetch known links again: they enter behind the sieve, which would drop them.
-
-        They go online at once, so the caller passes only those that are due. Their outcomes are counted
-        separately: a discovered URL that is done stays done.
-        """
-        self._tickets.poll(links)
+        """They go online at once, regardless of the policy."""
+        for host, polls in polls_by_host(links).items():
+            numbers = self._parts.front.add(map(_encode, polls))
+            self._poll_numbers.update(numbers)
+            self._distributor.put_online(host, numbers)
+        self._polls += len(links)
 
     def requeue(self, links: Sequence[Request]) -> None:
         """Queue links whose outcome was taken back, as if they had just been discovered."""
+        self._push(links)
+        self._done -= len(links)
+
+    def _push(self, links: Sequence[Request]) -> None:
         items = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(items)
         self._witness.discovered([host for host, _ in items])
-        self._done -= len(items)
 
     def clear_verdicts(self, verdicts: Container[str]) -> list[Host]:
         """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
@@ -118,26 +185,20 @@ class Frontier:
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
-        new = self._sieve.sift(self._sites.admit)
-        items = [(host_of(link.url), _encode(link)) for link in new]
-        self._ready.push(items)
-        self._witness.discovered([host for host, _ in items])
+        self._push(self._sieve.sift(self._parts.sites.admit))
 
     def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
-        """Lease a host that may be visited now to the caller; None if there is none.
-
-        With `only_polls`, discovered URLs stay in place until the next call without it.
-        """
         self._witness.time_passed(now)
-        self._tickets.requeue_rested(now)
+        for host, number in self._resting.pop_rested(now):
+            self._distributor.put_online(host, (number,))
         if only_polls or self._only_polls:
             if self._only_polls and not only_polls:
-                self._tickets.restore_set_aside()
+                for host, numbers in self._set_aside.items():
+                    self._workbench.put(host, self._hosts.get(host), numbers)
+                self._set_aside.clear()
             self._only_polls = only_polls
             if only_polls:
-                errand = self._tickets.take_polls(now, self._errand_links, _URLS_WITHOUT_REQUEST)
-                self._out += len(errand.tickets) if errand is not None else 0
-                return errand
+                return self._take_polls(now)
         most = self._errand_links
         lease = self._workbench.take(now, most, _URLS_WITHOUT_REQUEST)
         while lease is None:
@@ -148,16 +209,30 @@ class Frontier:
         self._witness.visit_started(self._width, self._out)
         if len(self._workbench) < self._width and self._backlog():
             self._distributor.refill(self._width)
-        self._visits += 1
-        if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
-        return HostVisit(
-            lease.host, lease.address, self._tickets.tickets_of(lease.numbers), self._hosts.get(lease.host)
-        )
+        self._count_visit(now)
+        return HostVisit(lease.host, lease.address, self._tickets_of(lease.numbers), self._hosts.get(lease.host))
+
+    def _take_polls(self, now: float) -> HostVisit | None:
+        """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
+        while (lease := self._workbench.take(now, self._errand_links, _URLS_WITHOUT_REQUEST)) is not None:
+            host, state, tickets = lease.host, self._hosts.get(lease.host), self._tickets_of(lease.numbers)
+            polls = tuple([ticket for ticket in tickets if ticket.origin is Origin.POLLED])
+            if len(polls) < len(tickets):
+                others = [ticket.number for ticket in tickets if ticket.origin is not Origin.POLLED]
+                self._set_aside.setdefault(host, []).extend(others)
+            if polls:
+                self._out += len(polls)
+                return HostVisit(host, lease.address, polls, state)
+            self._workbench.give_back(host, state, ())
+        return None
+
+    def _tickets_of(self, numbers: Iterable[int]) -> tuple[QueuedRequest, ...]:
+        live = self._parts.front.open_tickets
+        return tuple([QueuedRequest(number, _decode(live[number])) for number in numbers])
 
     def _backlog(self) -> int:
         """Number of URLs that could come online."""
-        return len(self._ready) + (len(self._queues) if self._holding is None else 0)
+        return len(self._ready) + (0 if self._hold_before else len(self._parts.queues))
 
     def _bring_online(self) -> bool:
         """Bring hosts online when none is ready, on a wider front if necessary. False if there are none."""
@@ -175,7 +250,6 @@ class Frontier:
         return brought > 0
 
     def ready_at(self) -> float | None:
-        """Time at which `take` could succeed next; 0: at once, None: no host online is waiting."""
         if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()
@@ -183,11 +257,6 @@ class Frontier:
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
     def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
-        """Return a host after a visit; `state` says when it and its address may be visited again.
-
-        Unused tickets go back to the head of the host's queue. The others are
-        owed an outcome until `mark_done` or `retry` is called for them.
-        """
         host = errand.host
         self._hosts.put(host, state, self._clock.now())
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
@@ -196,56 +265,62 @@ class Frontier:
 
     def mark_done(self, numbers: Iterable[int]) -> None:
         """Record durable outcomes of tickets: their URLs are not visited again, unless polled."""
-        self._done += self._tickets.remove(numbers)
+        front, polls = self._parts.front, 0
+        if self._polls:
+            numbers = list(numbers)
+            rows = map(front.open_tickets.get, numbers)
+            polls = sum(_decode(row).door is Origin.POLLED for row in rows if row is not None)
+            self._polls -= polls
+            self._poll_numbers.difference_update(numbers)
+        self._done += front.remove(numbers) - polls
 
     def retry(self, number: int, link: Request) -> None:
-        """Visit `link` instead of the ticket, under a new number, not before `link.not_before`."""
-        self._tickets.retry(number, link, self._clock.now())
+        """A ticket that is not open is ignored."""
+        if not self._parts.front.remove((number,)):
+            return
+        self._poll_numbers.discard(number)
+        host, new_number = host_of(link.url), self._add_ticket(link)
+        if link.not_before > self._clock.now():
+            self._resting.put(link.not_before, new_number, host)
+        else:
+            self._distributor.put_online(host, (new_number,))
 
     def seal(self) -> Sealed[FrontierState]:
-        """Write everything to the operating system, and note the lengths."""
         if self._sieve.pending:
             self._sift()
         self._witness.flush()
-        books = FrontierCounts(self._done, self._width, self.seen, self.waiting, self._tickets.polls)
-        state, paths = self._parts.seal(self._clock.now(), books)
-        return Sealed(state, paths)
-
-    def committed(self) -> None:
-        """Delete superseded files: the journal holds the state sealed last."""
-        for part in self._parts:
-            part.committed()
+        return self._parts.seal(
+            self._clock.now(),
+            done=self._done,
+            width=self._width,
+            seen=self.seen,
+            waiting=self.waiting,
+            polls=self._polls,
+        )
 
     def close(self) -> None:
-        """Close the files. Anything not sealed is forgotten, as after a kill."""
-        for part in self._parts:
-            part.close()
+        super().close()
         self._witness.close()
 
     @property
     def seen(self) -> int:
-        """URLs accepted so far. Always `done + waiting`, once all offers are sifted."""
-        return self._parts.seen
+        return self._sieve.seen
 
     @property
     def settled(self) -> int:
-        """URLs whose outcome is durable."""
         return self._done
 
     @property
     def waiting(self) -> int:
-        """URLs accepted and not done: ready, offline, online or with fetch workers. Polls do not count."""
-        return self._parts.waiting - self._tickets.polls
+        return self._parts.waiting - self._polls
 
     @property
     def held_back(self) -> int:
-        """Waiting URLs that this run leaves alone."""
-        return self._tickets.held + self._holding.queued if self._holding is not None else 0
+        return sum(map(len, self._held.values())) + len(self._parts.queues) if self._hold_before else 0
 
     @property
     def polls_waiting(self) -> int:
-        """Known URLs that are to be fetched again."""
-        return self._tickets.polls
+        return self._polls
 
     @property
     def host_count(self) -> int:
@@ -253,25 +328,9 @@ class Frontier:
 
     @property
     def dropped_links(self) -> dict[str, int]:
-        """Links dropped because their site was full, by the name of the setting; each time a link is found
-        counts."""
-        return self._sites.dropped
-
-    @property
-    def online_hosts(self) -> int:
-        """Number of hosts online."""
-        return len(self._workbench)
-
-    @property
-    def target_width(self) -> int:
-        """Number of hosts that should be online."""
-        return self._width
-
-    def ready_hosts(self, now: float) -> int:
-        return self._workbench.ready_hosts(now)
+        return self._parts.sites.dropped
 
     def resting_hosts(self, now: float) -> list[RestingHost]:
-        """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
         rests = []
         for host in self._workbench.waiting_hosts():
             state = self._hosts.get(host)
@@ -280,87 +339,8 @@ class Frontier:
         return sorted(rests, key=lambda rest: rest.until)
 
     def is_stalled(self, now: float, patience: float) -> bool:
-        """Whether nothing can be fetched for `patience` seconds, only because hosts or URLs failed.
-
-        A host that keeps its ordinary delay, however long, does not count as stalled.
-        """
+        """A host that keeps its ordinary delay, however long, does not count as stalled."""
         ready_at = self.ready_at()
         if ready_at is None or ready_at <= now + patience or self._out or self._backlog():
             return False
         return len(self.resting_hosts(now)) == len(self._workbench.waiting_hosts())
-
-    @property
-    def draws(self) -> int:
-        return self._distributor.draws
-
-    @property
-    def appends(self) -> int:
-        return self._distributor.appends
-
-
-def open_frontier(
-    directory: Path,
-    *,
-    key_seed: int,
-    clock: Clock,
-    policy: DistributionPolicy[int],
-    front: FrontSizeRule | None = None,
-    errand_links: int = 16,
-    state: FrontierState | None = None,
-    resumed_delay: Callable[[HostState], float],
-    run_size: int = 1 << 21,
-    witness: DecisionObserver | None = None,
-    limits: SiteLimits | None = None,
-    share: float = 0.5,
-    hold_before: float = 0.0,
-) -> Frontier:
-    """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
-
-    `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
-    `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
-    discovered before `hold_before` (epoch seconds) stay in place, see `frontier/in_flight.py`; 0: none.
-    """
-    now, polls = clock.now(), set[int]()
-    watcher = NullObserver() if witness is None or hold_before else witness
-    parts = open_parts(
-        directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
-    )
-    resting = RestingTickets()
-    quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
-    workbench = Workbench(quiet_until, polls=polls, share=share)
-    holding = HeldUrls(hold_before, now, parts) if hold_before else None
-    distributor = Distributor(
-        policy,
-        draw=parts.ready.pop,
-        queues=parts.queues,
-        front=parts.front,
-        workbench=workbench,
-        hosts=parts.hosts,
-        batch=2 * errand_links,
-        witness=watcher,
-        holding=holding is not None,
-    )
-    tickets = Tickets(
-        parts,
-        resting,
-        distributor,
-        workbench,
-        set_back=clock_setback(state.hosts.at, now) if state else 0.0,
-        polls=state.polls if state else 0,
-        poll_numbers=polls,
-        holding=holding,
-    )
-    return Frontier(
-        parts,
-        workbench=workbench,
-        distributor=distributor,
-        tickets=tickets,
-        resting=resting,
-        holding=holding,
-        witness=watcher,
-        clock=clock,
-        rule=front or FrontSizeRule(),
-        key_seed=key_seed,
-        errand_links=errand_links,
-        state=state,
-    )

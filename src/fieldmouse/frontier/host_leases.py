@@ -8,18 +8,14 @@ outlives the process: the page table lists the polls under way, and they are mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.in_flight import RestingTickets
-from fieldmouse.frontier.workbench import TakenHost, Workbench
+from fieldmouse.frontier.workbench import RestingTickets, TakenHost, Workbench
 from fieldmouse.types.host import HostState
-from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Origin, QueuedRequest, Request
-from fieldmouse.url import Host, host_of
+from fieldmouse.types.request import QueuedRequest, Request
+from fieldmouse.url import Host
 
 
 @dataclass(slots=True)
@@ -48,37 +44,25 @@ class HostLease:
         self.epoch = self.remaining = 0
 
 
-class HostLeases:
+class HostLeases(dict[Host, HostLease]):
     """Leases by host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
 
     def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
+        super().__init__()
         self._workbench, self._polls, self._clock = workbench, polls, clock
         self._resting = RestingTickets()
-        self._by_host: dict[Host, HostLease] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_host)
-
-    def __iter__(self) -> Iterator[tuple[Host, HostLease]]:
-        return iter(self._by_host.items())
-
-    def __getitem__(self, host: Host) -> HostLease:
-        return self._by_host[host]
-
-    def get(self, host: Host) -> HostLease | None:
-        return self._by_host.get(host)
 
     def idle_hosts(self) -> list[Host]:
         """Hosts that no fetch worker has."""
-        return [host for host, tenancy in self._by_host.items() if not tenancy.is_visited]
+        return [host for host, tenancy in self.items() if not tenancy.is_visited]
 
     def add(self, host: Host, epoch: int, state: HostState) -> HostLease:
-        tenancy = self._by_host[host] = HostLease(self._clock.now(), epoch, state, 0)
+        tenancy = self[host] = HostLease(self._clock.now(), epoch, state, 0)
         return tenancy
 
     def add_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
         """Put tickets online, or let them rest until their time."""
-        tenancy, now, ready = self._by_host[host], self._clock.now(), []
+        tenancy, now, ready = self[host], self._clock.now(), []
         for number, link in tickets:
             tenancy.online += 1
             tenancy.polls += number in self._polls
@@ -93,7 +77,7 @@ class HostLeases:
         """Take a host that may be visited now, for a fetch worker."""
         lease = self._workbench.take(now, most, most_without_asking)
         if lease is not None:
-            tenancy = self._by_host[lease.host]
+            tenancy = self[lease.host]
             tenancy.is_visited = True
             tenancy.online -= len(lease.numbers)
             tenancy.polls -= sum(number in self._polls for number in lease.numbers)
@@ -102,11 +86,11 @@ class HostLeases:
     def requeue_rested(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
         for host, number in self._resting.pop_rested(now):
-            self._workbench.put(host, self._by_host[host].state, (number,))
+            self._workbench.put(host, self[host].state, (number,))
 
     def give_back(self, host: Host, state: HostState, unused: Sequence[QueuedRequest]) -> HostLease:
         """Return a host after a visit."""
-        tenancy = self._by_host[host]
+        tenancy = self[host]
         tenancy.is_visited, tenancy.state = False, state
         tenancy.online += len(unused)
         tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
@@ -116,7 +100,7 @@ class HostLeases:
     def remove(self, host: Host) -> list[int]:
         """Remove a host that no fetch worker has; returns its tickets."""
         numbers = [] if host not in self._workbench else self._workbench.take_offline(host)
-        del self._by_host[host]
+        del self[host]
         return numbers + self._resting.remove_host(host)
 
     def ready_at(self) -> float | None:
@@ -181,12 +165,3 @@ class LeasedPolls:
     def remove(self, number: int) -> Request | None:
         """Close the ticket; None if it was no poll."""
         return self._tickets.pop(number, None)
-
-
-def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
-    """Group known pages by host, marked as polls."""
-    lines: dict[Host, list[Request]] = {}
-    for link in links:
-        polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
-        lines.setdefault(host_of(link.url), []).append(polled)
-    return lines

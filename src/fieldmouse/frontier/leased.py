@@ -18,21 +18,17 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls, polls_by_host
-from fieldmouse.frontier.protocol import LeaseSource, SettledUrl
-from fieldmouse.frontier.seen.sieve import DiskSieve
-from fieldmouse.frontier.state import FrontierCounts, FrontierParts, FrontierState
-from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls
+from fieldmouse.frontier.protocol import CrawlFrontier, LeaseSource, SettledUrl
+from fieldmouse.frontier.state import FrontierParts, FrontierState
+from fieldmouse.frontier.workbench import Workbench, polls_by_host
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
-from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of, key_of
 
 
@@ -85,50 +81,13 @@ class OwedTickets:
         return owed
 
 
-class SettledKeys:
-    """Set of settled keys. No key leaves the sieve; keys of retried URLs are kept beside it until settled
-    again."""
-
-    def __init__(self, sieve: DiskSieve[Request], key_seed: int, forgiven: Collection[int]):
-        self._sieve, self._key_seed, self._forgiven = sieve, key_seed, set(forgiven)
-
-    def __len__(self) -> int:
-        return self._sieve.seen - len(self._forgiven)
-
-    def split(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]:
-        """Split links into those that are settled here and those that are not.
-
-        Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
-        """
-        keys = [key_of(link.url, self._key_seed) for link in links]
-        done_here, new = list[Request](), list[Request]()
-        for link, key, is_settled in zip(links, keys, self._sieve.has(keys), strict=True):
-            if key in self._forgiven:
-                new.append(msgspec.structs.replace(link, forgiven=True))
-            else:
-                (done_here if is_settled else new).append(link)
-        return done_here, new
-
-    def add(self, urls: Sequence[SettledUrl]) -> None:
-        keys = [url.key for url in urls]
-        self._sieve.learn(np.array(keys, np.uint64))
-        self._forgiven.difference_update(keys)
-
-    def mark_unsettled(self, keys: Sequence[int]) -> None:
-        """Mark these as no longer settled."""
-        self._forgiven.update(keys)
-
-
 #: Seconds of rest above which a host goes back to the coordinator.
 LONG_REST = 20.0
-_URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
+_URLS_WITHOUT_REQUEST = 256
 
 
-class LeasedFrontier:
-    """Implementation of `protocol.CrawlFrontier` for one agent. Single-threaded and synchronous."""
-
-    name = "frontier"
-    held_back = 0  # nothing is held back
+class LeasedFrontier(CrawlFrontier):
+    """Frontier of one agent of a cluster. Single-threaded and synchronous."""
 
     def __init__(
         self,
@@ -151,16 +110,18 @@ class LeasedFrontier:
         goes back in any case: others may have known pages of it. While `rests()` is true the agent has no
         network, and wants at most one host, to test whether it is back.
         """
-        self._parts, self._lease_source, self._clock, self._rule = parts, landlord, clock, rule
-        self._key_seed, self._errand_links, self._turn, self._rests = key_seed, errand_links, turn, rests
+        self._lease_source, self._turn, self._rests = landlord, turn, rests
         self._polls = LeasedPolls(landlord.request_hosts, clock)
-        self._workbench = Workbench(polls=self._polls, share=share)
-        self._tenancies = HostLeases(self._workbench, self._polls, clock)
+        workbench = Workbench(polls=self._polls, share=share)
+        super().__init__(
+            parts, workbench, clock=clock, rule=rule, key_seed=key_seed, errand_links=errand_links, state=state
+        )
+        self._tenancies = HostLeases(workbench, self._polls, clock)
         self._owed = OwedTickets()
-        self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._visits, self._granted = 0, 0  # host visits, and leases granted so far
+        self._granted = 0  # leases granted so far
         self._finished, self._closing = list[SettledUrl](), False
-        self._settled_keys = SettledKeys(parts.sieve, key_seed, forgiven)
+        # No key leaves the sieve; keys of retried URLs are kept beside it until settled again.
+        self._sieve, self._forgiven = parts.sieve, set(forgiven)
 
     # -- leases
 
@@ -206,15 +167,26 @@ class LeasedFrontier:
 
     def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]:
         """Split links into those with an outcome here, which the coordinator lost or never counted, and the
-        others."""
-        return self._settled_keys.split(links)
+        others.
+
+        Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
+        """
+        keys = [key_of(link.url, self._key_seed) for link in links]
+        done_here, new = list[Request](), list[Request]()
+        for link, key, is_settled in zip(links, keys, self._sieve.has(keys), strict=True):
+            if key in self._forgiven:
+                new.append(msgspec.structs.replace(link, forgiven=True))
+            else:
+                (done_here if is_settled else new).append(link)
+        return done_here, new
 
     def mark_unsettled(self, keys: Sequence[int]) -> None:
-        self._settled_keys.mark_unsettled(keys)
+        """Mark these as no longer settled."""
+        self._forgiven.update(keys)
 
     def revoke_all(self) -> None:
         """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
-        for host, tenancy in list(self._tenancies):
+        for host, tenancy in list(self._tenancies.items()):
             self.revoke(host, tenancy.epoch)
 
     def revoke(self, host: Host, epoch: int) -> None:
@@ -259,7 +231,7 @@ class LeasedFrontier:
 
     def owed_keys(self) -> dict[tuple[Host, int], set[int]]:
         """Keys of all URLs that we owe an outcome, by lease; leases that owe none are included."""
-        keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies if tenancy.epoch}
+        keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies.items() if tenancy.epoch}
         for owed in self._owed:
             keys.setdefault((owed.host, owed.epoch), set()).add(owed.key)
         for url in self._finished:
@@ -267,18 +239,15 @@ class LeasedFrontier:
         return keys
 
     def host_states(self) -> dict[tuple[Host, int], HostState]:
-        return {(host, its.epoch): its.state for host, its in self._tenancies if its.epoch}
+        return {(host, its.epoch): its.state for host, its in self._tenancies.items() if its.epoch}
 
     def epoch_of(self, host: Host) -> int:
         return tenancy.epoch if (tenancy := self._tenancies.get(host)) is not None else 0
 
     # -- host visits
 
-    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None:
+    def _offer(self, links: Sequence[Request], keys: list[int]) -> None:
         """Report links found on the web; the coordinator decides which are new."""
-        if keys is None:
-            seed, digest = self._key_seed, xxh3_64_intdigest
-            keys = [digest(link.url.encode(), seed) for link in links]
         self._lease_source.report_links(links, keys)
 
     def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
@@ -291,18 +260,14 @@ class LeasedFrontier:
             if len(self._tenancies) >= self._width:
                 self._width = self._rule.grown(self._width)
             return None
-        self._visits += 1
-        if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
+        self._count_visit(now)
         tickets = tuple(
             QueuedRequest(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
         )
         return HostVisit(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 
     def ready_at(self) -> float | None:
-        if not self._lease_source.is_valid:
-            return None
-        return self._tenancies.ready_at()
+        return self._tenancies.ready_at() if self._lease_source.is_valid else None
 
     def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         host = errand.host
@@ -321,7 +286,6 @@ class LeasedFrontier:
             self._return_host(host, idle=True)
 
     def mark_done(self, kinds: Mapping[int, OutcomeKind]) -> None:
-        """Include the outcomes of these tickets in the next checkpoint."""
         for number, kind in kinds.items():
             if self._polls.remove(number) is not None:
                 continue
@@ -330,7 +294,6 @@ class LeasedFrontier:
                 self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url, kind.value))
 
     def retry(self, number: int, link: Request) -> None:
-        """Visit `link` instead of the ticket, not before `link.not_before`."""
         if self._polls.remove(number) is not None:
             self._queue_polls(host_of(link.url), [link])
             return
@@ -345,26 +308,14 @@ class LeasedFrontier:
 
     # -- checkpoints
 
-    def begin(self) -> None:
-        make_directory(self._parts.directory)
-        for part in self._parts:
-            part.begin()
-
     def seal(self) -> Sealed[FrontierState]:
         settled, self._finished = self._finished, []
         if settled:
-            self._settled_keys.add(settled)
+            keys = [url.key for url in settled]
+            self._sieve.learn(np.array(keys, np.uint64))
+            self._forgiven.difference_update(keys)
             self._lease_source.report_settled(settled)
-        books = FrontierCounts(self.settled, self._width, self.settled, 0, 0)
-        return Sealed(*self._parts.seal(self._clock.now(), books))
-
-    def committed(self) -> None:
-        for part in self._parts:
-            part.committed()
-
-    def close(self) -> None:
-        for part in self._parts:
-            part.close()
+        return self._parts.seal(self._clock.now(), done=self.settled, width=self._width, seen=self.settled)
 
     # -- counts
 
@@ -375,7 +326,7 @@ class LeasedFrontier:
 
     @property
     def settled(self) -> int:
-        return len(self._settled_keys)
+        return self._sieve.seen - len(self._forgiven)
 
     @property
     def waiting(self) -> int:
@@ -397,14 +348,3 @@ class LeasedFrontier:
     @property
     def online_hosts(self) -> int:
         return len(self._tenancies)
-
-    def ready_hosts(self, now: float) -> int:
-        return self._workbench.ready_hosts(now)
-
-    def resting_hosts(self, now: float) -> list[RestingHost]:
-        """Always empty: a host that rests for long goes back to the coordinator."""
-        return []
-
-    def is_stalled(self, now: float, patience: float) -> bool:
-        """Always False: the coordinator may send hosts at any time."""
-        return False

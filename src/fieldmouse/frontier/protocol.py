@@ -1,77 +1,170 @@
-"""Interfaces of the frontier: towards the crawler, and towards the source of host leases."""
+"""Frontier as the crawler sees it, and the interface to the source of host leases."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from fieldmouse.frontier.state import FrontierState
+from xxhash import xxh3_64_intdigest
+
+from fieldmouse.clock import Clock
+from fieldmouse.frontier.state import FrontierParts, FrontierState
+from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
+from fieldmouse.storage.log import make_directory
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
 from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host
 
+_COUNT_IDLE_EVERY = 256  # host visits between two counts of idle hosts
 
-class CrawlFrontier(Protocol):
-    """Implemented by `Frontier`, alone on its machine, and `LeasedFrontier`, a member of a cluster."""
 
-    @property
-    def name(self) -> str: ...
+class CrawlFrontier(ABC):
+    """Common part of `Frontier`, alone on its machine, and `LeasedFrontier`, a member of a cluster.
 
-    def begin(self) -> None: ...
+    Opening it changes nothing on disk; `begin` does.
+    """
 
-    def discover(self, links: Sequence[Request], keys: Sequence[int] | None = None) -> None: ...
+    name = "frontier"
 
-    def poll(self, links: Sequence[Request]) -> None: ...
+    def __init__(
+        self,
+        parts: FrontierParts,
+        workbench: Workbench,
+        *,
+        clock: Clock,
+        rule: FrontSizeRule,
+        key_seed: int,
+        errand_links: int,
+        state: FrontierState | None,
+    ):
+        self._parts, self._workbench, self._clock, self._rule = parts, workbench, clock, rule
+        self._key_seed, self._errand_links = key_seed, errand_links
+        self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))  # hosts that should be online
+        self._visits = 0
 
-    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None: ...
+    def begin(self) -> None:
+        """Cut everything after the checkpoint and start work. Every part of the crawl is open by now."""
+        make_directory(self._parts.directory)
+        for part in self._parts:
+            part.begin()
 
-    def ready_at(self) -> float | None: ...
+    def discover(self, links: Sequence[Request]) -> None:
+        """Offer links found on the web; those never seen before will be visited."""
+        seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of` inlined, for speed
+        self._offer(links, [digest(link.url.encode(), seed) for link in links])
 
-    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None: ...
+    @abstractmethod
+    def _offer(self, links: Sequence[Request], keys: list[int]) -> None: ...
 
+    @abstractmethod
+    def poll(self, links: Sequence[Request]) -> None:
+        """Fetch known links again: they enter behind the sieve, which would drop them.
+
+        The caller passes only those that are due. Their outcomes are counted separately: a discovered URL
+        that is done stays done.
+        """
+
+    @abstractmethod
+    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
+        """Lease a host that may be visited now to the caller; None if there is none.
+
+        With `only_polls`, discovered URLs stay in place until the next call without it.
+        """
+
+    def _count_visit(self, now: float) -> None:
+        self._visits += 1
+        if self._visits % _COUNT_IDLE_EVERY == 0:
+            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
+
+    @abstractmethod
+    def ready_at(self) -> float | None:
+        """Time at which `take` could succeed next; 0: at once, None: no host online is waiting."""
+
+    @abstractmethod
+    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+        """Return a host after a visit; `state` says when it and its address may be visited again.
+
+        Unused tickets go back to the head of the host's queue. The others are
+        owed an outcome until `mark_done` or `retry` is called for them.
+        """
+
+    @abstractmethod
     def mark_done(self, kinds: Mapping[int, OutcomeKind], /) -> None:
         """Include the outcomes of these tickets, given by number, in the next checkpoint."""
 
-    def retry(self, number: int, link: Request) -> None: ...
+    @abstractmethod
+    def retry(self, number: int, link: Request) -> None:
+        """Visit `link` instead of the ticket, under a new number, not before `link.not_before`."""
 
-    def seal(self) -> Sealed[FrontierState]: ...
+    @abstractmethod
+    def seal(self) -> Sealed[FrontierState]:
+        """Write everything to the operating system, and note the lengths."""
 
-    def committed(self) -> None: ...
+    def committed(self) -> None:
+        """Delete superseded files: the journal holds the state sealed last."""
+        for part in self._parts:
+            part.committed()
 
-    def close(self) -> None: ...
-
-    @property
-    def seen(self) -> int: ...
-
-    @property
-    def settled(self) -> int: ...
-
-    @property
-    def waiting(self) -> int: ...
-
-    @property
-    def held_back(self) -> int: ...
+    def close(self) -> None:
+        """Close the files. Anything not sealed is forgotten, as after a kill."""
+        for part in self._parts:
+            part.close()
 
     @property
-    def polls_waiting(self) -> int: ...
+    @abstractmethod
+    def seen(self) -> int:
+        """URLs accepted so far. Always `settled + waiting`, once all offers are sifted."""
 
     @property
+    @abstractmethod
+    def settled(self) -> int:
+        """URLs whose outcome is durable."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """URLs accepted and not done: ready, offline, online or with fetch workers. Polls do not count."""
+
+    @property
+    def held_back(self) -> int:
+        """Waiting URLs that this run leaves alone."""
+        return 0
+
+    @property
+    @abstractmethod
+    def polls_waiting(self) -> int:
+        """Known URLs that are to be fetched again."""
+
+    @property
+    @abstractmethod
     def host_count(self) -> int: ...
 
     @property
-    def dropped_links(self) -> dict[str, int]: ...
+    @abstractmethod
+    def dropped_links(self) -> dict[str, int]:
+        """Links dropped because their site was full, by the name of the setting; each time a link is found
+        counts."""
 
     @property
-    def online_hosts(self) -> int: ...
+    def online_hosts(self) -> int:
+        """Number of hosts online."""
+        return len(self._workbench)
 
-    def ready_hosts(self, now: float) -> int: ...
+    def ready_hosts(self, now: float) -> int:
+        return self._workbench.ready_hosts(now)
 
-    def resting_hosts(self, now: float) -> list[RestingHost]: ...
+    def resting_hosts(self, now: float) -> list[RestingHost]:
+        """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
+        return []
 
-    def is_stalled(self, now: float, patience: float) -> bool: ...
+    def is_stalled(self, now: float, patience: float) -> bool:
+        """Whether nothing can be fetched for `patience` seconds, only because hosts or URLs failed."""
+        return False
 
 
 class SettledUrl(NamedTuple):

@@ -11,10 +11,10 @@ disk. When most rows of the log are obsolete it is rewritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ from fieldmouse.frontier.queues.ready import ReadyQueue, ReadyState
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.scope import SiteLimits
-from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request
@@ -154,29 +154,6 @@ def sealed_frontier(last: Checkpoint) -> FrontierState:
     return last.state("frontier", FrontierState)
 
 
-class FrontierPart(Protocol):
-    """Operations of a part beside `seal`."""
-
-    def begin(self) -> None: ...
-
-    def committed(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-B = TypeVar("B", bound=FrontierPart)
-
-
-class FrontierCounts(NamedTuple):
-    """Counts of a frontier at one moment."""
-
-    done: int
-    width: int
-    seen: int
-    waiting: int
-    polls: int
-
-
 @dataclass(frozen=True, slots=True)
 class FrontierParts:
     """All parts of a frontier that a checkpoint holds."""
@@ -189,7 +166,7 @@ class FrontierParts:
     hosts: HostTable
     sites: SiteTable
 
-    def __iter__(self) -> Iterator[FrontierPart]:
+    def __iter__(self) -> Iterator[DiskSieve[Request] | ReadyQueue | Virtualizer | FrontLog | HostTable | SiteTable]:
         return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
 
     @property
@@ -197,21 +174,16 @@ class FrontierParts:
         """Number of URLs that are owed an outcome, polls included."""
         return len(self.ready) + len(self.queues) + len(self.front)
 
-    @property
-    def seen(self) -> int:
-        """Number of URLs that were accepted."""
-        return self.sieve.seen
-
-    def seal(self, now: float, books: FrontierCounts) -> tuple[FrontierState, list[Path]]:
-        """Write all files; returns the state, and the files to sync before it counts."""
+    def seal(self, now: float, **counts: int) -> Sealed[FrontierState]:
+        """Write all files; returns the state with these counts, and the files to sync before it counts."""
         sieve, keys = self.sieve.seal()
         ready, waiting = self.ready.seal()
         queues, offline = self.queues.seal()
         front, online = self.front.seal()
         hosts, known = self.hosts.seal(now)
         sites, counted = self.sites.seal()
-        state = FrontierState(sieve, ready, queues, front, hosts, sites=sites, **books._asdict())
-        return state, [*keys, *waiting, *offline, *online, *known, *counted]
+        state = FrontierState(sieve, ready, queues, front, hosts, sites=sites, **counts)
+        return Sealed(state, [*keys, *waiting, *offline, *online, *known, *counted])
 
 
 def open_parts(
@@ -231,17 +203,15 @@ def open_parts(
             "this version of fieldmouse exchanges no hosts: crawl on several machines with a server",
         )
     with ExitStack() as opened:  # if one cannot be opened, those before it are closed
-
-        def keep(part: B) -> B:
-            opened.callback(part.close)
-            return part
-
-        sieve: DiskSieve[Request] = keep(DiskSieve(directory, state.sieve if state else None, run_size=run_size))
-        ready = keep(ReadyQueue(directory, state.ready if state else None))
-        front = keep(FrontLog(directory, state.front if state else None))
-        hosts = keep(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed))
-        queues = keep(Virtualizer(directory, state.queues if state else None, hosts))
-        sites = keep(SiteTable(directory, state.sites if state else None, limits or SiteLimits(), hosts, key_seed))
+        enter = opened.enter_context
+        sieve: DiskSieve[Request] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
+        enter(closing(sieve))
+        ready = enter(closing(ReadyQueue(directory, state.ready if state else None)))
+        front = enter(closing(FrontLog(directory, state.front if state else None)))
+        hosts = enter(closing(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)))
+        queues = enter(closing(Virtualizer(directory, state.queues if state else None, hosts)))
+        site_limits = limits or SiteLimits()
+        sites = enter(closing(SiteTable(directory, state.sites if state else None, site_limits, hosts, key_seed)))
         if state and state.sites is None:
             sites.count_hosts(host for host, _ in hosts)
         opened.pop_all()

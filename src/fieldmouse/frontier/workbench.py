@@ -11,19 +11,25 @@ rest is needed.
 
 If polls of a host wait beside new URLs, its visits are divided between the two:
 a fetch worker takes them in the order of their turns.
+
+Tickets that rest after a failure are kept beside the workbench until their time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
+import msgspec
+
 from fieldmouse.types.host import HostState
-from fieldmouse.url import Host
+from fieldmouse.types.reason import OutcomeKind
+from fieldmouse.types.request import Origin, Request
+from fieldmouse.url import Host, host_of
 
 
 class TakenHost(NamedTuple):
@@ -232,3 +238,40 @@ class Workbench:
         """Number of hosts that could be taken now; of hosts that share an address, one."""
         ready = {id(server) for due, _, server in self._heap if due <= now and server.due == due}
         return len(ready)
+
+
+class RestingTickets:
+    """Tickets ordered by the end of their rest, in epoch seconds."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Host]] = []
+
+    def put(self, until: float, number: int, host: Host) -> None:
+        heappush(self._heap, (until, number, host))
+
+    def ready_at(self) -> float | None:
+        """End of the first rest; None if there are no tickets."""
+        return self._heap[0][0] if self._heap else None
+
+    def pop_rested(self, now: float) -> Iterator[tuple[Host, int]]:
+        """Remove and yield the tickets whose rest is over."""
+        while self._heap and self._heap[0][0] <= now:
+            _, number, host = heappop(self._heap)
+            yield host, number
+
+    def remove_host(self, host: Host) -> list[int]:
+        """Remove and return the tickets of a host that leaves."""
+        left = [number for _, number, name in self._heap if name == host]
+        if left:
+            self._heap = [entry for entry in self._heap if entry[2] != host]
+            heapify(self._heap)
+        return left
+
+
+def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
+    """Group known pages by host, marked as polls."""
+    polls: dict[Host, list[Request]] = {}
+    for link in links:
+        polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
+        polls.setdefault(host_of(link.url), []).append(polled)
+    return polls

@@ -216,19 +216,25 @@ class Sealed(NamedTuple, Generic[S_co]):
 
 
 class Durable(Protocol):
-    """Component that survives a kill. Single-threaded; its files are synced by others."""
+    """Component that survives a kill. Single-threaded; its files are synced by others.
+
+    A component without files inherits from it, and leaves out what it does not need.
+    """
 
     @property
     def name(self) -> str:
         """Its name in the checkpoint; must never change."""
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        return
 
     def seal(self) -> Sealed[object]: ...
 
-    def committed(self) -> None: ...
+    def committed(self) -> None:
+        return
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return
 
 
 class DurableLog(Log):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -177,6 +178,22 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     def is_gone(self) -> bool:
         """Whether the server says that the page does not exist."""
         return self.kind == OutcomeKind.FAILED and self.status in GONE_STATUSES
+
+
+def outcome_row(link: Request, kind: OutcomeKind, at: float, **columns: Any) -> OutcomeRow:
+    """Row of a request's outcome; `columns` are those that do not come from the request."""
+    return OutcomeRow(
+        link.url,
+        kind,
+        at,
+        link.depth,
+        link.via,
+        link.seen_at,
+        tries=link.tries,
+        found_as=link.kind.value,
+        polled=link.was,
+        **columns,
+    )
 
 
 class IndexResult(msgspec.Struct, frozen=True, array_like=True):

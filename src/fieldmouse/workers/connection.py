@@ -129,24 +129,16 @@ class WorkerProcess:
         """Whether plug-in code is processing the page."""
         return bool(_NUMBER.unpack_from(self._memory)[0] < NO_PAGE)
 
-    def stop(self) -> int:
-        """End it after a short wait for its own exit; return the exit code, negative for a signal."""
+    def stop(self, grace: float) -> int:
+        """Wait `grace` seconds for its own exit, then kill it; return the exit code, negative for a signal."""
         try:
-            return self._child.wait(EXIT_GRACE)
+            return self._child.wait(grace)
         except subprocess.TimeoutExpired:
             self._child.kill()
             return self._child.wait()
 
     def kill(self) -> None:
         self._child.kill()
-
-    def wait(self) -> None:
-        """Wait until it exits by itself, at most `EXIT_TIMEOUT` seconds; then kill it."""
-        try:
-            self._child.wait(EXIT_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
 
 
 def peak_rss() -> int:
@@ -395,14 +387,13 @@ class WorkerConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         assert self._worker is not None
-        in_hand, in_plugin, code = self._worker.current_page, self._worker.in_plugin, self._worker.stop()
+        in_hand, in_plugin, code = self._worker.current_page, self._worker.in_plugin, self._worker.stop(EXIT_GRACE)
         self._worker = None
         self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
-        if self._finished is not None and not self._finished.done():
-            self._finished.set_result(None)
+        _resolve(self._finished)
         if not begun or self._closing:
-            self._resolve_reply()
+            _resolve(self._reply)
         else:
             if self.error is None:  # the worker has not reported the error itself
                 self.error = self._deaths.record_death(self._holdings.url_of(in_hand), code, in_plugin)
@@ -416,10 +407,6 @@ class WorkerConnection(asyncio.Protocol):
                 self._preparing = None
             elif self._prepared is None and self.error is None:
                 self._restart()
-
-    def _resolve_reply(self) -> None:
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_result(None)
 
     def _restart(self) -> None:
         self._starting = asyncio.get_running_loop().create_task(self.begin())
@@ -489,11 +476,10 @@ class WorkerConnection(asyncio.Protocol):
                         self._preparing.set_result(None)
                         self._preparing = None
                 case Opened() | Ready():
-                    self._resolve_reply()
+                    _resolve(self._reply)
                 case Finished(peak):
                     self._peak = peak
-                    if self._finished is not None and not self._finished.done():
-                        self._finished.set_result(None)
+                    _resolve(self._finished)
                 case WorkerFailed(words, hint):
                     self.error = CrawlDirError(words, hint)
 
@@ -558,4 +544,9 @@ class WorkerConnection(asyncio.Protocol):
             self._flush()
             self._transport.close()
         if self._worker is not None:
-            await asyncio.to_thread(self._worker.wait)
+            await asyncio.to_thread(self._worker.stop, EXIT_TIMEOUT)
+
+
+def _resolve(reply: asyncio.Future[None] | None) -> None:
+    if reply is not None and not reply.done():
+        reply.set_result(None)

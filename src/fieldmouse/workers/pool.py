@@ -25,7 +25,7 @@ from fieldmouse.backpressure import Backpressure
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.search.versions import VersionTable
-from fieldmouse.storage.checkpoint import Sealed, ShardState
+from fieldmouse.storage.checkpoint import Durable, Sealed, ShardState
 from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.url import Host, Url, host_of
 from fieldmouse.workers.connection import WorkerConnection
@@ -71,10 +71,9 @@ class WorkerPool:
         self.prepared = states  # the last result of `prepare`
         batch = max(state.batch for state in states) + 1
         self._lanes: list[WorkerConnection | InlineWorker] = [
-            lane(directory, shard, config, state, self._handle_parsed, self._handle_undone, batch)
-            for shard, state in enumerate(states)
+            lane(directory, shard, config, state, on_parsed, on_undone, batch) for shard, state in enumerate(states)
         ]
-        self._meter, self._on_parsed, self._on_undone = meter or Backpressure(), on_parsed, on_undone
+        self._meter = meter or Backpressure()
 
     async def start(self) -> None:
         """Start all workers; each verifies that its shard can be restored to its state. Changes nothing."""
@@ -116,14 +115,6 @@ class WorkerPool:
         """Add pages that seeds redirected to, to the scope of every worker."""
         for lane in self._lanes:
             lane.add_to_scope(joined, is_open)
-
-    def _handle_parsed(self, parsed: Sequence[IndexResult]) -> None:
-        self.report_outstanding()
-        self._on_parsed(parsed)
-
-    def _handle_undone(self, numbers: Sequence[int]) -> None:
-        self.report_outstanding()
-        self._on_undone(numbers)
 
     def report_outstanding(self) -> None:
         """Report the outstanding pages to `Backpressure`. The restart of a worker triggers no callback."""
@@ -179,22 +170,16 @@ async def _all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-class ShardsPart:
-    """See `storage/checkpoint.py`. Call `WorkerPool.prepare` before sealing."""
+class ShardsPart(Durable):
+    """See `storage/checkpoint.py`. Call `WorkerPool.prepare` before sealing; the pool itself begins and closes."""
 
     name = "shards"
 
     def __init__(self, indexer: WorkerPool):
         self._indexer = indexer
 
-    def begin(self) -> None:
-        """Nothing to do: `WorkerPool.begin` tells the workers and waits for them."""
-
     def seal(self) -> Sealed[list[ShardState]]:
         return Sealed(self._indexer.prepared)
 
     def committed(self) -> None:
         self._indexer.committed()
-
-    def close(self) -> None:
-        """Nothing to do: `WorkerPool.close` ends the workers and waits for them."""

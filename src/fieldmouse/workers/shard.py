@@ -30,7 +30,6 @@ from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.diff.change_detection import (
     NO_NEWS,
     ChangeJudge,
-    Judgement,
     judge_other_response,
     sighting_of_page,
     sighting_without_body,
@@ -58,7 +57,17 @@ from fieldmouse.search.index import TextIndex
 from fieldmouse.search.versions import verify_version_log
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.log import sync_directory
-from fieldmouse.types.outcome import GONE_STATUSES, Failed, IndexResult, Moved, OutcomeRow, Page, Response, Unchanged
+from fieldmouse.types.outcome import (
+    GONE_STATUSES,
+    Failed,
+    IndexResult,
+    Moved,
+    OutcomeRow,
+    Page,
+    Response,
+    Unchanged,
+    outcome_row,
+)
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Origin, Request, RequestKind
 from fieldmouse.url import Url, key_of
@@ -109,14 +118,22 @@ class WorkerPlugins:
 STORAGE_ERRORS = (lmdb.Error, ValueError)
 
 
-class LockedShard:
-    """A locked and verified shard. Nothing in it has been changed yet."""
+class CheckedShard:
+    """A locked and checked shard; nothing in it has been changed yet."""
 
     def __init__(
-        self, directory: Path, number: int, config: WorkerConfig, state: ShardState, onlooker: Watchdog | None = None
+        self,
+        directory: Path,
+        number: int,
+        config: WorkerConfig,
+        state: ShardState,
+        onlooker: Watchdog | None = None,
+        batch: int = 0,
     ):
         """Raises `DamagedFile` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
         cannot be loaded."""
+        #: Cut everything written after the state, and continue from there.
+        self.begin = partial(Shard, directory, number, config, state, self, batch)
         self.plugins = WorkerPlugins(config.plugins, onlooker)
         with storage_errors(directory):
             for folder in (directory / "archive", directory / "index"):
@@ -137,17 +154,6 @@ class LockedShard:
 
     def close(self) -> None:
         os.close(self.lock)
-
-
-_OF_THE_REQUEST = ("depth", "via", "seen_at", "tries")
-
-
-def build_outcome_row(
-    link: Request, kind: OutcomeKind, at: float, judgement: Judgement = NO_NEWS, **columns: Any
-) -> OutcomeRow:
-    """Build a row from a request and the verdict of a poll; `columns` are those of the response."""
-    columns |= {name: getattr(link, name) for name in _OF_THE_REQUEST} | judgement._asdict()
-    return OutcomeRow(link.url, kind, at, found_as=link.kind.value, polled=link.was, **columns)
 
 
 class Interpretation(NamedTuple):
@@ -191,26 +197,6 @@ def interpret_unchanged(response: Response, config: WorkerConfig, *, polled: boo
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class CheckedShard:
-    """A locked and checked shard; nothing in it has been changed yet."""
-
-    def __init__(
-        self,
-        directory: Path,
-        number: int,
-        config: WorkerConfig,
-        state: ShardState,
-        onlooker: Watchdog | None = None,
-        batch: int = 0,
-    ):
-        """Raises `DamagedFile` if the shard cannot be restored to `state`, or the error of a plug-in that
-        cannot be loaded."""
-        held = LockedShard(directory, number, config, state, onlooker)
-        self.close = held.close
-        #: Cut everything written after the state, and continue from there.
-        self.begin = partial(Shard, directory, number, config, state, held, batch)
-
-
 class Shard:
     def __init__(
         self,
@@ -218,11 +204,11 @@ class Shard:
         number: int,
         config: WorkerConfig,
         state: ShardState,
-        held: LockedShard | None = None,
+        held: CheckedShard | None = None,
         batch: int = 0,
     ):
         """Open the shard at `state`; everything written later is cut."""
-        held = held or LockedShard(directory, number, config, state)
+        held = held or CheckedShard(directory, number, config, state)
         self._held, self._guests = held, held.plugins
         self._directory, self._number, self._config = directory, number, config
         self._batch = batch or state.batch + 1
@@ -250,7 +236,7 @@ class Shard:
             self._remove(link)
         if response is None:
             assert isinstance(outcome, Failed)
-            row = build_outcome_row(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
+            row = outcome_row(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
             return self._parsed(number, row)
         if isinstance(outcome, Unchanged):
             return self._unchanged(number, link, response, meaning)
@@ -268,9 +254,8 @@ class Shard:
         columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
         columns.update(status=response.status, mime=mime, digest=digest, size=len(response.body))
         judgement = judge_other_response(link, meaning.kind, gone=meaning.gone, moved=meaning.removes_document)
-        row = build_outcome_row(
-            link, meaning.kind, response.ended_at, judgement, warc=stored.warc, offset=stored.offset, **columns
-        )
+        columns.update(warc=stored.warc, offset=stored.offset, **judgement._asdict())
+        row = outcome_row(link, meaning.kind, response.ended_at, **columns)
         return self._parsed(
             number, row, links, sighting=sighting_without_body(link, response, gone=True) if meaning.gone else None
         )
@@ -284,10 +269,8 @@ class Shard:
             columns.update(warc=stored.warc, offset=stored.offset)
         sighting = sighting_without_body(link, response, gone=False)
         columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
-        row = build_outcome_row(
-            link, meaning.kind, response.ended_at, judge_other_response(link, meaning.kind), **columns
-        )
-        return self._parsed(number, row, sighting=sighting)
+        columns |= judge_other_response(link, meaning.kind)._asdict()
+        return self._parsed(number, outcome_row(link, meaning.kind, response.ended_at, **columns), sighting=sighting)
 
     def _page(self, number: int, link: Request, response: Response, bare: bool) -> IndexResult:
         config = self._config
@@ -351,7 +334,7 @@ class Shard:
             columns["reason"] = reason
         return self._parsed(
             number,
-            build_outcome_row(link, kind, response.ended_at, judgement, **columns),
+            outcome_row(link, kind, response.ended_at, **columns, **judgement._asdict()),
             read.links,
             left_out=read.dropped_links,
             complaint=f"{complaint}, on {link.url[:200]}" if complaint else "",

@@ -1,6 +1,6 @@
 """Worker process of one shard: pages in, links and outcome rows out.
 
-Started as `python -m fieldmouse.indexer.worker SOCKET MEMORY PARENT`: the descriptor of a socket to the
+Started as `python -m fieldmouse.workers.worker SOCKET MEMORY PARENT`: the descriptor of a socket to the
 crawler, that of a shared memory in which it notes its current page, so that a page that kills its worker
 can be named, and the crawler's process id. The worker ends when the crawler does. Everything is
 synchronous and on one thread: messages are processed in order.
@@ -25,7 +25,6 @@ from fieldmouse.types.outcome import IndexResult
 from fieldmouse.workers.connection import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
 from fieldmouse.workers.protocol import (
     AddToScope,
-    Begin,
     Committed,
     Finish,
     Finished,
@@ -38,6 +37,7 @@ from fieldmouse.workers.protocol import (
     Prepared,
     Ready,
     Start,
+    ToWorker,
     WorkerFailed,
     decode_to_worker,
     encode_frame,
@@ -70,44 +70,46 @@ class Worker(Watchdog):
             self._flush()
 
     def _handle(self, payload: memoryview) -> None:
-        message = decode_to_worker(payload)
+        message, shard = decode_to_worker(payload), self._shard
+        if shard is None:
+            self._handle_opening(message)
+            return
         match message:
             case Job(number, outcome, bare):
-                assert self._shard is not None
                 self._number = number
                 _IN_HAND.pack_into(self._in_hand, 0, number)
                 signal.setitimer(signal.ITIMER_PROF, PAGE_CPU_SECONDS)
-                self._answers.append(self._shard.process_outcome(number, outcome, bare=bare))
+                self._answers.append(shard.process_outcome(number, outcome, bare=bare))
                 _IN_HAND.pack_into(self._in_hand, 0, NO_PAGE)
                 if len(self._answers) >= PAGES_PER_FRAME:
                     self._flush()
             case AddToScope(joined, is_open):
-                assert self._shard is not None
-                self._shard.add_to_scope(joined, is_open)
+                shard.add_to_scope(joined, is_open)
             case Prepare():
-                assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
-                self._send(Prepared(self._shard.prepare(), peak_rss()))
+                self._send(Prepared(shard.prepare(), peak_rss()))
             case Committed(batch):
-                assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                self._shard.committed(batch)
-            case Start(directory, shard, config, state, batch):
-                self._plugin_seconds = config.plugins.patience + SIGNAL_INTERVAL * (SIGNALS_BEFORE_STUCK + 1)
-                self._opened = CheckedShard(Path(directory), shard, config, state, self, batch)
-                self._send(Opened())
-            case Begin():
-                assert self._opened is not None
-                self._shard = self._opened.begin()
-                gc.freeze()
-                self._send(Ready())
+                shard.committed(batch)
             case Finish():
-                assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
-                self._shard.finish()
+                shard.finish()
                 self._send(Finished(peak_rss()))
+
+    def _handle_opening(self, message: ToWorker) -> None:
+        if isinstance(message, Start):
+            config = message.config
+            self._plugin_seconds = config.plugins.patience + SIGNAL_INTERVAL * (SIGNALS_BEFORE_STUCK + 1)
+            directory = Path(message.directory)
+            self._opened = CheckedShard(directory, message.shard, config, message.state, self, message.batch)
+            self._send(Opened())
+        else:
+            assert self._opened is not None, "`Begin` comes after `Start`"
+            self._shard = self._opened.begin()
+            gc.freeze()
+            self._send(Ready())
 
     # -- watchdog around plug-in code
 

@@ -12,7 +12,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.errors import DamagedFile
+from fieldmouse.frontier.hosts.host_table import HostTable
 from fieldmouse.frontier.seen.key_table import KeyNumbering
 from fieldmouse.policy.scope import DropRule, SiteLimits, site_for_limits
 from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed, records
-from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
 
@@ -43,19 +42,11 @@ class SitesState(msgspec.Struct, frozen=True, array_like=True):
     dropped: dict[str, int] = {}
 
 
-class KnownHosts(Protocol):
-    """Hosts that already have a URL in the crawl; implemented by `HostTable`."""
-
-    def __contains__(self, host: Host) -> bool: ...
-
-    def get_or_add(self, host: Host) -> HostState: ...
-
-
 class SiteTable:
     """Counts per site, and the limits on them."""
 
     def __init__(
-        self, directory: Path, state: SitesState | None, limits: SiteLimits, hosts: KnownHosts, seed: int
+        self, directory: Path, state: SitesState | None, limits: SiteLimits, hosts: HostTable, seed: int
     ) -> None:
         state = state or SitesState()
         self._directory, self._limits, self._known, self._seed = directory, limits, hosts, seed
@@ -67,18 +58,15 @@ class SiteTable:
         self._serial, self._snapshot = state.serial, state.snapshot
         self.dropped = dict(state.dropped)
         for rows in read_sites(directory, state):
-            for row in rows.tolist():
-                self._restore(*row)
+            for key, host_count, url_count in rows.tolist():
+                site = self._number(key)
+                self._hosts[site], self._urls[site] = host_count, url_count
         self._log = Log(directory / _name(state.serial), state.length)
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         delete_unnamed(self._directory, "sites-*.log", [_name(self._serial)])
         self._log.begin()
-
-    def _restore(self, key: int, hosts: int, urls: int) -> None:
-        site = self._number(key)
-        self._hosts[site], self._urls[site] = hosts, urls
 
     def __len__(self) -> int:
         return len(self._keys)

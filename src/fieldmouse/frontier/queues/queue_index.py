@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -47,15 +48,15 @@ class HostQueue:
 
     def apply_row(self, row: QueueRow) -> None:
         """Apply a row of the log."""
-        blocks = self.blocks
         if row.dropped_from >= 0:
-            while blocks and blocks[-1].first >= row.dropped_from:
-                blocks.pop()
-        blocks.extend(row.blocks)
-        self.head = row.head
-        while blocks and blocks[0].first + blocks[0].count <= row.head:
-            blocks.popleft()
-        self.tail = blocks[-1].first + blocks[-1].count if blocks else row.head
+            self._pop_from(row.dropped_from)
+        self.blocks.extend(row.blocks)
+        self.advance(row.head - self.head)
+        self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else row.head
+
+    def _pop_from(self, first: int) -> None:
+        while self.blocks and self.blocks[-1].first >= first:
+            self.blocks.pop()
 
     def append(self, link: bytes) -> None:
         self.gathered.append(link)
@@ -71,8 +72,7 @@ class HostQueue:
 
     def drop_from(self, first: int) -> None:
         """Drop the blocks from link `first` on; they will be written again."""
-        while self.blocks and self.blocks[-1].first >= first:
-            self.blocks.pop()
+        self._pop_from(first)
         self.fresh = [block for block in self.fresh if block.first < first]
         self.dropped_from = first if self.dropped_from < 0 else min(self.dropped_from, first)
 
@@ -293,20 +293,9 @@ def read_queue(directory: Path, state: IndexState, host: Host) -> HostQueue:
     return queue
 
 
-def _append(log: Log, rows: Iterable[QueueRow]) -> None:
-    for part in _parts(rows):
+def _append(log: Log, rows: Iterator[QueueRow]) -> None:
+    while part := list(islice(rows, 512)):
         log.append(_encode(part))
-
-
-def _parts(rows: Iterable[QueueRow]) -> Iterable[list[QueueRow]]:
-    part: list[QueueRow] = []
-    for row in rows:
-        part.append(row)
-        if len(part) == 512:
-            yield part
-            part = []
-    if part:
-        yield part
 
 
 def _file(serial: int) -> str:

@@ -271,19 +271,16 @@ class HostQueues(Protocol):
 
     def __len__(self) -> int:
         """Number of links in all queues."""
-        ...
 
     def append(self, host: Host, link: bytes) -> None: ...
 
     def take(self, host: Host, most: int) -> list[bytes]:
         """Remove and return the oldest links of the host, at most `most`; at least one if there is any."""
-        ...
 
     def count(self, host: Host) -> int: ...
 
     def hosts(self) -> Iterator[tuple[Host, int]]:
         """Every host with links, and the number of its links."""
-        ...
 
 
 class MemoryHostQueues:
