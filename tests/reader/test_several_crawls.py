@@ -20,9 +20,8 @@ from fieldmouse.cli import main
 from fieldmouse.cli.read.export import OUTCOME_FIELDS
 from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.errors import NotACrawl, UsageError
-from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader, NewestCrawl
 from fieldmouse.reader.explain import REJECTED_LOG, RejectedOutcome
-from fieldmouse.reader.several_crawls import MultiCrawlReader, NewestCrawl
 from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log

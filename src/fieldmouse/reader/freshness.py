@@ -260,21 +260,13 @@ class FreshnessReport(msgspec.Struct, frozen=True):
 
 
 def read_freshness(
-    home: CrawlDir,
-    now: float,
-    *,
-    others: Sequence[CrawlDir] = (),
-    budgets: Sequence[float] = (),
-    window: float = WINDOW,
-    top: int = 5,
+    homes: Sequence[CrawlDir], now: float, *, budgets: Sequence[float] = (), window: float = WINDOW, top: int = 5
 ) -> FreshnessReport:
-    """Freshness of a crawl.
+    """Freshness of one crawl or several; the pages of all of them count as those of one.
 
     `budgets` in polls an hour; by default from a quarter to four times the present one.
-
-    With `others`, the pages of all these crawls count as those of one.
     """
-    with open_page_tables([home, *others]) as opened:
+    with open_page_tables(homes) as opened:
         return _report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
 
 

@@ -147,14 +147,12 @@ class NoPolls(FieldmouseError):
         )
 
 
-def pack(
-    home: CrawlDir, capacity: float, now: float, *, others: Sequence[CrawlDir] = (), anew: bool = False
-) -> PackingPlan:
-    """Packing plan for the present sites, starting from the last plan unless `anew`. Nothing is written.
+def pack(homes: Sequence[CrawlDir], capacity: float, now: float, *, anew: bool = False) -> PackingPlan:
+    """Packing plan for the present sites of all these crawls. Nothing is written.
 
-    With `others`, the sites of all these crawls are packed; the last plan is that of `home`.
+    Starts from the last plan in the first crawl, unless `anew`.
     """
-    return plan_packing(site_weights([home, *others]), capacity, now, None if anew else last_plan(home))
+    return plan_packing(site_weights(homes), capacity, now, None if anew else last_plan(homes[0]))
 
 
 def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:

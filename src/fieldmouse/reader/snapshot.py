@@ -116,7 +116,7 @@ class CrawlSnapshot:
     def check_index_exists(self) -> None:
         """Raise `CrawlDirError` if a part of the index is missing: a search would silently find less."""
         for shard, state in enumerate(shard_states(self.last)):
-            for generation in range(state.generation + bool(state.generation_bytes)):
+            for generation in range(state.generations):
                 part = self.home / "index" / f"shard-{shard}" / f"{generation:05}"
                 if not part.is_dir():
                     raise CrawlDirError(

@@ -172,9 +172,9 @@ class VersionHit(Hit, frozen=True):
 
 
 def search_versions(
-    volumes: Sequence[CrawlSnapshot], words: str, limit: int, counts: Callable[[int, str], bool]
+    volumes: Sequence[CrawlSnapshot], is_visible: Callable[[int, str], bool], words: str, limit: int
 ) -> list[VersionHit]:
-    """The best versions of all pages for `words`, best first; `counts` as in `search_crawls`."""
+    """The best versions of all pages for `words`, best first; `is_visible` as in `search_crawls`."""
     if parse_query(words).is_empty:
         return []
     past = dict[str, tuple[CrawlRow, int]]()
@@ -182,7 +182,7 @@ def search_versions(
         write_scratch_index(scratch, _documents(volumes, past))
         crawls = [volume.home.path for volume in volumes]
         hits = search_crawls(
-            [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or counts(crawl, url)
+            [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or is_visible(crawl, url)
         )
     shown = _newest(volumes, {hit.url for hit in hits if hit.directory != scratch})
 

@@ -62,8 +62,6 @@ def newest_pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     Two passes: the first keeps eight bytes per page instead of its text, so that a crawl
     of many millions of pages can be read on a small machine.
     """
-    import numpy as np
-
     hashes, unlisted = array("Q"), dict[int, int]()
     taken_back = _taken_back(home, length)
     for row in _counting(home, length, taken_back):
