@@ -33,15 +33,13 @@ RowInCrawl = tuple[OutcomeRow, CrawlSnapshot]
 
 
 def list_changes(
-    volumes: Sequence[CrawlSnapshot], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
+    volumes: Sequence[CrawlSnapshot], rules: NoiseRules, since: float, is_wanted: Callable[[str], bool]
 ) -> Iterator[tuple[Change, CrawlSnapshot]]:
     """Every change that counts, oldest first within each crawl, with the crawl that saw it first."""
     baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
 
     def changes_of(row: OutcomeRow, volume: CrawlSnapshot, offset: int) -> list[Change]:
-        if row.at < since or (is_wanted is not None and not is_wanted(row.url)):
-            return []
-        return changes_in(row, offset, baselines[volume])
+        return changes_in(row, offset, baselines[volume]) if row.at >= since and is_wanted(row.url) else []
 
     withdrawn, followed = set[str](), set[str]()
     for row, volume, offset in _rows(volumes):

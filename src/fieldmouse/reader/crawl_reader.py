@@ -11,7 +11,6 @@ latest outcomes, sixteen bytes a URL of every crawl.
 
 from __future__ import annotations
 
-import heapq
 import os
 import time
 from array import array
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
 from fieldmouse.reader.user_input import is_on_host, parse_url, possible_urls
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint
@@ -50,9 +49,6 @@ if TYPE_CHECKING:
     from fieldmouse.reader.versions import VersionDifference, VersionHit
     from fieldmouse.search.search import Hit
     from fieldmouse.storage.changes import Change
-
-#: A row and the crawl it is from.
-CrawlRow = tuple[CrawlSnapshot, OutcomeRow]
 
 
 class CombinedReader:
@@ -92,9 +88,9 @@ class CombinedReader:
         includes docs.example.org. Reads the log twice, with eight bytes of memory a page; the logs of several
         crawls three times.
         """
-        is_wanted = None if host is None else is_on_host(host)
+        is_wanted = is_on_host(host)
         for volume, row in self._newest_rows():
-            if is_wanted is None or is_wanted(row.url):
+            if is_wanted(row.url):
                 yield volume.page(row)
 
     def _newest_rows(self) -> Iterator[CrawlRow]:
@@ -103,12 +99,12 @@ class CombinedReader:
             return ((volumes[0], row) for row in volumes[0].pages())
         newest_crawl = self._newest_crawl(volumes)
 
-        def newest(crawl: int, volume: CrawlSnapshot) -> Iterator[CrawlRow]:
-            for row in volume.pages():
+        def newest(crawl: int, rows: Iterator[OutcomeRow]) -> Iterator[OutcomeRow]:
+            for row in rows:
                 if not newest_crawl.is_outdated(crawl, row.url):
-                    yield volume, outcome_log.without_index(row) if newest_crawl.is_unlisted(row.url) else row
+                    yield outcome_log.without_index(row) if newest_crawl.is_unlisted(row.url) else row
 
-        return _by_time(newest(crawl, volume) for crawl, volume in enumerate(volumes))
+        return rows_by_time((volume, newest(crawl, volume.pages())) for crawl, volume in enumerate(volumes))
 
     def page(self, url: str) -> StoredPage | None:
         """The newest version of one page; None if it is not stored.
@@ -128,7 +124,7 @@ class CombinedReader:
         return ((volume.home.path, row) for volume, row in self._all_rows())
 
     def _all_rows(self) -> Iterator[CrawlRow]:
-        yield from _by_time(_with_snapshot(volume, volume.rows()) for volume in self._snapshots())
+        yield from rows_by_time((volume, volume.rows()) for volume in self._snapshots())
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
         """The rows that `plugins.extract` made from the pages, as `export --items` writes them.
@@ -161,8 +157,7 @@ class CombinedReader:
 
         volumes = [volume for volume in self._snapshots() if volume.last is not None]
         if volumes:
-            is_wanted = None if host is None else is_on_host(host)
-            changes = list_changes(volumes, self._noise_rules(), since=to_epoch(since), is_wanted=is_wanted)
+            changes = list_changes(volumes, self._noise_rules(), to_epoch(since), is_on_host(host))
             yield from ((volume.home.path, change) for change, volume in changes)
 
     def _noise_rules(self) -> NoiseRules:
@@ -175,15 +170,13 @@ class CombinedReader:
 
         A version may differ from the one before only in noise; `version.row.news` says so.
         """
-        from fieldmouse.reader.versions import versions_of
+        from fieldmouse.reader.versions import stored_versions
 
         volumes = self._snapshots()
         for name in possible_urls(url):
-            placed = list(_by_time(_with_snapshot(volume, volume.rows_of(name)) for volume in volumes))
-            where = {id(row): volume for volume, row in placed}
-            versions = versions_of(row for _, row in placed)
-            if versions:
-                return [where[id(row)].page(row) for row in versions]
+            history = list(rows_by_time((volume, volume.rows_of(name)) for volume in volumes))
+            if versions := stored_versions(history):
+                return [volume.page(row) for volume, row in versions]
         return []
 
     def difference(self, url: str, old: str | int | None = None, new: str | int | None = None) -> VersionDifference:
@@ -308,11 +301,7 @@ class CrawlReader(CombinedReader):
         """Rules for `[noise]` that would ignore page parts that differ at every look."""
         from fieldmouse.reader.noise_rules import propose_noise_rules
 
-        volume = self.snapshot()
-        if volume.last is None:
-            return []
-        is_wanted = None if host is None else is_on_host(host)
-        return propose_noise_rules(volume.home, volume.last, volume.record_reader, self.settings(), is_wanted)
+        return propose_noise_rules(self.snapshot(), self._noise_rules(), is_on_host(host))
 
     def explain(self, url: str) -> Explanation:
         """When and where `url` was found, its outcomes, and the state of its host."""
@@ -419,15 +408,6 @@ class MultiCrawlReader(CombinedReader):
     still = pinned
 
 
-def _with_snapshot(volume: CrawlSnapshot, rows: Iterable[OutcomeRow]) -> Iterator[CrawlRow]:
-    return ((volume, row) for row in rows)
-
-
-def _by_time(crawls: Iterable[Iterable[CrawlRow]]) -> Iterator[CrawlRow]:
-    """Rows of several crawls merged by time; rows of one crawl keep their order."""
-    return heapq.merge(*crawls, key=lambda placed: placed[1].at)
-
-
 def _page_of(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]]) -> StoredPage | None:
     """The stored page of a URL, given its rows in each crawl."""
     last: tuple[float, CrawlSnapshot, list[OutcomeRow]] | None = None
@@ -456,7 +436,7 @@ class NewestCrawl:
             newer = there & (when > at)
             last[newer], at[newer] = crawl, when[newer]
         self._outdated = [
-            _packed(shared[_times_of(latest, shared)[0] & (last != n)]) for n, latest in enumerate(crawls)
+            array("Q", shared[_times_of(latest, shared)[0] & (last != n)].tobytes()) for n, latest in enumerate(crawls)
         ]
         self._unlisted = frozenset(
             key for latest in crawls for key, when in latest.unlisted.items() if when > _newest(crawls, key)
@@ -484,12 +464,6 @@ def _times_of(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDArray
         return np.zeros(len(keys), np.bool_), np.zeros(len(keys))
     places = np.minimum(np.searchsorted(latest.keys, keys), len(latest.keys) - 1)
     return latest.keys[places] == keys, latest.at[places]
-
-
-def _packed(keys: NDArray[np.uint64]) -> array[int]:
-    packed = array("Q")
-    packed.frombytes(keys.tobytes())
-    return packed
 
 
 def _newest(crawls: Sequence[LatestOutcomes], key: int) -> float:

@@ -24,7 +24,7 @@ from fieldmouse.refresh.page_table import PageTable, sealed_policy
 from fieldmouse.storage.checkpoint import sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
-from fieldmouse.url import Url, host_of
+from fieldmouse.url import host_of
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -273,9 +273,9 @@ def read_freshness(
 def _report(
     opened: list[OpenPageTable], now: float, budgets: Sequence[float], window: float, top: int
 ) -> FreshnessReport:
-    planner, ledgers = PollingPlan(opened), [shelf.ledger for shelf in opened]
+    planner = PollingPlan(opened)
     belief, pages = planner.belief, len(planner.belief)
-    polls, changes = (sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes"))
+    polls, changes = (sum(int(table.column(name).sum()) for table in planner.ledgers) for name in ("polls", "changes"))
     hourly = planner.budget * 3600 if planner.budget else None
     useful = changes / polls if polls else None
     policy = sealed_policy(opened[0].last)
@@ -283,15 +283,14 @@ def _report(
     if polls < _FEWEST or not pages:
         return report
     law = change.fit_population(belief)
-    since = np.maximum(now - planner.column("looked", ledgers), 0.0)
+    since = np.maximum(now - planner.column("looked"), 0.0)
     expected = float(change.probability_current(belief, since, law).mean())
     measured, span, pace = _measure(opened, planner, window)
     base = report.budget or pace
     asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
     curve = [BudgetPoint(budget, planner.freshness_at(budget / 3600, law)) for budget in asked]
-    most = _MostPolled(planner, ledgers)
-    tops = {"top_hosts": most.hosts(top), "top_pages": most.pages(top), "curve": curve}
-    rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace}
+    tops = {"top_hosts": _most_polled_hosts(planner, top), "top_pages": _most_polled_pages(planner, top)}
+    rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace, "curve": curve}
     return msgspec.structs.replace(report, **rates, **tops)
 
 
@@ -323,37 +322,23 @@ def _measure(
     return (times.good / times.all if enough else None), (start, end), pace
 
 
-class _MostPolled:
-    """The hosts and pages with the most polls."""
+def _most_polled_pages(planner: PollingPlan, most: int) -> list[PolledPage]:
+    polls, changes, rates = planner.column("polls"), planner.column("changes"), planner.present_rates()
+    pages = []
+    for place in _largest(polls, most):
+        every = float(1 / rates[place]) if rates[place] else None
+        pages.append(PolledPage(planner.url_of(place), int(polls[place]), int(changes[place]), every))
+    return pages
 
-    def __init__(self, planner: PollingPlan, ledgers: list[PageTable]):
-        self._planner, self._ledgers = planner, ledgers
-        self._polls, self._changes = (planner.column(name, ledgers) for name in ("polls", "changes"))
-        self._ends = np.cumsum([len(rows) for rows in planner.rows])
 
-    def _url(self, place: int) -> str:
-        """URL of a page, by its index among the planned pages."""
-        which = int(np.searchsorted(self._ends, place, side="right"))
-        ledger, rows = self._ledgers[which], self._planner.rows[which]
-        number = rows[place - (self._ends[which] - len(rows))]
-        return ledger.row_at(int(ledger.column("standing")[number])).url
-
-    def pages(self, top: int) -> list[PolledPage]:
-        rates, pages = self._planner.present_rates(), []
-        for place in _largest(self._polls, top):
-            every = float(1 / rates[place]) if rates[place] else None
-            counts = int(self._polls[place]), int(self._changes[place])
-            pages.append(PolledPage(self._url(place), *counts, every))
-        return pages
-
-    def hosts(self, top: int) -> list[PolledHost]:
-        hosts = self._planner.host
-        polls, changes = (np.bincount(hosts, column, self._planner.hosts) for column in (self._polls, self._changes))
-        pages, polled = np.bincount(hosts, minlength=self._planner.hosts), []
-        for number in _largest(polls, top):
-            name = host_of(Url(self._url(int(np.flatnonzero(hosts == number)[0]))))
-            polled.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
-        return polled
+def _most_polled_hosts(planner: PollingPlan, most: int) -> list[PolledHost]:
+    columns = (None, planner.column("polls"), planner.column("changes"))
+    pages, polls, changes = (np.bincount(planner.host, column, planner.hosts) for column in columns)
+    hosts = []
+    for number in _largest(polls, most):
+        name = host_of(planner.url_of(int(np.flatnonzero(planner.host == number)[0])))
+        hosts.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
+    return hosts
 
 
 def _largest(values: NDArray[np.number], top: int) -> list[int]:

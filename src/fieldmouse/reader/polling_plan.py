@@ -24,10 +24,9 @@ from fieldmouse.reader.snapshot import at_newest_checkpoint
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Column
 from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, read_page_table, sealed_policy
-from fieldmouse.refresh.scheduler import RETRY_INTERVAL
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.url import host_of, hostname_of, site_of
+from fieldmouse.url import Url, host_of, hostname_of, site_of
 
 
 class OpenPageTable(NamedTuple):
@@ -72,18 +71,16 @@ class PollingPlan:
 
     def __init__(self, shelves: Sequence[OpenPageTable]):
         first, ledgers = shelves[0], [shelf.ledger for shelf in shelves]
-        self.rows = [_standing(ledger) for ledger in ledgers]
-        self._policy = registry.create_policy(sealed_policy(first.last))
-        pairs = list(zip(ledgers, self.rows, strict=True))
-        self.belief = np.concatenate([ledger.beliefs(rows) for ledger, rows in pairs])
-        self._state = np.concatenate(
-            [
-                shelf.ledger.take("state", rows)
-                if sealed_policy(shelf.last) == sealed_policy(first.last)
-                else self._policy.begin(len(rows))
-                for shelf, rows in zip(shelves, self.rows, strict=True)
-            ]
-        )
+        self.ledgers, self.rows = ledgers, [_standing(ledger) for ledger in ledgers]
+        self._starts = np.cumsum([0, *map(len, self.rows)])
+        name = sealed_policy(first.last)
+        self._policy = registry.create_policy(name)
+        self.belief = np.concatenate([ledger.beliefs(rows) for ledger, rows in zip(ledgers, self.rows, strict=True)])
+        states = [
+            shelf.ledger.take("state", rows) if sealed_policy(shelf.last) == name else self._policy.begin(len(rows))
+            for shelf, rows in zip(shelves, self.rows, strict=True)
+        ]
+        self._state = np.concatenate(states)
         every = np.concatenate([ledger.host_keys for ledger in ledgers])
         keys, first_at, numbers = np.unique(every, return_index=True, return_inverse=True)
         numbers = np.argsort(np.argsort(first_at))[numbers]  # keeps the numbers of a single table
@@ -94,13 +91,17 @@ class PollingPlan:
         config = settings_file.load(first.home / "fieldmouse.toml")
         delay = config.politeness.delay
         self._host_limit = 1 / delay if delay else None
-        self.retry = RETRY_INTERVAL
         self.budget = _budget(shelves, config)  # polls a second; None: only politeness bounds them
 
-    def column(self, name: str, ledgers: Sequence[PageTable]) -> Column:
+    def column(self, name: str) -> Column:
         """A column of all these pages."""
-        parts = zip(ledgers, self.rows, strict=True)
-        return np.concatenate([ledger.take(name, rows) for ledger, rows in parts])
+        return np.concatenate([ledger.take(name, rows) for ledger, rows in zip(self.ledgers, self.rows, strict=True)])
+
+    def url_of(self, place: int) -> Url:
+        """URL of a page, by its index among all these pages."""
+        table = int(np.searchsorted(self._starts, place, side="right")) - 1
+        at = place - self._starts[table]
+        return next(row.url for _, row in self.ledgers[table].standing_rows(self.rows[table][at : at + 1]))
 
     def present_rates(self) -> Reals:
         """Polls a second of each page in the present plan."""
@@ -162,19 +163,13 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
         planner = PollingPlan(opened) if opened else None
         if planner is None or not len(planner.belief):
             raise NoPolls(homes[0])
-        hosts, rows = planner.host, planner.rows
-        polls, pages = np.bincount(hosts, 3600 * planner.present_rates()), np.bincount(hosts)
+        polls, pages = np.bincount(planner.host, 3600 * planner.present_rates()), np.bincount(planner.host)
         sites: dict[str, list[HostWeight]] = {}
-        seen: set[int] = set()
-        ends = np.cumsum([len(some) for some in rows])
-        for shelf, its, some in zip(opened, np.split(hosts, ends[:-1]), rows, strict=True):
-            numbers, first = np.unique(its, return_index=True)
-            for number, (_, row) in zip(numbers.tolist(), shelf.ledger.standing_rows(some[first]), strict=True):
-                if number not in seen:
-                    seen.add(number)
-                    host = host_of(row.url)
-                    weight = HostWeight(host, float(polls[number]), int(pages[number]))
-                    sites.setdefault(site_of(hostname_of(host)), []).append(weight)
+        numbers, first = np.unique(planner.host, return_index=True)
+        for number, place in zip(numbers.tolist(), first.tolist(), strict=True):
+            host = host_of(planner.url_of(place))
+            weight = HostWeight(host, float(polls[number]), int(pages[number]))
+            sites.setdefault(site_of(hostname_of(host)), []).append(weight)
     weights = [
         SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
         for site, hosts in sites.items()

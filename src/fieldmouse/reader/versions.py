@@ -8,7 +8,6 @@ asks not to be indexed, is not found in any version.
 
 from __future__ import annotations
 
-import heapq
 import shutil
 import tempfile
 import time
@@ -26,7 +25,7 @@ from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.formatting import format_count, format_time
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
 from fieldmouse.reader.user_input import parse_time
 from fieldmouse.search.index import ScratchDocument, write_scratch_index
 from fieldmouse.search.query import parse_query
@@ -59,6 +58,12 @@ def versions_of(rows: Iterable[OutcomeRow]) -> list[OutcomeRow]:
         if row.kind is OutcomeKind.PAGE and not (versions and versions[-1].digest == row.digest):
             versions.append(row)
     return versions
+
+
+def stored_versions(history: Sequence[CrawlRow]) -> list[CrawlRow]:
+    """The same for the rows of one URL in several crawls, by time."""
+    crawls = {id(row): crawl for crawl, row in history}
+    return [(crawls[id(row)], row) for row in versions_of(row for _, row in history)]
 
 
 def visibly_different(rows: Sequence[OutcomeRow]) -> list[tuple[int, OutcomeRow]]:
@@ -158,8 +163,6 @@ def _standing(versions: list[StoredPage], name: str) -> int:
     return stood[-1]
 
 
-CrawlRow = tuple[CrawlSnapshot, OutcomeRow]
-
 _MARK = "#"  # never in the URL of a page
 
 
@@ -234,8 +237,8 @@ def _followed(volumes: Sequence[CrawlSnapshot]) -> set[str]:
 def _histories(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
     """All rows of these pages, by time."""
     history = defaultdict[str, list[CrawlRow]](list)
-    rows = ([(volume, row) for row in volume.rows() if row.url in urls] for volume in volumes)
-    for volume, row in heapq.merge(*rows, key=lambda placed: placed[1].at) if urls else ():
+    wanted = ((volume, [row for row in volume.rows() if row.url in urls]) for volume in volumes if urls)
+    for volume, row in rows_by_time(wanted):
         history[row.url].append((volume, row))
     return history
 
@@ -255,10 +258,5 @@ def replaced_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, i
 
 def _newest(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
     """The present version of each of these pages, and its number."""
-    newest = dict[str, tuple[CrawlRow, int]]()
-    for url, history in _histories(volumes, urls).items():
-        places = {id(row): volume for volume, row in history}
-        versions = versions_of(row for _, row in history)
-        if versions:
-            newest[url] = (places[id(versions[-1])], versions[-1]), len(versions)
-    return newest
+    versions = {url: stored_versions(history) for url, history in _histories(volumes, urls).items()}
+    return {url: (stored[-1], len(stored)) for url, stored in versions.items() if stored}

@@ -102,7 +102,7 @@ def changes_in(row: OutcomeRow, offset: int, baseline: Baseline | None) -> list[
 
 def _change(row: OutcomeRow, kind: ChangeKind, at: float, **fields: Any) -> Change:
     """A change seen in a row; `at` is the time of the response that it is about."""
-    seen = {"status": row.status, "via": row.via, "seen_at": row.seen_at}
+    seen: dict[str, Any] = {"status": row.status, "via": row.via, "seen_at": row.seen_at}
     return Change(url=row.url, kind=kind, at=row.at, id=change_id(row.url, kind, at), **seen, **fields)
 
 

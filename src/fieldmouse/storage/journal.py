@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.log import FRAME, Log, sync_directory, write_atomically
+from fieldmouse.storage.log import FRAME, Log, framed, sync_directory, write_atomically
 
 _REWRITE_AT = 4 << 20
 _LONGEST = 1 << 28  # bytes: longer than any checkpoint
@@ -168,8 +168,3 @@ def _payload_with_wrong_length(raw: bytes, at: int, stop: int) -> bytes | None:
         return None
     payload = raw[at + FRAME.size : stop]
     return payload if zlib.crc32(payload) == FRAME.unpack_from(raw, at)[1] else None
-
-
-def framed(record: bytes) -> bytes:
-    """A record with its frame, as it is stored in a log."""
-    return FRAME.pack(len(record), zlib.crc32(record)) + record

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.archive.warc_reader import ShardAudit, audit_all_bytes, audit_heads, log_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
-from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repairable
+from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repair_advice, repairable
 from fieldmouse.doctor.check.probe import DigestStoreCheck, run_checks
 from fieldmouse.errors import shell_quoted
 from fieldmouse.formatting import format_count, format_size
@@ -23,7 +23,7 @@ _SHOWN = 5  # URLs, or positions in files
 
 
 def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
-    directory, repair = (home / "archive", f"`fieldmouse doctor {shell_quoted(home.path)} --repair` writes it again")
+    directory = home / "archive"
     read = audit_all_bytes if deep else audit_heads
     reports = [read(directory, shard, state) for shard, state in enumerate(shard_states(last))]
     wounded = [report for report in reports if report.wounds]
@@ -42,7 +42,8 @@ def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep:
     for shard in broken:
         says = f"`archive/shard-{shard}.cdxj` is damaged: {reports[shard].cdxj}"
         whole = not reports[shard].wounds
-        advice = repair if whole else "restore the WARC file first; then `--repair` writes it again"
+        restore = "restore the WARC file first; then `--repair` writes it again"
+        advice = repair_advice(home.path, "writes it again") if whole else restore
         yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
     if not broken:
         yield check_sorted_cdxj(home, last, here)
@@ -66,12 +67,8 @@ def _wounds(report: ShardAudit) -> Finding:
 
 def _extra(directory: Path, last: Checkpoint) -> int:
     """Bytes written after the last checkpoint."""
-    extra = 0
-    for state in shard_states(last):
-        path = directory / state.warc
-        if state.warc and path.is_file():
-            extra += path.stat().st_size - state.warc_length
-    return extra
+    written = [(directory / state.warc, state.warc_length) for state in shard_states(last) if state.warc]
+    return sum(path.stat().st_size - length for path, length in written if path.is_file())
 
 
 def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Finding:
@@ -80,10 +77,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> F
     path = home / "archive" / "index.cdxj"
     ended = here.ended_normally and last.clean
     lines = sum(state.cdxj_length for state in shard_states(last))
-    advice = (
-        f"`fieldmouse resume {shell_quoted(home.path)}` or `fieldmouse doctor "
-        f"{shell_quoted(home.path)} --repair` writes it"
-    )
+    advice = f"`fieldmouse resume {shell_quoted(home.path)}` or {repair_advice(home.path, 'writes it')}"
     if not path.is_file():
         if ended and lines:
             return repairable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
@@ -111,8 +105,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> F
     if not what and ended and len(merged) != expected:
         what = f"it holds {len(merged):,} lines of {expected:,}"
     if what:
-        says = f"`archive/index.cdxj` is damaged: {what}"
-        return repairable("cdxj", says, advice, "archive/index.cdxj")
+        return repairable("cdxj", f"`archive/index.cdxj` is damaged: {what}", advice, "archive/index.cdxj")
     if len(merged) != expected:
         return healthy("cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends")
     return healthy("cdxj", f"{len(merged):,} lines, and each agrees with its record")
@@ -124,7 +117,7 @@ def _numbers(marks: array[int]) -> NDArray[np.uint64]:
 
 def check_digests(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Finding:
     path = home / "archive" / "digests.lmdb"
-    advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` makes it again; no page is lost by it"
+    advice = repair_advice(home.path, "makes it again; no page is lost by it")
     if not path.is_file():
         if not any(state.cdxj_length for state in shard_states(last)):
             return healthy("digests", "nothing stored yet")

@@ -1,67 +1,19 @@
-"""Checks of the full-text index and of the version table.
-
-The check runs in a child process (`python -m fieldmouse.indexer.copyprobe`), because LMDB
-trusts its file: a damaged one can kill its reader, and the death is a result, too.
-"""
+"""Checks of the full-text index and of the version table, which are read in child processes (`probe.py`)."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import lmdb
-
-from fieldmouse.archive.lmdb_pages import page_allocation_error
-from fieldmouse.doctor.check.finding import CrawlProcess, Finding, healthy, repairable
-from fieldmouse.doctor.check.probe import DigestStoreCheck, IndexCheck, run_checks
-from fieldmouse.errors import DamagedFile, shell_quoted
+from fieldmouse.doctor.check.finding import CrawlProcess, Finding, healthy, repair_advice, repairable
+from fieldmouse.doctor.check.probe import IndexCheck, VersionTableCheck, run_checks
+from fieldmouse.errors import DamagedFile
 from fieldmouse.formatting import format_count
 from fieldmouse.search.index import verify_index
-from fieldmouse.search.versions import (
-    VERSION_TABLE,
-    VersionView,
-    all_log_entries,
-    look_up_versions,
-    newest_by_key,
-    read_version_logs,
-    verify_version_log,
-)
+from fieldmouse.search.versions import VERSION_TABLE, verify_version_log
 from fieldmouse.storage.checkpoint import Checkpoint, shard_states
 from fieldmouse.storage.directory import CrawlDir
-
-
-def version_table_damage(directory: Path, lengths: Sequence[int], *, busy: bool) -> str:
-    """Describe the damage in a few words, or return ""; `lengths` are the committed lengths of the shards'
-    logs."""
-    if not any(lengths) or not (directory / VERSION_TABLE).exists():
-        return ""
-    command = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
-    child = subprocess.run(command, capture_output=True, check=False, text=True)
-    if child.returncode < 0:
-        return f"reading it kills the process (signal {-child.returncode})"
-    if child.returncode:
-        return "it cannot be read"
-    return child.stdout.strip() or ("" if busy else page_allocation_error(directory / VERSION_TABLE, leaves=True))
-
-
-def check_version_table(directory: Path, lengths: Sequence[int]) -> str:
-    """The same check inside the child process."""
-    keys, committed = read_version_logs(directory, lengths)
-    view = VersionView(directory)
-    try:
-        in_table = view.newest_versions(keys.tolist())
-    except lmdb.Error as trouble:
-        return f"it cannot be read ({trouble})"
-    finally:
-        view.close()
-    # Read last: a running crawl may have added entries to both since its checkpoint.
-    newest = look_up_versions(keys, newest_by_key(all_log_entries(directory)))
-    wrong = int(((in_table < committed) | (in_table > newest)).sum())
-    return f"it names another version than the logs for {wrong:,} pages" if wrong else ""
 
 
 def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: CrawlProcess) -> Iterator[Finding]:
@@ -72,33 +24,28 @@ def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, h
         try:
             verify_version_log(home / "index", shard, length)
         except DamagedFile as trouble:
-            advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds the index again without it"
+            advice = repair_advice(home.path, "builds the index again without it")
             yield repairable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
-    if flaw := version_table_damage(home / "index", copies, busy=busy):
-        advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` deletes it; it is rebuilt from the logs"
+    has_table = any(copies) and (home / "index" / VERSION_TABLE).exists()
+    if has_table and (flaw := run_checks([VersionTableCheck(str(home / "index"), copies, busy)])[0].trouble):
+        advice = repair_advice(home.path, "deletes it; it is rebuilt from the logs")
         yield repairable("index", f"`index/{VERSION_TABLE}` is damaged: {flaw}", advice, f"index/{VERSION_TABLE}")
         return
-    places: list[tuple[int, Path]] = []
-    questions: list[IndexCheck | DigestStoreCheck] = []
+    questions: list[tuple[int, IndexCheck]] = []
     for shard, state in enumerate(shards):
-        # A generation without a page is recreated when the shard is opened.
-        for number in range(state.generation + bool(state.generation_bytes)):
+        for number in range(state.generations):
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
             live = not busy and (number < state.generation or here.ended_normally)
-            places.append((shard, path))
-            questions.append(IndexCheck(str(path), state.batch, busy, live, False, copies, seed))
-    reports = run_checks(questions)
+            questions.append((shard, IndexCheck(str(path), state.batch, busy, live, False, copies, seed)))
+    reports = run_checks([question for _, question in questions])
     held: Counter[int] = Counter()
-    younger = strays = 0
     hurt: set[int] = set()
-    for (shard, path), report in zip(places, reports, strict=True):
+    for (shard, question), report in zip(questions, reports, strict=True):
         held[shard] += report.count
-        younger += report.younger
-        strays += len(report.strays)
         if report.trouble:
             hurt.add(shard)
-            says = f"`{path.relative_to(home.path)}` is damaged: {report.trouble}"
+            says = f"`{Path(question.path).relative_to(home.path)}` is damaged: {report.trouble}"
             yield _curable(home, shard, says)
     for shard in range(len(shards)):
         if wanted is None or shard in hurt or held[shard] == wanted[shard]:
@@ -119,6 +66,7 @@ def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, h
                 hurt.add(shard)
                 yield _curable(home, shard, str(trouble))
     if not hurt:
+        younger, strays = sum(report.younger for report in reports), sum(len(report.strays) for report in reports)
         says = f"{format_count(held.total(), 'page')} can be searched, and every file matches its checksum"
         if younger and here.owner is None:
             says += f"; {younger:,} pages past the checkpoint will be taken out and fetched again"
@@ -128,9 +76,5 @@ def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, h
 
 
 def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
-    advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` builds it again from the WARC files"
+    advice = repair_advice(home.path, "builds it again from the WARC files")
     return repairable("index", says, advice, f"index/shard-{shard}")
-
-
-if __name__ == "__main__":
-    os.write(1, check_version_table(Path(sys.argv[1]), [int(length) for length in sys.argv[2:]]).encode())

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from base64 import b32decode
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fieldmouse.errors import CrawlDirError
 from fieldmouse.search.index import index_file_damage
 
 if TYPE_CHECKING:
@@ -54,6 +56,18 @@ class DigestStoreCheck(msgspec.Struct, frozen=True, tag="digests"):
     busy: bool  # a crawl is writing to it
 
 
+class VersionTableCheck(msgspec.Struct, frozen=True, tag="versions"):
+    """Request to check the version table of an index against the logs of the shards."""
+
+    path: str  # directory of the index
+    lengths: tuple[int, ...]  # committed bytes of each shard's log of replaced pages
+    busy: bool  # a crawl is writing to it
+
+
+#: Check that a child process makes.
+Question = IndexCheck | DigestStoreCheck | VersionTableCheck
+
+
 class ProbeReport(msgspec.Struct, frozen=True):
     """Result of a check; `trouble` is a short error text, or ""."""
 
@@ -64,7 +78,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def run_checks(questions: Sequence[IndexCheck | DigestStoreCheck]) -> list[ProbeReport]:
+def run_checks(questions: Sequence[Question]) -> list[ProbeReport]:
     """Run the checks in a child, and in a new one after each death; return a report for each."""
     reports: list[ProbeReport] = []
     while len(reports) < len(questions):
@@ -76,15 +90,10 @@ def run_checks(questions: Sequence[IndexCheck | DigestStoreCheck]) -> list[Probe
         )
         reports += [msgspec.json.decode(line, type=ProbeReport) for line in child.stdout.splitlines()]
         if len(reports) < len(questions):
-            code = child.returncode
-            how = f"signal {-code}" if code < 0 else _last_line(child.stderr)
+            lines = child.stderr.decode(errors="replace").strip().splitlines() or ["without a message"]
+            how = f"signal {-child.returncode}" if child.returncode < 0 else lines[-1][:200]
             reports.append(ProbeReport(trouble=f"reading it kills the process ({how})"))
     return reports
-
-
-def _last_line(stderr: bytes) -> str:
-    lines = stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "without a message"
 
 
 def check_index(asked: IndexCheck) -> ProbeReport:
@@ -108,16 +117,15 @@ def check_index(asked: IndexCheck) -> ProbeReport:
         return report
     if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
         report = _check_files(path, live, asked)
-    if asked.live and not report.trouble:
+    trouble = report.trouble
+    if asked.live and not trouble:
         # Opening would restore these files; until then a search does not find their documents.
         missing = sorted(name for name in _named_files(live) if not (path / name).exists())
-        if missing:
-            report = msgspec.structs.replace(report, trouble=f"`{missing[0]}` is missing")
-    if counts == kept and not report.trouble:
-        report = msgspec.structs.replace(report, trouble=_kept_flaw(path, kept))
-    if not report.trouble:
-        report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
-    return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
+        trouble = f"`{missing[0]}` is missing" if missing else ""
+    if counts == kept and not trouble:
+        trouble = _kept_flaw(path, kept)
+    trouble = trouble or _managed_flaw(path / ".managed.json")
+    return msgspec.structs.replace(report, trouble=trouble, strays=[] if trouble else _strays(path))
 
 
 def _check_files(path: Path, listed: Path, asked: IndexCheck) -> ProbeReport:
@@ -289,10 +297,38 @@ def _digest_at(log: int, offset: int) -> bytes:
         return b""
 
 
+def check_version_table(asked: VersionTableCheck) -> ProbeReport:
+    import lmdb
+
+    from fieldmouse.archive.lmdb_pages import page_allocation_error
+    from fieldmouse.search import versions
+
+    directory = Path(asked.path)
+    try:
+        keys, committed = versions.read_version_logs(directory, asked.lengths)
+        with closing(versions.VersionView(directory)) as view:
+            in_table = view.newest_versions(keys.tolist())
+    except lmdb.Error as trouble:
+        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+    except (CrawlDirError, OSError, ValueError):
+        return ProbeReport(trouble="it cannot be read")
+    # Read last: a running crawl may have added entries to both since its checkpoint.
+    newest = versions.look_up_versions(keys, versions.newest_by_key(versions.all_log_entries(directory)))
+    if wrong := int(((in_table < committed) | (in_table > newest)).sum()):
+        return ProbeReport(trouble=f"it names another version than the logs for {wrong:,} pages")
+    flaw = "" if asked.busy else page_allocation_error(directory / versions.VERSION_TABLE, leaves=True)
+    return ProbeReport(trouble=flaw)
+
+
 def main() -> None:
-    raw = sys.stdin.buffer.read()
-    for asked in msgspec.json.decode(raw, type=list[IndexCheck | DigestStoreCheck]):
-        report = check_index(asked) if isinstance(asked, IndexCheck) else check_digest_store(asked)
+    for asked in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Question]):
+        match asked:
+            case IndexCheck():
+                report = check_index(asked)
+            case DigestStoreCheck():
+                report = check_digest_store(asked)
+            case VersionTableCheck():
+                report = check_version_table(asked)
         os.write(1, msgspec.json.encode(report) + b"\n")
 
 
