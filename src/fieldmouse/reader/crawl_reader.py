@@ -70,12 +70,12 @@ class CombinedReader:
     def _snapshots(self) -> list[CrawlSnapshot]:
         return [room.snapshot() for room in self.rooms]
 
-    def _newest_crawl(self, volumes: list[CrawlSnapshot]) -> NewestCrawl:
+    def _newest_crawl(self, snapshots: list[CrawlSnapshot]) -> NewestCrawl:
         with self._reading:
-            latest = self._latest or (NO_OUTCOMES,) * len(volumes)
+            latest = self._latest or (NO_OUTCOMES,) * len(snapshots)
             self._latest = tuple(
-                read_latest_outcomes(volume.home, volume.length, before)
-                for volume, before in zip(volumes, latest, strict=True)
+                read_latest_outcomes(snapshot.home, snapshot.length, before)
+                for snapshot, before in zip(snapshots, latest, strict=True)
             )
             return NewestCrawl(self._latest)
 
@@ -89,30 +89,32 @@ class CombinedReader:
         crawls three times.
         """
         is_wanted = is_on_host(host)
-        for volume, row in self._newest_rows():
+        for snapshot, row in self._newest_rows():
             if is_wanted(row.url):
-                yield volume.page(row)
+                yield snapshot.page(row)
 
     def _newest_rows(self) -> Iterator[CrawlRow]:
-        volumes = self._snapshots()
-        if len(volumes) == 1:
-            return ((volumes[0], row) for row in volumes[0].pages())
-        newest_crawl = self._newest_crawl(volumes)
+        snapshots = self._snapshots()
+        if len(snapshots) == 1:
+            return ((snapshots[0], row) for row in snapshots[0].pages())
+        newest_crawl = self._newest_crawl(snapshots)
 
         def newest(crawl: int, rows: Iterator[OutcomeRow]) -> Iterator[OutcomeRow]:
             for row in rows:
                 if not newest_crawl.is_outdated(crawl, row.url):
                     yield outcome_log.without_index(row) if newest_crawl.is_unlisted(row.url) else row
 
-        return rows_by_time((volume, newest(crawl, volume.pages())) for crawl, volume in enumerate(volumes))
+        return rows_by_time((snapshot, newest(crawl, snapshot.pages())) for crawl, snapshot in enumerate(snapshots))
 
     def page(self, url: str) -> StoredPage | None:
         """The newest version of one page; None if it is not stored.
 
         `url` is normalised as in the crawler. Reads the whole log: for many pages use `pages`.
         """
-        volumes = self._snapshots()
-        pages = (_page_of([(volume, volume.rows_of(name)) for volume in volumes]) for name in possible_urls(url))
+        snapshots = self._snapshots()
+        pages = (
+            _page_of([(snapshot, snapshot.rows_of(name)) for snapshot in snapshots]) for name in possible_urls(url)
+        )
         return next(filter(None, pages), None)
 
     def rows(self) -> Iterator[OutcomeRow]:
@@ -121,10 +123,10 @@ class CombinedReader:
 
     def rows_with_directory(self) -> Iterator[tuple[Path, OutcomeRow]]:
         """The same, each with the directory of its crawl."""
-        return ((volume.home.path, row) for volume, row in self._all_rows())
+        return ((snapshot.home.path, row) for snapshot, row in self._all_rows())
 
     def _all_rows(self) -> Iterator[CrawlRow]:
-        yield from rows_by_time((volume, volume.rows()) for volume in self._snapshots())
+        yield from rows_by_time((snapshot, snapshot.rows()) for snapshot in self._snapshots())
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
         """The rows that `plugins.extract` made from the pages, as `export --items` writes them.
@@ -132,9 +134,9 @@ class CombinedReader:
         From the newest version of each page, or with `all` from every version. `url` and `fetched_at` of
         the page are added unless the row has them, and `directory` if several crawls are read.
         """
-        for volume, row in self._all_rows() if all else self._newest_rows():
-            origin = {"directory": str(volume.home.path)} if isinstance(self, MultiCrawlReader) else {}
-            for item in volume.extracted_rows(row):
+        for snapshot, row in self._all_rows() if all else self._newest_rows():
+            origin = {"directory": str(snapshot.home.path)} if isinstance(self, MultiCrawlReader) else {}
+            for item in snapshot.extracted_rows(row):
                 yield origin | item
 
     # -- changes
@@ -155,10 +157,10 @@ class CombinedReader:
         from fieldmouse.reader.changes import list_changes
         from fieldmouse.reader.user_input import to_epoch
 
-        volumes = [volume for volume in self._snapshots() if volume.last is not None]
-        if volumes:
-            changes = list_changes(volumes, self._noise_rules(), to_epoch(since), is_on_host(host))
-            yield from ((volume.home.path, change) for change, volume in changes)
+        snapshots = [snapshot for snapshot in self._snapshots() if snapshot.last is not None]
+        if snapshots:
+            changes = list_changes(snapshots, self._noise_rules(), to_epoch(since), is_on_host(host))
+            yield from ((snapshot.home.path, change) for change, snapshot in changes)
 
     def _noise_rules(self) -> NoiseRules:
         from fieldmouse.config.factories import noise_of
@@ -172,11 +174,11 @@ class CombinedReader:
         """
         from fieldmouse.reader.versions import stored_versions
 
-        volumes = self._snapshots()
+        snapshots = self._snapshots()
         for name in possible_urls(url):
-            history = list(rows_by_time((volume, volume.rows_of(name)) for volume in volumes))
+            history = list(rows_by_time((snapshot, snapshot.rows_of(name)) for snapshot in snapshots))
             if versions := stored_versions(history):
-                return [volume.page(row) for volume, row in versions]
+                return [snapshot.page(row) for snapshot, row in versions]
         return []
 
     def difference(self, url: str, old: str | int | None = None, new: str | int | None = None) -> VersionDifference:
@@ -224,8 +226,8 @@ class CombinedReader:
         """
         from fieldmouse.search.search import search_crawls
 
-        volumes, is_visible = self._searchable_snapshots()
-        return search_crawls([volume.home.path for volume in volumes], words, limit, is_visible)
+        snapshots, is_visible = self._searchable_snapshots()
+        return search_crawls([snapshot.home.path for snapshot in snapshots], words, limit, is_visible)
 
     def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
         """The same in all versions of all pages, including pages that are gone.
@@ -238,13 +240,13 @@ class CombinedReader:
 
     def _searchable_snapshots(self) -> tuple[list[CrawlSnapshot], Callable[[int, str], bool]]:
         # At the newest checkpoint, also after `pinned`: an index has only its present state.
-        volumes = [CrawlSnapshot(home, read_checkpoint(home)) for home in self._homes()]
-        for volume in volumes:
-            volume.check_index_exists()
-        if len(volumes) == 1:
-            return volumes, lambda crawl, url: True
+        snapshots = [CrawlSnapshot(home, read_checkpoint(home)) for home in self._homes()]
+        for snapshot in snapshots:
+            snapshot.check_index_exists()
+        if len(snapshots) == 1:
+            return snapshots, lambda crawl, url: True
         # Read the logs before opening the indexes: the newest page of a log must be in its index.
-        return volumes, self._newest_crawl(volumes).is_searchable
+        return snapshots, self._newest_crawl(snapshots).is_searchable
 
     # former names
     placed_rows = rows_with_directory
@@ -293,9 +295,9 @@ class CrawlReader(CombinedReader):
         """
         if start < 0:
             raise UsageError(f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call")
-        volume = self.snapshot()
-        for row, end in outcome_log.pages_from(volume.home, start, length=volume.length):
-            yield volume.page(row), end
+        snapshot = self.snapshot()
+        for row, end in outcome_log.pages_from(snapshot.home, start, length=snapshot.length):
+            yield snapshot.page(row), end
 
     def propose_noise_rules(self, host: str | None = None) -> list[RuleProposal]:
         """Rules for `[noise]` that would ignore page parts that differ at every look."""
@@ -411,14 +413,14 @@ class MultiCrawlReader(CombinedReader):
 def _page_of(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]]) -> StoredPage | None:
     """The stored page of a URL, given its rows in each crawl."""
     last: tuple[float, CrawlSnapshot, list[OutcomeRow]] | None = None
-    for volume, rows in crawls:
+    for snapshot, rows in crawls:
         at = max((place for place, row in enumerate(rows) if outcome_log.decides_page(row)), default=None)
         if at is not None and (last is None or rows[at].at > last[0]):
-            last = rows[at].at, volume, rows
+            last = rows[at].at, snapshot, rows
     row = outcome_log.newest_page_row(last[2]) if last is not None else None
     if last is None or row is None:
         return None
-    others = (rows for volume, rows in crawls if volume is not last[1])  # `newest_page_row` knows its own rows
+    others = (rows for snapshot, rows in crawls if snapshot is not last[1])  # `newest_page_row` knows its own rows
     is_unlisted = any(seen.unlisted and seen.at > last[0] for rows in others for seen in rows)
     return last[1].page(outcome_log.without_index(row) if is_unlisted else row)
 

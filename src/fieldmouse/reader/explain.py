@@ -99,14 +99,14 @@ def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
     """Next poll of the page; None if the crawl was never refreshed or the page is not in the page table."""
     if PAGE_TABLE not in last.parts:
         return None
-    ledger = read_page_table(home, last)
+    table = read_page_table(home, last)
     try:
-        number = ledger.find(url)
+        number = table.find(url)
         if number is None:
             return None
-        flags, tried = int(ledger.column("flags")[number]), float(ledger.column("tried")[number])
+        flags, tried = int(table.column("flags")[number]), float(table.column("tried")[number])
         asked = bool(flags & PageFlag.IN_FLIGHT)
-        planner = PollingPlan([OpenPageTable(home, last, ledger)])
+        planner = PollingPlan([OpenPageTable(home, last, table)])
         (rows,) = planner.rows
         place = np.searchsorted(rows, number)
         is_planned = place < len(rows) and rows[place] == number
@@ -115,7 +115,7 @@ def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
         every = RETRY_INTERVAL if odd else 1 / rate if rate else None
         return NextPoll(tried + every if every else None, every, asked)
     finally:
-        ledger.close()
+        table.close()
 
 
 def describe_next_poll(due: NextPoll, now: float) -> str:
@@ -194,12 +194,12 @@ def _origin(first: OutcomeRow | Request | None) -> Iterator[str]:
     yield f"{seen} {came}"
 
 
-def _fates(rows: list[OutcomeRow], unbooked: float = 0.0) -> Iterator[str]:
+def _fates(rows: list[OutcomeRow], uncounted_until: float = 0.0) -> Iterator[str]:
     """Outcomes in order; of polls the newest ones that findings something, and a count of the others."""
 
     def sentences(row: OutcomeRow) -> Iterator[str]:
         yield from _fate(row)
-        if row.at <= unbooked:
+        if row.at <= uncounted_until:
             yield "another agent's outcome was booked before this one, which does not count for the crawl"
 
     initial = [row for row in rows if not row.polled]

@@ -56,7 +56,7 @@ class CurrentTime(NamedTuple):
     good: float
 
 
-def read_gaps(home: CrawlDir, ledger: PageTable, length: int) -> Gaps:
+def read_gaps(home: CrawlDir, table: PageTable, length: int) -> Gaps:
     """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
     keys, at, changed, offsets, unclear, withdrawn = _looks(home, length)
     order = np.argsort(keys, kind="stable")  # of one page: in log order
@@ -65,14 +65,14 @@ def read_gaps(home: CrawlDir, ledger: PageTable, length: int) -> Gaps:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     for look in np.sort(place[unclear]).tolist():
-        changed[look] = _differs(ledger, keys, offsets, look)
+        changed[look] = _differs(table, keys, offsets, look)
     for row, times in withdrawn.items():
         look = int(place[row])
         while times and look > 0 and keys[look - 1] == keys[look]:
             look -= 1
             times -= bool(changed[look])
             changed[look] = False
-    page = _numbers(ledger, keys[again])
+    page = _numbers(table, keys[again])
     known = page >= 0
     again = again[known]
     return Gaps(page[known], at[again - 1], at[again], changed[again])
@@ -117,20 +117,20 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
     return keys, at, changed, offsets, np.concatenate(unclear), withdrawn
 
 
-def _differs(ledger: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
+def _differs(table: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
     """Whether the bytes of a look differ from those of the newest copy before it."""
-    now = ledger.row_at(int(offsets[look])).digest
+    now = table.row_at(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
         look -= 1
-        before = ledger.row_at(int(offsets[look])).digest
+        before = table.row_at(int(offsets[look])).digest
         if before:
             return before != now
     return False
 
 
-def _numbers(ledger: PageTable, keys: NDArray[np.uint64]) -> Rows:
+def _numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
     """Page numbers of these keys in the page table; -1 for unknown keys."""
-    table_keys = ledger.column("key")
+    table_keys = table.column("key")
     if not len(table_keys):
         return np.full(len(keys), -1, np.int64)
     order = np.argsort(table_keys)
@@ -275,7 +275,7 @@ def _report(
 ) -> FreshnessReport:
     planner = PollingPlan(opened)
     belief, pages = planner.belief, len(planner.belief)
-    polls, changes = (sum(int(table.column(name).sum()) for table in planner.ledgers) for name in ("polls", "changes"))
+    polls, changes = (sum(int(table.column(name).sum()) for table in planner.tables) for name in ("polls", "changes"))
     hourly = planner.budget * 3600 if planner.budget else None
     useful = changes / polls if polls else None
     policy = sealed_policy(opened[0].last)
@@ -299,14 +299,14 @@ def _measure(
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """The share of current page time, the window, and polls an hour in it."""
     all_gaps, all_looks, before = [], [], 0
-    for (home, last, ledger), rows in zip(opened, planner.rows, strict=True):
-        looked = np.zeros(len(ledger))
-        looked[rows] = ledger.column("looked")[rows]
-        gaps = read_gaps(home, ledger, sealed_outcomes(last))
+    for (home, last, table), rows in zip(opened, planner.rows, strict=True):
+        looked = np.zeros(len(table))
+        looked[rows] = table.column("looked")[rows]
+        gaps = read_gaps(home, table, sealed_outcomes(last))
         gaps = gaps.select(looked[gaps.page] > 0)
         all_gaps.append(gaps._replace(page=gaps.page + before))
         all_looks.append(looked)
-        before += len(ledger)
+        before += len(table)
     gaps = Gaps(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
     looked = np.concatenate(all_looks)
     if not len(gaps.page):

@@ -175,24 +175,24 @@ class VersionHit(Hit, frozen=True):
 
 
 def search_versions(
-    volumes: Sequence[CrawlSnapshot], is_visible: Callable[[int, str], bool], words: str, limit: int
+    snapshots: Sequence[CrawlSnapshot], is_visible: Callable[[int, str], bool], words: str, limit: int
 ) -> list[VersionHit]:
     """The best versions of all pages for `words`, best first; `is_visible` as in `search_crawls`."""
     if parse_query(words).is_empty:
         return []
     past = dict[str, tuple[CrawlRow, int]]()
     with _scratch_directory() as scratch:
-        write_scratch_index(scratch, _documents(volumes, past))
-        crawls = [volume.home.path for volume in volumes]
+        write_scratch_index(scratch, _documents(snapshots, past))
+        crawls = [snapshot.home.path for snapshot in snapshots]
         hits = search_crawls(
             [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or is_visible(crawl, url)
         )
-    shown = _newest(volumes, {hit.url for hit in hits if hit.directory != scratch})
+    shown = _newest(snapshots, {hit.url for hit in hits if hit.directory != scratch})
 
     def version(hit: Hit) -> VersionHit:
         newest = hit.directory != scratch
-        (volume, row), number = (shown if newest else past)[hit.url]
-        where = {"url": row.url, "directory": volume.home.path}
+        (snapshot, row), number = (shown if newest else past)[hit.url]
+        where = {"url": row.url, "directory": snapshot.home.path}
         return VersionHit(**structs.asdict(hit) | where, at=row.at, version=number, newest=newest)
 
     return [version(hit) for hit in hits]
@@ -214,32 +214,32 @@ def _scratch_directory() -> Iterator[Path]:
                 break
 
 
-def _documents(volumes: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]) -> Iterator[ScratchDocument]:
+def _documents(snapshots: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]) -> Iterator[ScratchDocument]:
     """The older versions, each under a unique name that is a key of `past`."""
-    for url, history in _histories(volumes, _followed(volumes)).items():
-        for (volume, row), number in replaced_versions(history):
+    for url, history in _histories(snapshots, _followed(snapshots)).items():
+        for (snapshot, row), number in replaced_versions(history):
             name = f"{url}{_MARK}{number}"
-            past[name] = (volume, row), number
-            page = volume.page(row)
+            past[name] = (snapshot, row), number
+            page = snapshot.page(row)
             yield ScratchDocument(name, page.title, page.text)
 
 
-def _followed(volumes: Sequence[CrawlSnapshot]) -> set[str]:
+def _followed(snapshots: Sequence[CrawlSnapshot]) -> set[str]:
     """Pages that may have an older version in the archive."""
     return {
         row.url
-        for volume in volumes
-        for row in volume.rows()
-        if outcome_log.decides_page(row) and (row.polled or len(volumes) > 1) and row.news is not ContentChange.SAME
+        for snapshot in snapshots
+        for row in snapshot.rows()
+        if outcome_log.decides_page(row) and (row.polled or len(snapshots) > 1) and row.news is not ContentChange.SAME
     }
 
 
-def _histories(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
+def _histories(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
     """All rows of these pages, by time."""
     history = defaultdict[str, list[CrawlRow]](list)
-    wanted = ((volume, [row for row in volume.rows() if row.url in urls]) for volume in volumes if urls)
-    for volume, row in rows_by_time(wanted):
-        history[row.url].append((volume, row))
+    wanted = ((snapshot, [row for row in snapshot.rows() if row.url in urls]) for snapshot in snapshots if urls)
+    for snapshot, row in rows_by_time(wanted):
+        history[row.url].append((snapshot, row))
     return history
 
 
@@ -250,13 +250,13 @@ def replaced_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, i
     shown = outcome_log.newest_page_row(rows)
     if standing is None or standing.kind is OutcomeKind.REFUSED or (shown is not None and not shown.indexed):
         return
-    places, versions = {id(row): volume for volume, row in history}, visibly_different(rows)
+    places, versions = {id(row): snapshot for snapshot, row in history}, visibly_different(rows)
     for number, row in versions[:-1] if shown is not None else versions:
         if row.indexed:
             yield (places[id(row)], row), number
 
 
-def _newest(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
+def _newest(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
     """The present version of each of these pages, and its number."""
-    versions = {url: stored_versions(history) for url, history in _histories(volumes, urls).items()}
+    versions = {url: stored_versions(history) for url, history in _histories(snapshots, urls).items()}
     return {url: (stored[-1], len(stored)) for url, stored in versions.items() if stored}

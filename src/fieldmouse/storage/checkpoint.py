@@ -194,9 +194,9 @@ def check_identity(home: CrawlDir, last: Checkpoint) -> None:
         raise DamagedFile(home / "crawl.json", "its `key_seed` differs from the one in the journal")
 
 
-def identity_changed(told: Identity, known: Identity) -> bool:
+def identity_changed(identity: Identity, in_journal: Identity) -> bool:
     """Whether `crawl.json` differs from the journal in anything but the format, which may be newer."""
-    return msgspec.structs.replace(told, format=known.format) != known
+    return msgspec.structs.replace(identity, format=in_journal.format) != in_journal
 
 
 def identity_in_journal(directory: Path) -> Identity | None:

@@ -22,7 +22,7 @@ from fieldmouse.storage.directory import CrawlDir
 _SHOWN = 5  # URLs, or positions in files
 
 
-def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
+def check_archive(home: CrawlDir, last: Checkpoint, process: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
     directory = home / "archive"
     read = audit_all_bytes if deep else audit_heads
     reports = [read(directory, shard, state) for shard, state in enumerate(shard_states(last))]
@@ -34,7 +34,7 @@ def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep:
         files = sum(state.serial for state in shard_states(last))
         how = "every byte read" if deep else "`--deep` reads all of them"
         says = f"{format_count(files, 'WARC file')}, {format_size(total)}, {format_count(records, 'answer')}; {how}"
-        extra = _extra(directory, last) if here.owner is None else 0
+        extra = _extra(directory, last) if process.owner is None else 0
         if extra:
             says += f"; {format_size(extra)} past the checkpoint will be cut and fetched again"
         yield healthy("archive", says)
@@ -46,8 +46,8 @@ def check_archive(home: CrawlDir, last: Checkpoint, here: CrawlProcess, *, deep:
         advice = repair_advice(home.path, "writes it again") if whole else restore
         yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
     if not broken:
-        yield check_sorted_cdxj(home, last, here)
-        yield check_digests(home, last, here)
+        yield check_sorted_cdxj(home, last, process)
+        yield check_digests(home, last, process)
 
 
 def _wounds(report: ShardAudit) -> Finding:
@@ -71,11 +71,11 @@ def _extra(directory: Path, last: Checkpoint) -> int:
     return sum(path.stat().st_size - length for path, length in written if path.is_file())
 
 
-def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Finding:
+def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> Finding:
     """Check that `index.cdxj` holds only lines of the logs, sorted, and all of them if the crawl ended
     normally."""
     path = home / "archive" / "index.cdxj"
-    ended = here.ended_normally and last.clean
+    ended = process.ended_normally and last.clean
     lines = sum(state.cdxj_length for state in shard_states(last))
     advice = f"`fieldmouse resume {shell_quoted(home.path)}` or {repair_advice(home.path, 'writes it')}"
     if not path.is_file():
@@ -115,7 +115,7 @@ def _numbers(marks: array[int]) -> NDArray[np.uint64]:
     return np.frombuffer(marks, np.uint64) if marks else np.zeros(0, np.uint64)
 
 
-def check_digests(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Finding:
+def check_digests(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> Finding:
     path = home / "archive" / "digests.lmdb"
     advice = repair_advice(home.path, "makes it again; no page is lost by it")
     if not path.is_file():
@@ -123,7 +123,7 @@ def check_digests(home: CrawlDir, last: Checkpoint, here: CrawlProcess) -> Findi
             return healthy("digests", "nothing stored yet")
         says = "`archive/digests.lmdb` is missing: pages stored before would be stored once more"
         return repairable("digests", says, advice, "archive/digests.lmdb")
-    (report,) = run_checks([DigestStoreCheck(str(path), len(shard_states(last)), here.owner is not None)])
+    (report,) = run_checks([DigestStoreCheck(str(path), len(shard_states(last)), process.owner is not None)])
     if report.trouble:
         says = f"`archive/digests.lmdb` is damaged: {report.trouble}"
         return repairable("digests", says, advice, "archive/digests.lmdb")

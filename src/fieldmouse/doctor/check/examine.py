@@ -53,7 +53,7 @@ _REMEDIES = {
 }
 
 
-def check_journal(home: CrawlDir, last: Checkpoint | None, here: CrawlProcess) -> Finding:
+def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess) -> Finding:
     resume = f"continue with `{home.resume_command}`"
     report = inspect_journal(home)
     if report.bad:
@@ -68,13 +68,13 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, here: CrawlProcess) -
             repair_advice(home.path, "repairs it, and so does a resume"),
             "journal",
         )
-    if report.torn and here.ended_normally:
+    if report.torn and process.ended_normally:
         says = "`journal` is damaged: its last record was cut after the crawl had ended"
         return damaged(
             "journal", says, f"{RESTORE_FROM_COPY}; otherwise a resume continues from the checkpoint before it"
         )
     if last is None:
-        return healthy("journal", "no checkpoint yet", "" if here.owner else resume)
+        return healthy("journal", "no checkpoint yet", "" if process.owner else resume)
     says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
     if last.clean and home.is_cluster_agent:  # waiting URLs are on the coordinator
         if not last.stopped_by:
@@ -86,7 +86,7 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, here: CrawlProcess) -
             return healthy("journal", f"{says}; the crawl is done")
         why = f" ({last.stopped_by})" if last.stopped_by else ""
         return healthy("journal", f"{says}; stopped{why} with work left", resume)
-    if here.owner is None:
+    if process.owner is None:
         return healthy("journal", f"{says}; the crawl was killed since, nothing is lost", resume)
     return healthy("journal", says)
 
@@ -155,10 +155,10 @@ _ANEW = (
 )
 
 
-def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None = None) -> Iterator[Finding]:
-    """All findings, good and bad. A caller that holds the lock passes `here` from before that."""
-    here = here or CrawlProcess.of(home)
-    owner = here.owner
+def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | None = None) -> Iterator[Finding]:
+    """All findings, good and bad. A caller that holds the lock passes `process` from before that."""
+    process = process or CrawlProcess.of(home)
+    owner = process.owner
     if owner == 0:
         says = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
         yield healthy("lock", says)
@@ -188,7 +188,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None
     yield _disk(home, settings)
     try:
         with open_frontier_files(home) as shot:
-            yield check_journal(home, shot.checkpoint if shot else None, here)
+            yield check_journal(home, shot.checkpoint if shot else None, process)
             if shot is None:
                 return
             last = shot.checkpoint
@@ -204,9 +204,9 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None
         else:
             yield damaged("journal", str(trouble), RESTORE_FROM_COPY)
         return
-    yield from check_archive(home, last, here, deep=deep)
+    yield from check_archive(home, last, process, deep=deep)
     wanted = counts.indexed if counts else None
-    yield from check_index(home, last, wanted, here)
+    yield from check_index(home, last, wanted, process)
 
 
 def _disk(home: CrawlDir, settings: Settings) -> Finding:

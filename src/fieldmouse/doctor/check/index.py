@@ -16,9 +16,11 @@ from fieldmouse.storage.checkpoint import Checkpoint, shard_states
 from fieldmouse.storage.directory import CrawlDir
 
 
-def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: CrawlProcess) -> Iterator[Finding]:
+def check_index(
+    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, process: CrawlProcess
+) -> Iterator[Finding]:
     """Check the index. `wanted` is the number of pages that each shard must hold; None if unknown."""
-    busy, shards = here.owner is not None, shard_states(last)
+    busy, shards = process.owner is not None, shard_states(last)
     copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
     for shard, length in enumerate(copies):
         try:
@@ -36,7 +38,7 @@ def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, h
     for shard, state in enumerate(shards):
         for number in range(state.generations):
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
-            live = not busy and (number < state.generation or here.ended_normally)
+            live = not busy and (number < state.generation or process.ended_normally)
             questions.append((shard, IndexCheck(str(path), state.batch, busy, live, False, copies, seed)))
     reports = run_checks([question for _, question in questions])
     held: Counter[int] = Counter()
@@ -51,11 +53,11 @@ def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, h
         if wanted is None or shard in hurt or held[shard] == wanted[shard]:
             continue
         # A running crawl may have started its next batch and merged a page out of this one.
-        if held[shard] < wanted[shard] or here.owner is None:
+        if held[shard] < wanted[shard] or process.owner is None:
             hurt.add(shard)
             says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
             yield _curable(home, shard, says)
-    if here.owner is None:
+    if process.owner is None:
         for shard, state in enumerate(shards):
             if shard in hurt:
                 continue
@@ -68,9 +70,9 @@ def check_index(home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, h
     if not hurt:
         younger, strays = sum(report.younger for report in reports), sum(len(report.strays) for report in reports)
         says = f"{format_count(held.total(), 'page')} can be searched, and every file matches its checksum"
-        if younger and here.owner is None:
+        if younger and process.owner is None:
             says += f"; {younger:,} pages past the checkpoint will be taken out and fetched again"
-        if strays and here.owner is None:
+        if strays and process.owner is None:
             says += f"; {strays:,} files that belong to nothing are deleted at the next start"
         yield healthy("index", says)
 

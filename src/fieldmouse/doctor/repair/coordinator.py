@@ -181,16 +181,19 @@ class _HostFacts:
 
 
 def rebuild_on_coordinator(
-    boards: Sequence[str], crawl: str, directories: Sequence[Path], tell: Callable[[str], None] = lambda _: None
+    coordinators: Sequence[str],
+    crawl: str,
+    directories: Sequence[Path],
+    progress: Callable[[str], None] = lambda _: None,
 ) -> RebuiltCrawl:
-    """Rebuild a crawl on a coordinator that has lost it; `tell` receives progress messages."""
+    """Rebuild a crawl on a coordinator that has lost it; `progress` receives messages."""
     members = [open_agent(path, crawl) for path in directories]
     _agree(members)
 
     async def rebuild() -> RebuiltCrawl:
-        builder = open_rebuilder(boards, crawl)
+        builder = open_rebuilder(coordinators, crawl)
         try:
-            return await rebuild_crawl(builder, members, crawl, time.time(), tell)
+            return await rebuild_crawl(builder, members, crawl, time.time(), progress)
         finally:
             await builder.close()
 
@@ -266,7 +269,7 @@ async def rebuild_crawl(
     members: Sequence[AgentDirectory],
     crawl: str,
     now: float,
-    tell: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> RebuiltCrawl:
     """Rebuild with an open connection and opened agents; `now` is epoch seconds."""
     seed = members[0].home.identity.key_seed
@@ -275,7 +278,7 @@ async def rebuild_crawl(
     made_by = f"fieldmouse/{__version__}"
     charter = CrawlSpec(seed, render_published(settings), tuple(map(str, seeds)), made_by)
     if await builder.clear_stale_copy(seed, [member.heartbeat_mark for member in members]):
-        tell("the coordinator had an old copy of the crawl, which was cleared")
+        progress("the coordinator had an old copy of the crawl, which was cleared")
     if (await builder.begin_hidden(charter)).key_seed != seed:
         raise CoordinatorError(
             f"half of another crawl `{crawl}` is on this coordinator: its rebuild was not finished",
@@ -291,7 +294,7 @@ async def rebuild_crawl(
                 AgentId(member.heartbeat_mark.agent, member.heartbeat_mark.incarnation), 0
             )
         begun_at = min(begun_at, member.started_at)
-        tell(f"`{member.home.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
+        progress(f"`{member.home.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
     named: list[Request] = []
     for member in members:
         for host, stamp, rules in member.robots_txt_files():
@@ -306,13 +309,13 @@ async def rebuild_crawl(
         before = offering.new
         await offering.offer_outbox(member)
         await offering.offer(member.links())
-        tell(f"`{member.home.path}` leads to {offering.new - before:,} more")
-    books = await builder.totals()
+        progress(f"`{member.home.path}` leads to {offering.new - before:,} more")
+    totals = await builder.totals()
     politeness = politeness_policy(settings)
     delay = max(politeness.delay, politeness.address_delay)
     await builder.publish(settings.cluster.lease, delay, age=now - begun_at)
     unreadable = sum(member.unreadable for member in members)
-    return RebuiltCrawl(crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable)
+    return RebuiltCrawl(crawl, len(members), totals.seen, totals.settled, totals.waiting, totals.hosts, unreadable)
 
 
 async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]) -> int:
@@ -340,13 +343,13 @@ async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, h
 async def _settle_hosts(builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float) -> None:
     politeness = politeness_policy(settings)
     for batch in _batches(hosts.items(), _HOSTS):
-        luggage = {}
+        payloads = {}
         for host, facts in batch:
             state = HostState(crawl_delay=facts.crawl_delay, pages=facts.pages)
             delay = politeness.host_delay(state)
             rest = min(delay, max(0.0, facts.last_at + delay - now))
-            luggage[host] = HostPayload(msgspec.msgpack.encode(state), rest=rest, delay=delay)
-        await builder.restore_host_payloads(luggage)
+            payloads[host] = HostPayload(msgspec.msgpack.encode(state), rest=rest, delay=delay)
+        await builder.restore_host_payloads(payloads)
 
 
 class _Offering:

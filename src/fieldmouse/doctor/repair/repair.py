@@ -327,25 +327,25 @@ def repair(home: CrawlDir) -> Iterator[str]:
 
 
 def _mend(
-    home: CrawlDir, journal: Journal, last: Checkpoint, here: CrawlProcess, refused: list[CrawlDirError]
+    home: CrawlDir, journal: Journal, last: Checkpoint, process: CrawlProcess, refused: list[CrawlDirError]
 ) -> Iterator[str]:
     """Repair in order of dependency: CDXJ lines, digests, index. The sieve depends on none of them."""
     archive = home / "archive"
-    hurt = {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
+    hurt = {finding.subject for finding in check_crawl(home, process=process) if finding.curable}
     for shard, state in enumerate(shard_states(last)):
         if f"archive/shard-{shard}.cdxj" in hurt:
             lines = rebuild_cdxj_log(archive, shard, state)
             yield f"`archive/shard-{shard}.cdxj` was written again: {lines:,} lines"
-    agree = all(finding.healthy for finding in check_crawl(home, here=here) if finding.what == "cdxj")
-    if agree and not check_digests(home, last, here).healthy:
+    agree = all(finding.healthy for finding in check_crawl(home, process=process) if finding.what == "cdxj")
+    if agree and not check_digests(home, last, process).healthy:
         count = rebuild_digest_store(archive, shard_states(last))
         yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
-    if not check_sorted_cdxj(home, last, here).healthy:
+    if not check_sorted_cdxj(home, last, process).healthy:
         yield _sort_lines(archive, last)
     if f"index/{VERSION_TABLE}" in hurt:
         VersionTable.delete(home / "index")
         yield (f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues")
-        hurt |= {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
+        hurt |= {finding.subject for finding in check_crawl(home, process=process) if finding.curable}
     without = any(subject.endswith(".copies") for subject in hurt)
     for shard in range(len(shard_states(last))):
         if without or f"index/shard-{shard}" in hurt:
