@@ -126,7 +126,7 @@ class InFlight:
     def count_first_page(self, errand: HostVisit, report: VisitReport) -> VisitReport:
         """Count the host if this visit brought its first page."""
         if not errand.state.pages and report[0].pages > 0:
-            self.tally.giving += 1
+            self.tally.count_host_with_pages()
         return report
 
     def split_by_started(self, tickets: Iterable[QueuedRequest]) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
@@ -346,4 +346,4 @@ class Results:
             self.outcomes.append(row)
         self.scope.handle_durable(rows)
         self.frontier.mark_done(settled)
-        self.in_flight.tally.seconds = seconds
+        self.in_flight.tally.set_seconds(seconds)

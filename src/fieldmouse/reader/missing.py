@@ -60,26 +60,24 @@ def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[s
 def why_not_taken(home: CrawlDir, url: Url, found: UrlLocation, last: Checkpoint, now: float) -> list[str]:
     """Sentences that say why the URL was not taken; the archive is read only if no rule applies."""
     settings = settings_file.load(home / "fieldmouse.toml")
-    rules = [*_scope(settings, url, last, now), *_dropped(settings, found, sealed_counters(last).left_out)]
+    excluded = _scope(settings, url, last, now)
+    rules = [*([excluded] if excluded else []), *_dropped(settings, found, sealed_counters(last).left_out)]
     return rules or list(_mentioned(home, settings, url, last))
 
 
-def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> Iterator[str]:
-    """The scope rule or trap that excludes the URL."""
+def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
+    """The scope rule or trap that excludes the URL; "" if none does."""
     joined = sealed_scope(last).joined
     seeds = seeds_of(settings)
     rule = scope_of(settings, seeds).with_seeds(joined).excluding_setting(url)
     seeds += joined
-    if rule and rule != "scope.mode":
-        yield f"it is left out by `{rule}`"
-        return
-    if rule:
+    if rule == "scope.mode":
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
-        yield f'it is out of scope, which is "{settings.scope.mode}" around {around}'
-        return
+        return f'it is out of scope, which is "{settings.scope.mode}" around {around}'
+    if rule:
+        return f"it is left out by `{rule}`"
     trap = detect_trap(url, traps_of(settings), now)
-    if trap:
-        yield f"it is left out as a trap: {trap}"
+    return f"it is left out as a trap: {trap}" if trap else ""
 
 
 def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[str]:

@@ -424,6 +424,14 @@ class CrawlCounters(msgspec.Struct):
         counter = "pages" if kind is OutcomeKind.PAGE else kind.value
         setattr(self, counter, getattr(self, counter) + number)
 
+    def count_host_with_pages(self) -> None:
+        """Count a host that gave its first page."""
+        self.giving += 1
+
+    def set_seconds(self, seconds: float) -> None:
+        """Set the duration of the crawl in seconds, resumes included."""
+        self.seconds = seconds
+
 
 def sealed_counters(last: Checkpoint | None) -> CrawlCounters:
     """The counters of a checkpoint; zeros before the first one."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.doctor.check.archive import check_archive
+from fieldmouse.doctor.check.archive_and_index import check_archive, check_index
 from fieldmouse.doctor.check.finding import (
     RESTORE_FROM_COPY,
     CrawlProcess,
@@ -28,7 +28,6 @@ from fieldmouse.doctor.check.finding import (
     repairable,
 )
 from fieldmouse.doctor.check.frontier import check_frontier, check_outcomes, open_frontier_files
-from fieldmouse.doctor.check.index import check_index
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_count, format_size
 from fieldmouse.frontier.state import sealed_frontier
@@ -159,11 +158,9 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
     """All findings, good and bad. A caller that holds the lock passes `process` from before that."""
     process = process or CrawlProcess.of(home)
     owner = process.owner
-    if owner == 0:
-        says = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
-        yield healthy("lock", says)
-    else:
-        yield healthy("lock", "no process crawls here now" if owner is None else f"process {owner} crawls here now")
+    unknown = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
+    states = {None: "no process crawls here now", 0: unknown}
+    yield healthy("lock", states.get(owner, f"process {owner} crawls here now"))
     settings = Settings()
     try:
         settings = settings_file.load(home / "fieldmouse.toml")

@@ -189,7 +189,10 @@ class FrontierFiles(msgspec.Struct, frozen=True):
 def open_frontier_files(home: CrawlDir) -> Iterator[FrontierFiles | None]:
     """The newest checkpoint with its files; None if there is none yet."""
     with ExitStack() as held:
-        held.enter_context(_many_files())
+        # The limit of open files is restored at the end: the process may belong to the caller.
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         directory = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
         serial = count()
 
@@ -216,17 +219,6 @@ def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> li
         held.callback(os.close, handle)
         (place / name).symlink_to(f"/proc/self/fd/{handle}")
     return missing
-
-
-@contextmanager
-def _many_files() -> Iterator[None]:
-    """Raise the limit of open files, and restore it: the process may belong to the caller."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class OutcomeCounts(msgspec.Struct):
@@ -298,10 +290,10 @@ def check_frontier(
     injuries = missing | {file: what for file, what in report.injuries.items() if file not in missing}
     if injuries:
         sieve = {*state.sieve.runs, state.sieve.log}
-        name = shell_quoted(home.path)
         restore = (
-            f"{RESTORE_FROM_COPY}; without one this crawl cannot continue, but `fieldmouse export {name}` and"
-            f" `fieldmouse search {name}` still work"
+            f"{RESTORE_FROM_COPY}; without one this crawl cannot continue, but"
+            f" `fieldmouse export {shell_quoted(home.path)}` and"
+            f" `fieldmouse search {shell_quoted(home.path)}` still work"
         )
         can_rebuild = counts is not None and injuries.keys() <= sieve
         for file, what in injuries.items():

@@ -37,7 +37,7 @@ from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of
 from fieldmouse.crawler.builder import worker_config
-from fieldmouse.doctor.check.archive import check_digests, check_sorted_cdxj
+from fieldmouse.doctor.check.archive_and_index import check_digests, check_sorted_cdxj
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import CrawlProcess, open_for_check
 from fieldmouse.doctor.check.frontier import waiting_keys
