@@ -36,7 +36,16 @@ from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
 REJECTED_LOG = "unbooked.log"
-_decode_rejected = msgspec.msgpack.Decoder(tuple[str, float]).decode
+
+
+class UncountedOutcome(msgspec.Struct, frozen=True, array_like=True):
+    """Row of `unbooked.log`: outcomes of this URL up to this time (epoch seconds) did not count."""
+
+    url: str
+    at: float
+
+
+_decode_rejected = msgspec.msgpack.Decoder(UncountedOutcome).decode
 
 
 def rejected_until(home: CrawlDir, url: str) -> float:
@@ -45,7 +54,7 @@ def rejected_until(home: CrawlDir, url: str) -> float:
     if not path.exists():
         return 0.0
     rows = (_decode_rejected(record) for _, record in records(path) if name in record)
-    return max((until for rejected_url, until in rows if rejected_url == url), default=0.0)
+    return max((row.at for row in rows if row.url == url), default=0.0)
 
 
 #: Polls described one by one; older ones are only counted.
