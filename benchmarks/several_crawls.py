@@ -23,8 +23,7 @@ from pathlib import Path
 import msgspec
 from table import aligned, say
 
-from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.several_crawls import MultiCrawlReader, NewestCrawl
+from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader, NewestCrawl
 from fieldmouse.storage.checkpoint import Checkpoint, encode, open_journal, part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log

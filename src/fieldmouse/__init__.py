@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from fieldmouse.errors import CrawlLocked as CrawlLocked
     from fieldmouse.errors import FieldmouseError as FieldmouseError
     from fieldmouse.reader.crawl_reader import CrawlReader as CrawlReader
+    from fieldmouse.reader.crawl_reader import MultiCrawlReader as MultiCrawlReader
     from fieldmouse.reader.page import StoredPage as StoredPage
-    from fieldmouse.reader.several_crawls import MultiCrawlReader as MultiCrawlReader
     from fieldmouse.types.stats import Summary as Summary
 
 

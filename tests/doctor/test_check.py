@@ -152,7 +152,7 @@ def test_files_deleted_by_a_running_crawl_stay_readable_during_the_check(crawl: 
         assert shot is not None
         shutil.rmtree(crawl / "frontier")
         report = inspect_frontier(shot.frontier, sealed_frontier(shot.checkpoint), home.identity.key_seed)
-    assert report.injuries == []
+    assert report.injuries == {}
     assert report.waiting.count == sealed_frontier(shot.checkpoint).waiting
 
 

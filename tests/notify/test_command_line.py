@@ -195,7 +195,7 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     path = made(tmp_path)
     probe = (
         "import asyncio, sys; from pathlib import Path; from fieldmouse.crawler import run;"
-        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage import CrawlDir\n"
+        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage.directory import CrawlDir\n"
         "def build(*args, parts, audience, **others):\n"
         "    assert not parts and audience is None; print(*sys.modules); sys.exit()\n"
         "run.build, home = build, CrawlDir.open(Path(sys.argv[1]))\n"

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.errors import NotACrawl
-from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.several_crawls import MultiCrawlReader
+from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 from fieldmouse.reader.status import CrawlState
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow

@@ -95,7 +95,7 @@ WAYS: dict[str, Callable[[Reals], Reals]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_expected_and_measured_freshness_match_the_truth(tmp_path: Path, way: str) -> None:
     watched = Watched(tmp_path / "atlas", WAYS[way])
-    report = read_freshness(watched.chronicle.home, watched.end, window=6 * DAY)
+    report = read_freshness([watched.chronicle.home], watched.end, window=6 * DAY)
     assert report.window is not None
     start, end = report.window
     assert end - start == pytest.approx(6 * DAY)
@@ -109,7 +109,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_a_larger_budget_is_fresher_and_the_present_one_matches_the_measurement(watched: Watched) -> None:
-    report = read_freshness(watched.chronicle.home, watched.end)
+    report = read_freshness([watched.chronicle.home], watched.end)
     assert report.budget == pytest.approx(PAGES / 24)
     budgets = [point.budget for point in report.curve]
     shares = [point.fresh for point in report.curve]
@@ -118,12 +118,12 @@ def test_a_larger_budget_is_fresher_and_the_present_one_matches_the_measurement(
     assert report.budget in budgets
     at_present = shares[budgets.index(report.budget)]
     assert at_present == pytest.approx(watched.good(watched.end - 6 * DAY, watched.end), abs=0.04)
-    (asked,) = read_freshness(watched.chronicle.home, watched.end, budgets=[report.budget]).curve
+    (asked,) = read_freshness([watched.chronicle.home], watched.end, budgets=[report.budget]).curve
     assert asked == report.curve[budgets.index(report.budget)]
 
 
 def test_polls_and_changes_are_counted_and_the_most_polled_listed(watched: Watched) -> None:
-    report = read_freshness(watched.chronicle.home, watched.end, top=3)
+    report = read_freshness([watched.chronicle.home], watched.end, top=3)
     polls = [row for row in watched.rows if row.polled]
     assert (report.pages, report.polls) == (PAGES, len(polls))
     assert report.useful_ratio == pytest.approx(sum(row.news == "changed" for row in polls) / len(polls))
@@ -143,7 +143,7 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
     watched: Watched, tmp_path: Path, capsys: Said
 ) -> None:
     """The hosts are divided between the two as well."""
-    whole = read_freshness(watched.chronicle.home, watched.end, top=4)
+    whole = read_freshness([watched.chronicle.home], watched.end, top=4)
     assert whole.budget is not None
     homes = []
     for part in range(2):
@@ -154,7 +154,7 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
         chronicle.settle([row for row in watched.rows if row.url in mine])
         chronicle.checkpoint()
         homes.append(chronicle.home)
-    both = read_freshness(homes[0], watched.end, others=homes[1:], top=4)
+    both = read_freshness(homes, watched.end, top=4)
     assert (both.pages, both.polls, both.changes) == (whole.pages, whole.polls, whole.changes)
     for name in ("expected", "measured", "useful_ratio", "budget", "polls_an_hour"):
         assert getattr(both, name) == pytest.approx(getattr(whole, name), rel=1e-4), name
@@ -175,12 +175,12 @@ def test_withdrawn_noise_is_no_change(tmp_path: Path) -> None:
     noise = partial(page, polled="page", news=ContentChange.NOISE, withdrawn_at=(CRAWLED + DAY, CRAWLED + 2 * DAY))
     after = [noise(number, CRAWLED + 3 * DAY, number % HOSTS) for number in range(20)]
     chronicle.settle([page(number, CRAWLED, number % HOSTS) for number in range(20)] + told)
-    stale = read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured
+    stale = read_freshness([chronicle.home], CRAWLED + 3 * DAY).measured
     assert stale is not None
     assert stale < 0.8
     chronicle.settle(after)
     chronicle.checkpoint()
-    assert read_freshness(chronicle.home, CRAWLED + 3 * DAY).measured == pytest.approx(1.0)
+    assert read_freshness([chronicle.home], CRAWLED + 3 * DAY).measured == pytest.approx(1.0)
 
 
 def test_freshness_of_a_crawl_without_polls_says_so(tmp_path: Path, capsys: Said) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.cli import main
-from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.several_crawls import MultiCrawlReader
+from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 from fieldmouse.reader.versions import VersionHit
 from fieldmouse.testing import virtual_time
 

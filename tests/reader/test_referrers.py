@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.reader.missing import LinkingPage, find_linking_pages
+from fieldmouse.reader.missing import find_linking_pages
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Page
 from fieldmouse.url import Url
@@ -19,13 +19,13 @@ MARKED = "the link is marked rel=nofollow"
 WHOLE = "the page asks robots not to follow its links (nofollow)"
 
 
-def searched(home: Path, *pages: Page, **words: int) -> list[LinkingPage]:
+def searched(home: Path, *pages: Page, **words: int) -> list[tuple[Url, str]]:
     shard = Shard(home, 0, CONFIG, ShardState())
     for number, one in enumerate(pages, 1):
         shard.process_outcome(number, one)
     state = shard.prepare()
     shard.close()
-    return find_linking_pages(home / "archive", [state], TARGET, **words).mentions
+    return find_linking_pages(home / "archive", [state], TARGET, **words)[0]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def searched(home: Path, *pages: Page, **words: int) -> list[LinkingPage]:
 )
 def test_rule_that_excluded_a_link_is_reported(tmp_path: Path, html: str, headers: dict[str, str], rule: str) -> None:
     mentions = searched(tmp_path, page("http://a.example/", html.encode(), **headers))
-    assert mentions == [LinkingPage("http://a.example/", rule)]
+    assert mentions == [("http://a.example/", rule)]
 
 
 def test_page_without_a_link_to_the_url_is_not_a_mention(tmp_path: Path) -> None:
@@ -51,7 +51,5 @@ def test_page_without_a_link_to_the_url_is_not_a_mention(tmp_path: Path) -> None
 def test_encoded_page_is_read_and_the_search_ends_at_its_budget(tmp_path: Path) -> None:
     packed = gzip.compress(b"<a rel=nofollow href='/hidden/page.html?x=1&y=2'>")
     pages = [page(f"http://a.example/{n}", packed, content_encoding="gzip") for n in range(6)]
-    assert [found.rule for found in searched(tmp_path, *pages)] == [MARKED] * 3
-    short = find_linking_pages(tmp_path / "archive", [], TARGET, budget=300)
-    assert not short.mentions
-    assert not short.complete
+    assert [rule for _, rule in searched(tmp_path, *pages)] == [MARKED] * 3
+    assert find_linking_pages(tmp_path / "archive", [], TARGET, budget=300) == ([], False)

@@ -20,9 +20,8 @@ from fieldmouse.cli import main
 from fieldmouse.cli.read.export import OUTCOME_FIELDS
 from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.errors import NotACrawl, UsageError
-from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.explain import REJECTED_LOG, RejectedOutcome
-from fieldmouse.reader.several_crawls import MultiCrawlReader, NewestCrawl
+from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader, NewestCrawl
+from fieldmouse.reader.explain import REJECTED_LOG
 from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
@@ -230,8 +229,8 @@ def test_explain_names_an_outcome_that_the_coordinator_rejected(days: list[Path]
     room = CrawlReader(tmp_path / "agent")
     row = room.explain(HOME + "/other").outcomes[0]
     log = Log(tmp_path / "agent" / REJECTED_LOG)
-    log.append(msgspec.msgpack.encode(RejectedOutcome(HOME + "/same", row.at)))
-    log.append(msgspec.msgpack.encode(RejectedOutcome(row.url, row.at)))
+    log.append(msgspec.msgpack.encode((HOME + "/same", row.at)))
+    log.append(msgspec.msgpack.encode((row.url, row.at)))
     log.close()
     (says,) = [says for says in room.explain(row.url).says if "booked" in says]
     assert says.startswith("another agent's outcome was booked before this one")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.changes import Baseline, ChangeKind, change_id, changes_from, changes_in, sealed_baseline
+from fieldmouse.storage.changes import Baseline, ChangeKind, change_id, changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint, part_state
-from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import Log
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -70,24 +65,6 @@ def test_the_kind_follows_from_what_stood_before(
 ) -> None:
     row = OutcomeRow(HERE, OutcomeKind.PAGE, at, seen_at=seen_at, polled=polled, news=news)
     assert kinds(row) == kind
-
-
-@given(st.lists(rows, max_size=8))
-def test_reading_on_from_any_change_yields_all_that_follow(told: list[OutcomeRow]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        home = CrawlDir.create(Path(name) / "c", shards=1, settings=b"")
-        log = Log(home / "outcomes.log")
-        for row in told:
-            log.append(msgspec.msgpack.encode(row))
-        length = log.flush()
-        log.close()
-        every = list(changes_from(home, 0, length=length, baseline=KNOWN))
-        assert [change for change, _ in every] == [c for row in told for c in changes_in(row, 0, KNOWN)]
-        for number, (_, end) in enumerate(every, 1):
-            rest = [change for change, _ in changes_from(home, end, length=length, baseline=KNOWN)]
-            missed = [change for change, _ in every[number:]]
-            assert rest[len(rest) - len(missed) :] == missed, "nothing is lost"
-            assert len(rest) - len(missed) < 3, "at most what the same row told is told again"
 
 
 def test_a_withdrawal_names_the_change_it_takes_back() -> None:

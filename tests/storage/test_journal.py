@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.journal import Journal, framed, inspect_journal_file
+from fieldmouse.storage.journal import Journal, inspect_journal_file
+from fieldmouse.storage.log import framed
 
 checkpoints = st.lists(st.binary(min_size=1, max_size=60).map(lambda raw: b"{" + raw), min_size=1, max_size=6)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, DamagedFile, NotACrawl, UnsupportedFormat
 from fieldmouse.storage.directory import FORMAT, CrawlDir
-from fieldmouse.storage.journal import Journal, latest_checkpoint
+from fieldmouse.storage.journal import Journal, inspect_journal_file
 from fieldmouse.storage.log import FileSync, Log, length_of_whole_records, records
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
@@ -196,12 +196,12 @@ def test_the_journal_knows_the_last_whole_checkpoint(written: list[bytes], data:
         os.truncate(path, cut)
         whole = sum(end <= cut for end in ends)
         wanted = written[whole - 1] if whole else None
-        assert latest_checkpoint(path) == wanted
+        assert inspect_journal_file(path).newest == wanted
         reopened = Journal(path)
         assert reopened.latest == wanted
         reopened.commit(b"after")
         reopened.close()
-        assert latest_checkpoint(path) == b"after"
+        assert inspect_journal_file(path).newest == b"after"
 
 
 def test_a_long_journal_starts_over_with_its_newest_checkpoint(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_long_journal_starts_over_with_its_newest_checkpoint(tmp_path: Path) -
         journal.commit(bytes([number]) * (1 << 20))
     journal.close()
     assert (tmp_path / "journal").stat().st_size < 8 << 20
-    assert latest_checkpoint(tmp_path / "journal") == bytes([11]) * (1 << 20)
+    assert inspect_journal_file(tmp_path / "journal").newest == bytes([11]) * (1 << 20)
 
 
 def test_a_directory_is_made_once_and_opened_again(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_other_directories_and_formats_are_refused_by_name(tmp_path: Path) -> No
 def test_one_process_at_a_time_and_a_dead_one_does_not_count(tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     program = (
-        "import sys, pathlib; from fieldmouse.storage import CrawlDir;"
+        "import sys, pathlib; from fieldmouse.storage.directory import CrawlDir;"
         "h = CrawlDir.open(pathlib.Path(sys.argv[1])); h.lock();"
         "print('locked', flush=True); sys.stdin.read()"
     )

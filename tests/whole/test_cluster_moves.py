@@ -14,7 +14,7 @@ from fieldmouse.cluster.coordinator import CrawlSpec, LinkOffer, OfferResult, Si
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import CrawlParts, build
 from fieldmouse.crawler.cluster import JoinRequest
-from fieldmouse.reader.several_crawls import MultiCrawlReader
+from fieldmouse.reader.crawl_reader import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer

@@ -17,7 +17,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlTotals
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.http.decoding import decode_body
-from fieldmouse.reader.several_crawls import MultiCrawlReader
+from fieldmouse.reader.crawl_reader import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow

@@ -15,9 +15,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.storage.changes import changes_from, sealed_baseline
+from msgspec.msgpack import decode
+
+from fieldmouse.storage.changes import changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.log import records
+from fieldmouse.types.outcome import OutcomeRow
 from meadowland import running_meadow
 from notify.receivers import Inbox, answers, closes, webhook
 
@@ -72,7 +76,8 @@ def told(home: Path) -> list[str]:
     crawl = CrawlDir.open(home)
     last = read_checkpoint(crawl)
     length, baseline = sealed_outcomes(last), sealed_baseline(last)
-    return [change.id for change, _ in changes_from(crawl, 0, length=length, baseline=baseline)]
+    rows = [(at, decode(row, type=OutcomeRow)) for at, row in records(crawl / "outcomes.log", length=length)]
+    return [change.id for at, row in rows for change in changes_in(row, at, baseline)]
 
 
 def asked(inbox: Inbox, **more: str) -> list[str]:

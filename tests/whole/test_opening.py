@@ -25,7 +25,7 @@ from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir, write_identity
-from fieldmouse.storage.journal import framed
+from fieldmouse.storage.log import framed
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow

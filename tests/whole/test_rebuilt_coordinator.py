@@ -18,9 +18,9 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client import outbox
-from fieldmouse.cluster.coordinator import CrawlRebuilder, CrawlSpec
+from fieldmouse.cluster.coordinator import AgentId, CrawlRebuilder, CrawlSpec
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
-from fieldmouse.doctor.repair.coordinator import ArchivedCrawl, RebuiltCrawl, open_agent, rebuild_crawl
+from fieldmouse.doctor.repair.coordinator import AgentDirectory, RebuiltCrawl, open_agent, rebuild_crawl
 from fieldmouse.errors import CoordinatorDataLost
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage import outcome_log
@@ -250,7 +250,7 @@ def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(seed
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=seed, **VARIED))
     pages_alone(tmp_path / "alone", meadow)
     home = CrawlDir.open(tmp_path / "alone")
-    crawl = ArchivedCrawl(home, read_checkpoint(home))
+    crawl = AgentDirectory(AgentId("a", 1), home, read_checkpoint(home))
     by_links = {link.url for links in crawl.links() for link in links}
     by_robots_txt = {
         link.url for host, _, rules in crawl.robots_txt_files() for link in crawl.sitemaps(host, rules, 0.0)

@@ -23,8 +23,7 @@ from fieldmouse.api.planning import Plan, plan, plan_new, plan_to_resume, run
 from fieldmouse.api.refreshing import plan_to_refresh, refresh
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
 
 __all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_new", "plan_to_refresh", "plan_to_resume"]
@@ -45,8 +44,7 @@ def open(directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     A list of directories is read as one crawl: of a page stored in several of them, the newest copy
     counts.
     """
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
     # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
     if isinstance(directory, str | os.PathLike):

@@ -19,8 +19,7 @@ from fieldmouse.config import values as units
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,8 +89,7 @@ seed_redirects_option = click.option(
 
 def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | MultiCrawlReader:
     """Reader of the crawl in `directory`, together with those that `--with` names."""
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
     return MultiCrawlReader([directory, *others]) if others else CrawlReader(directory)
 

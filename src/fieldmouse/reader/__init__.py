@@ -4,15 +4,11 @@ One process writes a crawl directory and holds its lock. Readers take no lock, m
 and see the newest checkpoint (`snapshot.py`): a kill may undo anything written after it. The path of one
 stored page: the outcome log holds its row (`storage/outcome_log.py`), the row names the WARC file and offset
 of its response (`archive/record_reader.py`), and the response is parsed as the crawler parsed it (`page.py`).
-`CrawlReader` is the entry point; the command line and other front ends show what it returns.
-`MultiCrawlReader` reads several crawls as one, for example those of the agents of a cluster. Neither plug-ins
-nor any part of the crawler are loaded for this.
+`CrawlReader` is the entry point; the command line and other front ends show what it returns. `MultiCrawlReader`
+reads several crawls as one, for example those of the agents of a cluster. Neither plug-ins nor any part of the
+crawler are loaded for this.
 """
 
-from __future__ import annotations
-
-from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.page import ResponseHeaders, StoredPage
-from fieldmouse.reader.several_crawls import MultiCrawlReader
-
-__all__ = ["CrawlReader", "MultiCrawlReader", "ResponseHeaders", "StoredPage"]
+from fieldmouse.reader.crawl_reader import CrawlReader as CrawlReader
+from fieldmouse.reader.crawl_reader import MultiCrawlReader as MultiCrawlReader
+from fieldmouse.reader.page import StoredPage as StoredPage

@@ -33,46 +33,44 @@ RowInCrawl = tuple[OutcomeRow, CrawlSnapshot]
 
 
 def list_changes(
-    volumes: Sequence[CrawlSnapshot], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
+    snapshots: Sequence[CrawlSnapshot], rules: NoiseRules, since: float, is_wanted: Callable[[str], bool]
 ) -> Iterator[tuple[Change, CrawlSnapshot]]:
     """Every change that counts, oldest first within each crawl, with the crawl that saw it first."""
-    baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
+    baselines = {snapshot: sealed_baseline(snapshot.last) for snapshot in snapshots}
 
-    def changes_of(row: OutcomeRow, volume: CrawlSnapshot, offset: int) -> list[Change]:
-        if row.at < since or (is_wanted is not None and not is_wanted(row.url)):
-            return []
-        return changes_in(row, offset, baselines[volume])
+    def changes_of(row: OutcomeRow, snapshot: CrawlSnapshot, offset: int) -> list[Change]:
+        return changes_in(row, offset, baselines[snapshot]) if row.at >= since and is_wanted(row.url) else []
 
     withdrawn, followed = set[str](), set[str]()
-    for row, volume, offset in _rows(volumes):
-        for change in changes_of(row, volume, offset):
+    for row, snapshot, offset in _rows(snapshots):
+        for change in changes_of(row, snapshot, offset):
             if change.kind is ChangeKind.WITHDRAWN:
                 withdrawn.add(change.withdraws)
-            elif change.kind is not ChangeKind.NEW or len(volumes) > 1:
+            elif change.kind is not ChangeKind.NEW or len(snapshots) > 1:
                 followed.add(change.url)
     copies: dict[str, RowInCrawl] = {}  # previous version of each page that has changes
     reported: dict[str, RowInCrawl] = {}  # last row reported for each page
-    for row, volume, offset in _rows(volumes):
-        for change in changes_of(row, volume, offset):
+    for row, snapshot, offset in _rows(snapshots):
+        for change in changes_of(row, snapshot, offset):
             if change.kind is ChangeKind.WITHDRAWN or change.id in withdrawn:
                 continue
             before = copies.get(change.url)
-            if _is_old((row, volume), before, reported.get(change.url)):
+            if _is_old((row, snapshot), before, reported.get(change.url)):
                 continue
-            reported[change.url] = row, volume
-            counted = _counted(change, before, (row, volume), rules)
+            reported[change.url] = row, snapshot
+            counted = _counted(change, before, (row, snapshot), rules)
             if counted is not None:
-                yield counted, volume
+                yield counted, snapshot
         if row.kind is OutcomeKind.PAGE and row.url in followed:
-            copies[row.url] = row, volume
+            copies[row.url] = row, snapshot
 
 
 def _is_old(now: RowInCrawl, before: RowInCrawl | None, reported: RowInCrawl | None) -> bool:
     """Whether another crawl already had this "new" page, or already reported this change."""
-    row, volume = now
+    row, snapshot = now
     if not row.polled:
-        return before is not None and before[1] is not volume
-    return reported is not None and reported[1] is not volume and _state(reported[0]) == _state(row)
+        return before is not None and before[1] is not snapshot
+    return reported is not None and reported[1] is not snapshot and _state(reported[0]) == _state(row)
 
 
 def _state(row: OutcomeRow) -> tuple[OutcomeKind, str]:
@@ -86,16 +84,16 @@ def _counted(change: Change, before: RowInCrawl | None, now: RowInCrawl, rules: 
         return change
     if change.kind is not ChangeKind.CHANGED:
         return msgspec.structs.replace(change, title=change.title or before[0].title)
-    old, new = (volume.page(row) for row, volume in (before, now))
+    old, new = (snapshot.page(row) for row, snapshot in (before, now))
     share = changed_share(old, new, rules)
     return None if share is None else msgspec.structs.replace(change, difference=share)
 
 
-def _rows(volumes: Sequence[CrawlSnapshot]) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
+def _rows(snapshots: Sequence[CrawlSnapshot]) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
     """The rows of all logs merged by time, with their offsets; rows of one log keep their order."""
-    return heapq.merge(*map(_rows_of, volumes), key=lambda placed: placed[0].at)
+    return heapq.merge(*map(_rows_of, snapshots), key=lambda placed: placed[0].at)
 
 
-def _rows_of(volume: CrawlSnapshot) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
-    for offset, record in records(volume.home / "outcomes.log", length=volume.length):
-        yield _decode(record), volume, offset
+def _rows_of(snapshot: CrawlSnapshot) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
+    for offset, record in records(snapshot.home / "outcomes.log", length=snapshot.length):
+        yield _decode(record), snapshot, offset

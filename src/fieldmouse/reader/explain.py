@@ -24,6 +24,7 @@ from fieldmouse.reader.snapshot import at_newest_checkpoint
 from fieldmouse.reader.versions import visibly_different
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.page_table import PAGE_TABLE, read_page_table
+from fieldmouse.refresh.scheduler import RETRY_INTERVAL
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
@@ -37,23 +38,23 @@ from fieldmouse.url import Url
 REJECTED_LOG = "unbooked.log"
 
 
-class RejectedOutcome(msgspec.Struct, frozen=True, array_like=True):
+class UncountedOutcome(msgspec.Struct, frozen=True, array_like=True):
     """Row of `unbooked.log`: outcomes of this URL up to this time (epoch seconds) did not count."""
 
     url: str
     at: float
 
 
-_decode_rejected = msgspec.msgpack.Decoder(RejectedOutcome).decode
+_decode_rejected = msgspec.msgpack.Decoder(UncountedOutcome).decode
 
 
 def rejected_until(home: CrawlDir, url: str) -> float:
-    """Time up to which outcomes of a URL did not count; 0 if all of them count."""
+    """Time (epoch seconds) up to which outcomes of a URL did not count; 0 if all of them count."""
     path, name = home / REJECTED_LOG, url.encode()
     if not path.exists():
         return 0.0
-    noted = (_decode_rejected(record) for _, record in records(path) if name in record)
-    return max((row.at for row in noted if row.url == url), default=0.0)
+    rows = (_decode_rejected(record) for _, record in records(path) if name in record)
+    return max((row.at for row in rows if row.url == url), default=0.0)
 
 
 #: Polls described one by one; older ones are only counted.
@@ -85,11 +86,8 @@ def describe_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
     withdrawn = sum(row.withdrawn_changes for row in polls)
     changes = max(0, sum(row.news in _SEEN for row in polls) - withdrawn)
     noise = sum(row.news is ContentChange.NOISE for row in polls) + withdrawn
-    span = (
-        f"{format_time(polls[0].at)}"
-        if len(polls) == 1
-        else f"from {format_time(polls[0].at)} to {format_time(polls[-1].at)}"
-    )
+    first, last = format_time(polls[0].at), format_time(polls[-1].at)
+    span = first if len(polls) == 1 else f"from {first} to {last}"
     yield f"polled {format_count(len(polls), 'time')}, {span}: {format_count(changes, 'change')} found" + (
         f", and {format_count(noise, 'time')} a difference that is none to a reader" if noise else ""
     )
@@ -110,23 +108,23 @@ def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
     """Next poll of the page; None if the crawl was never refreshed or the page is not in the page table."""
     if PAGE_TABLE not in last.parts:
         return None
-    ledger = read_page_table(home, last)
+    table = read_page_table(home, last)
     try:
-        number = ledger.find(url)
+        number = table.find(url)
         if number is None:
             return None
-        flags, tried = int(ledger.column("flags")[number]), float(ledger.column("tried")[number])
+        flags, tried = int(table.column("flags")[number]), float(table.column("tried")[number])
         asked = bool(flags & PageFlag.IN_FLIGHT)
-        planner = PollingPlan([OpenPageTable(home, last, ledger)])
+        planner = PollingPlan([OpenPageTable(home, last, table)])
         (rows,) = planner.rows
         place = np.searchsorted(rows, number)
         is_planned = place < len(rows) and rows[place] == number
         rate = float(planner.present_rates()[place]) if is_planned else 0.0
         odd = bool(is_unplanned(np.array([flags], np.uint16))[0])
-        every = planner.retry if odd else 1 / rate if rate else None
+        every = RETRY_INTERVAL if odd else 1 / rate if rate else None
         return NextPoll(tried + every if every else None, every, asked)
     finally:
-        ledger.close()
+        table.close()
 
 
 def describe_next_poll(due: NextPoll, now: float) -> str:
@@ -135,12 +133,7 @@ def describe_next_poll(due: NextPoll, now: float) -> str:
     if due.at is None or due.every is None:
         return "not to be polled again by the present plan: its polls would bring less than those of others"
     due_at = min(due.at, now + due.every)  # a last try in the future comes from a clock that was ahead
-    rest = due_at - now
-    soon = (
-        f"next in {format_duration(rest)}, at {format_time(due_at)}"
-        if rest > 0
-        else f"due for {format_duration(-rest)}"
-    )
+    soon = f"next {_later(due_at, now)}" if due_at > now else f"due for {format_duration(now - due_at)}"
     return f"a refresh polls it every {format_duration(round(due.every, 3))}, {soon}"
 
 
@@ -183,8 +176,8 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
     if found.place is UrlPlace.UNKNOWN and not absent:
         says += [] if rows else [never]
     elif found.place is UrlPlace.UNKNOWN:
-        if missing.is_robots_txt(url):
-            place = missing.ROBOTS_TXT
+        if urls.path_of(url) == "/robots.txt":
+            place = "robots.txt"
             says += missing.explain_robots_txt(home, url, last)
         else:
             says += [never, *missing.why_not_taken(home, url, found, last, now)]
@@ -210,12 +203,12 @@ def _origin(first: OutcomeRow | Request | None) -> Iterator[str]:
     yield f"{seen} {came}"
 
 
-def _fates(rows: list[OutcomeRow], unbooked: float = 0.0) -> Iterator[str]:
+def _fates(rows: list[OutcomeRow], uncounted_until: float = 0.0) -> Iterator[str]:
     """Outcomes in order; of polls the newest ones that findings something, and a count of the others."""
 
     def sentences(row: OutcomeRow) -> Iterator[str]:
         yield from _fate(row)
-        if row.at <= unbooked:
+        if row.at <= uncounted_until:
             yield "another agent's outcome was booked before this one, which does not count for the crawl"
 
     initial = [row for row in rows if not row.polled]

@@ -24,7 +24,7 @@ from fieldmouse.refresh.page_table import PageTable, sealed_policy
 from fieldmouse.storage.checkpoint import sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
-from fieldmouse.url import Url, host_of
+from fieldmouse.url import host_of
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -56,7 +56,7 @@ class CurrentTime(NamedTuple):
     good: float
 
 
-def read_gaps(home: CrawlDir, ledger: PageTable, length: int) -> Gaps:
+def read_gaps(home: CrawlDir, table: PageTable, length: int) -> Gaps:
     """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
     keys, at, changed, offsets, unclear, withdrawn = _looks(home, length)
     order = np.argsort(keys, kind="stable")  # of one page: in log order
@@ -65,14 +65,14 @@ def read_gaps(home: CrawlDir, ledger: PageTable, length: int) -> Gaps:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     for look in np.sort(place[unclear]).tolist():
-        changed[look] = _differs(ledger, keys, offsets, look)
+        changed[look] = _differs(table, keys, offsets, look)
     for row, times in withdrawn.items():
         look = int(place[row])
         while times and look > 0 and keys[look - 1] == keys[look]:
             look -= 1
             times -= bool(changed[look])
             changed[look] = False
-    page = _numbers(ledger, keys[again])
+    page = _numbers(table, keys[again])
     known = page >= 0
     again = again[known]
     return Gaps(page[known], at[again - 1], at[again], changed[again])
@@ -117,20 +117,20 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
     return keys, at, changed, offsets, np.concatenate(unclear), withdrawn
 
 
-def _differs(ledger: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
+def _differs(table: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
     """Whether the bytes of a look differ from those of the newest copy before it."""
-    now = ledger.row_at(int(offsets[look])).digest
+    now = table.row_at(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
         look -= 1
-        before = ledger.row_at(int(offsets[look])).digest
+        before = table.row_at(int(offsets[look])).digest
         if before:
             return before != now
     return False
 
 
-def _numbers(ledger: PageTable, keys: NDArray[np.uint64]) -> Rows:
+def _numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
     """Page numbers of these keys in the page table; -1 for unknown keys."""
-    table_keys = ledger.column("key")
+    table_keys = table.column("key")
     if not len(table_keys):
         return np.full(len(keys), -1, np.int64)
     order = np.argsort(table_keys)
@@ -260,30 +260,22 @@ class FreshnessReport(msgspec.Struct, frozen=True):
 
 
 def read_freshness(
-    home: CrawlDir,
-    now: float,
-    *,
-    others: Sequence[CrawlDir] = (),
-    budgets: Sequence[float] = (),
-    window: float = WINDOW,
-    top: int = 5,
+    homes: Sequence[CrawlDir], now: float, *, budgets: Sequence[float] = (), window: float = WINDOW, top: int = 5
 ) -> FreshnessReport:
-    """Freshness of a crawl.
+    """Freshness of one crawl or several; the pages of all of them count as those of one.
 
     `budgets` in polls an hour; by default from a quarter to four times the present one.
-
-    With `others`, the pages of all these crawls count as those of one.
     """
-    with open_page_tables([home, *others]) as opened:
+    with open_page_tables(homes) as opened:
         return _report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
 
 
 def _report(
     opened: list[OpenPageTable], now: float, budgets: Sequence[float], window: float, top: int
 ) -> FreshnessReport:
-    planner, ledgers = PollingPlan(opened), [shelf.ledger for shelf in opened]
+    planner = PollingPlan(opened)
     belief, pages = planner.belief, len(planner.belief)
-    polls, changes = (sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes"))
+    polls, changes = (sum(int(table.column(name).sum()) for table in planner.tables) for name in ("polls", "changes"))
     hourly = planner.budget * 3600 if planner.budget else None
     useful = changes / polls if polls else None
     policy = sealed_policy(opened[0].last)
@@ -291,15 +283,14 @@ def _report(
     if polls < _FEWEST or not pages:
         return report
     law = change.fit_population(belief)
-    since = np.maximum(now - planner.column("looked", ledgers), 0.0)
+    since = np.maximum(now - planner.column("looked"), 0.0)
     expected = float(change.probability_current(belief, since, law).mean())
     measured, span, pace = _measure(opened, planner, window)
     base = report.budget or pace
     asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
     curve = [BudgetPoint(budget, planner.freshness_at(budget / 3600, law)) for budget in asked]
-    most = _MostPolled(planner, ledgers)
-    tops = {"top_hosts": most.hosts(top), "top_pages": most.pages(top), "curve": curve}
-    rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace}
+    tops = {"top_hosts": _most_polled_hosts(planner, top), "top_pages": _most_polled_pages(planner, top)}
+    rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace, "curve": curve}
     return msgspec.structs.replace(report, **rates, **tops)
 
 
@@ -308,14 +299,14 @@ def _measure(
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """The share of current page time, the window, and polls an hour in it."""
     all_gaps, all_looks, before = [], [], 0
-    for (home, last, ledger), rows in zip(opened, planner.rows, strict=True):
-        looked = np.zeros(len(ledger))
-        looked[rows] = ledger.column("looked")[rows]
-        gaps = read_gaps(home, ledger, sealed_outcomes(last))
+    for (home, last, table), rows in zip(opened, planner.rows, strict=True):
+        looked = np.zeros(len(table))
+        looked[rows] = table.column("looked")[rows]
+        gaps = read_gaps(home, table, sealed_outcomes(last))
         gaps = gaps.select(looked[gaps.page] > 0)
         all_gaps.append(gaps._replace(page=gaps.page + before))
         all_looks.append(looked)
-        before += len(ledger)
+        before += len(table)
     gaps = Gaps(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
     looked = np.concatenate(all_looks)
     if not len(gaps.page):
@@ -331,37 +322,23 @@ def _measure(
     return (times.good / times.all if enough else None), (start, end), pace
 
 
-class _MostPolled:
-    """The hosts and pages with the most polls."""
+def _most_polled_pages(planner: PollingPlan, most: int) -> list[PolledPage]:
+    polls, changes, rates = planner.column("polls"), planner.column("changes"), planner.present_rates()
+    pages = []
+    for place in _largest(polls, most):
+        every = float(1 / rates[place]) if rates[place] else None
+        pages.append(PolledPage(planner.url_of(place), int(polls[place]), int(changes[place]), every))
+    return pages
 
-    def __init__(self, planner: PollingPlan, ledgers: list[PageTable]):
-        self._planner, self._ledgers = planner, ledgers
-        self._polls, self._changes = (planner.column(name, ledgers) for name in ("polls", "changes"))
-        self._ends = np.cumsum([len(rows) for rows in planner.rows])
 
-    def _url(self, place: int) -> str:
-        """URL of a page, by its index among the planned pages."""
-        which = int(np.searchsorted(self._ends, place, side="right"))
-        ledger, rows = self._ledgers[which], self._planner.rows[which]
-        number = rows[place - (self._ends[which] - len(rows))]
-        return ledger.row_at(int(ledger.column("standing")[number])).url
-
-    def pages(self, top: int) -> list[PolledPage]:
-        rates, pages = self._planner.present_rates(), []
-        for place in _largest(self._polls, top):
-            every = float(1 / rates[place]) if rates[place] else None
-            counts = int(self._polls[place]), int(self._changes[place])
-            pages.append(PolledPage(self._url(place), *counts, every))
-        return pages
-
-    def hosts(self, top: int) -> list[PolledHost]:
-        hosts = self._planner.host
-        polls, changes = (np.bincount(hosts, column, self._planner.hosts) for column in (self._polls, self._changes))
-        pages, polled = np.bincount(hosts, minlength=self._planner.hosts), []
-        for number in _largest(polls, top):
-            name = host_of(Url(self._url(int(np.flatnonzero(hosts == number)[0]))))
-            polled.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
-        return polled
+def _most_polled_hosts(planner: PollingPlan, most: int) -> list[PolledHost]:
+    columns = (None, planner.column("polls"), planner.column("changes"))
+    pages, polls, changes = (np.bincount(planner.host, column, planner.hosts) for column in columns)
+    hosts = []
+    for number in _largest(polls, most):
+        name = host_of(planner.url_of(int(np.flatnonzero(planner.host == number)[0])))
+        hosts.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
+    return hosts
 
 
 def _largest(values: NDArray[np.number], top: int) -> list[int]:

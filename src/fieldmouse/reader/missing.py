@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.archive.warc_reader import RecordReader, TornMember, read_members, read_record, stored_response
-from fieldmouse.cluster.client.identity import is_agent_directory, resume_command
+from fieldmouse.cluster.client.identity import resume_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of, traps_of
 from fieldmouse.config.settings_file import Settings
@@ -43,14 +42,7 @@ from fieldmouse.storage.checkpoint import (
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.url import Url, host_of, hostname_of, path_of, resolve
-
-#: `Explanation.place` of a host's robots.txt.
-ROBOTS_TXT = "robots.txt"
-
-
-def is_robots_txt(url: Url) -> bool:
-    return path_of(url) == "/robots.txt"
+from fieldmouse.url import Url, host_of, hostname_of, resolve
 
 
 def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
@@ -68,26 +60,24 @@ def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[s
 def why_not_taken(home: CrawlDir, url: Url, found: UrlLocation, last: Checkpoint, now: float) -> list[str]:
     """Sentences that say why the URL was not taken; the archive is read only if no rule applies."""
     settings = settings_file.load(home / "fieldmouse.toml")
-    rules = [*_scope(settings, url, last, now), *_dropped(settings, found, sealed_counters(last).left_out)]
+    excluded = _scope(settings, url, last, now)
+    rules = [*([excluded] if excluded else []), *_dropped(settings, found, sealed_counters(last).left_out)]
     return rules or list(_mentioned(home, settings, url, last))
 
 
-def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> Iterator[str]:
-    """The scope rule or trap that excludes the URL."""
+def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
+    """The scope rule or trap that excludes the URL; "" if none does."""
     joined = sealed_scope(last).joined
     seeds = seeds_of(settings)
     rule = scope_of(settings, seeds).with_seeds(joined).excluding_setting(url)
     seeds += joined
-    if rule and rule != "scope.mode":
-        yield f"it is left out by `{rule}`"
-        return
-    if rule:
+    if rule == "scope.mode":
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
-        yield f'it is out of scope, which is "{settings.scope.mode}" around {around}'
-        return
+        return f'it is out of scope, which is "{settings.scope.mode}" around {around}'
+    if rule:
+        return f"it is left out by `{rule}`"
     trap = detect_trap(url, traps_of(settings), now)
-    if trap:
-        yield f"it is left out as a trap: {trap}"
+    return f"it is left out as a trap: {trap}" if trap else ""
 
 
 def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[str]:
@@ -109,21 +99,19 @@ def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[
 
 def _mentioned(home: CrawlDir, settings: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
     """Archived pages that link to the URL, and why each link was not followed."""
-
-    search = find_linking_pages(home / "archive", shard_states(last), url)
+    mentions, complete = find_linking_pages(home / "archive", shard_states(last), url)
     deepest = settings.crawl.max_depth
-    for mention in search.mentions:
-        why = mention.rule
-        rows = outcome_log.rows_of(home, mention.page, length=sealed_outcomes(last))
+    for page, why in mentions:
+        rows = outcome_log.rows_of(home, page, length=sealed_outcomes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = format_count(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
         if not why and settings.plugins.admit:
             why = f"`{settings.plugins.admit}` (`plugins.admit`) may have rejected it"
         why = why or "no rule excludes it; it may have been taken since the last checkpoint"
-        yield f"{mention.page} links to it: {why}"
-    if not search.mentions:
-        read = "the stored pages" if search.complete else "the pages that were looked through (not all)"
+        yield f"{page} links to it: {why}"
+    if not mentions:
+        read = "the stored pages" if complete else "the pages that were looked through (not all)"
         unread = "; documents that only your `plugins.readers` understand were not looked into"
         yield f"none of {read} has a link to it{unread if settings.plugins.readers else ''}"
 
@@ -139,33 +127,29 @@ def explain_no_pages(home: CrawlDir) -> tuple[str, str]:
     rows = [row for row in found if row.reason]
     moved = next((row for row in reversed(found) if row.target), None)
     if not rows and moved is not None:
-        return _moved(moved, home.path)
+        return _moved(moved, home)
     if not rows:
         return ("not one page was stored", f"`fieldmouse doctor {shell_quoted(home.path)}` looks the crawl over")
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
     row = next(row for row in rows if row.reason == reason)
     detail = f" ({row.detail})" if row.detail else ""
-    return f"not one page was stored: {row.url}: {reason}{detail}", _hint(row, str(home.path))
+    return f"not one page was stored: {row.url}: {reason}{detail}", _hint(row, home)
 
 
-def _moved(row: OutcomeRow, directory: Path) -> tuple[str, str]:
+def _moved(row: OutcomeRow, home: CrawlDir) -> tuple[str, str]:
     """Every seed redirects, and the last redirect leads out of scope."""
     sentence = f"not one page was stored: {row.url} redirects to {row.target}, which is out of scope"
-    if is_agent_directory(directory):
+    if home.is_cluster_agent:
         return sentence, "begin another crawl with `--crawl NAME` and `--follow-seed-redirects`"
-    return (sentence, f"to crawl it, `fieldmouse resume {shell_quoted(directory)} --seed {shell_quoted(row.target)}`")
+    return (sentence, f"to crawl it, `fieldmouse resume {shell_quoted(home.path)} --seed {shell_quoted(row.target)}`")
 
 
-def _untrusted(detail: str) -> bool:
-    """Whether the failure was a certificate error, also during the fetch of robots.txt."""
-    return any(word in detail.lower() for word in _CERTIFICATE)
-
-
-def _hint(row: OutcomeRow, directory: str) -> str:
+def _hint(row: OutcomeRow, home: CrawlDir) -> str:
     name = hostname_of(host_of(row.url))
-    shared = is_agent_directory(Path(directory))
-    resume = resume_command(Path(directory)) if shared else f"fieldmouse resume {shell_quoted(directory)}"
+    shared = home.is_cluster_agent
+    resume = resume_command(home.path) if shared else home.resume_command
     again = f"`{resume} --retry-failed` asks again"
+    untrusted = any(word in row.detail.lower() for word in _CERTIFICATE)
     match row.reason:
         case OutcomeReason.PRIVATE_ADDRESS.value:
             visited = (
@@ -176,7 +160,8 @@ def _hint(row: OutcomeRow, directory: str) -> str:
             return f"`{name}` is on a private network; {visited}"
         case OutcomeReason.NO_ADDRESS.value:
             return f"try `getent hosts {name}`; when it has an address, {again}"
-        case OutcomeReason.TLS.value | OutcomeReason.ROBOTS_TXT_UNREACHABLE.value if _untrusted(row.detail):
+        # a certificate error, also during the fetch of robots.txt
+        case OutcomeReason.TLS.value | OutcomeReason.ROBOTS_TXT_UNREACHABLE.value if untrusted:
             trusted = "if its certificate is from an authority of your own, "
             if shared:
                 return f"{trusted}add `--set network.ca_file=FILE`"
@@ -188,31 +173,20 @@ def _hint(row: OutcomeRow, directory: str) -> str:
         case OutcomeReason.ROBOTS_TXT_UNREACHABLE.value:
             return f"a host is crawled only when {host_of(row.url)}/robots.txt can be had, or is not there"
         case _:
-            return f"`fieldmouse explain {shell_quoted(directory)} {shell_quoted(row.url)}` says what happened"
+            return f"`fieldmouse explain {shell_quoted(home.path)} {shell_quoted(row.url)}` says what happened"
 
 
 MAX_BYTES = 256 << 20  # bytes of archive read for one search
 
 
-class LinkingPage(msgspec.Struct, frozen=True):
-    """A page with a link to the URL; `rule` forbids to follow it, "" if nothing does."""
-
-    page: str
-    rule: str
-
-
-class LinkingPages(msgspec.Struct):
-    """Pages found, and whether the whole archive was read."""
-
-    mentions: list[LinkingPage] = []
-    complete: bool = True
-
-
 def find_linking_pages(
     directory: Path, states: Sequence[ShardState], url: Url, *, most: int = 3, budget: int = MAX_BYTES
-) -> LinkingPages:
-    """Return up to `most` pages of the archive in `directory` that link to `url`."""
-    result = LinkingPages([])
+) -> tuple[list[tuple[Url, str]], bool]:
+    """Return up to `most` pages of the archive in `directory` that link to `url`, and whether it read enough.
+
+    With each page comes the rule that forbids to follow its link, "" if nothing does.
+    """
+    mentions: list[tuple[Url, str]] = []
     needle = _needle(url)
     ends = {state.warc: state.warc_length for state in states if state.warc}
     for path in sorted(directory.glob("*.warc.gz")):
@@ -221,13 +195,12 @@ def find_linking_pages(
         for page, response in _pages(path, end):
             rule = _rule(page, response, url, needle)
             if rule is not None:
-                result.mentions.append(LinkingPage(page, rule))
-                if len(result.mentions) == most:
-                    return result
+                mentions.append((page, rule))
+                if len(mentions) == most:
+                    return mentions, True
         if budget <= 0:
-            result.complete = False
-            break
-    return result
+            return mentions, False
+    return mentions, True
 
 
 def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:

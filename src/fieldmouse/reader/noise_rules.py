@@ -9,29 +9,22 @@ tested on the pages first.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from fieldmouse.archive.warc_reader import RecordReader
-from fieldmouse.config.factories import noise_of
-from fieldmouse.config.settings_file import Settings
 from fieldmouse.diff.change_detection import POLLS_TO_LEARN
 from fieldmouse.diff.compare import MOVED_PLACE, hunks, mask_variable_parts
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.policy.noise_rules import NoiseRules, parse_rule
 from fieldmouse.reader.page import StoredPage
+from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.reader.versions import versions_of
-from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
-from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.url import host_of
-
-_UrlFilter = Callable[[str], bool] | None
 
 PAGES_PER_HOST = 50  # examined per host
 ELEMENTS_PER_PAGE = 5000  # examined per page
@@ -48,17 +41,16 @@ class RuleProposal(msgspec.Struct, frozen=True):
 
 
 def propose_noise_rules(
-    home: CrawlDir, last: Checkpoint, library: RecordReader, settings: Settings, is_wanted: _UrlFilter
+    crawl: CrawlSnapshot, rules: NoiseRules, is_wanted: Callable[[str], bool]
 ) -> list[RuleProposal]:
     """Rules for places that differ at every look; those that silence most pages first."""
-    rules = noise_of(settings)
     samples: dict[str, dict[str, str]] = defaultdict(dict)  # by rule: page and sample
-    looked: dict[str, int] = defaultdict(int)
-    for rows in _polled_often(home, sealed_outcomes(last), is_wanted):
+    looked = Counter[str]()
+    for rows in _polled_often(crawl, is_wanted):
         host = host_of(rows[-1].url).partition("://")[2]
         looked[host] += 1
         try:
-            for what, sample in _noise_of([StoredPage(row, library) for row in rows], rules):
+            for what, sample in _noise_of(list(map(crawl.page, rows)), rules):
                 samples[f"{host} {what}"][rows[-1].url] = sample
         except CrawlDirError:
             continue  # skip pages whose archive is damaged
@@ -69,13 +61,13 @@ def propose_noise_rules(
     return sorted(proposals, key=lambda proposal: (-proposal.pages, proposal.rule))
 
 
-def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterator[list[OutcomeRow]]:
+def _polled_often(crawl: CrawlSnapshot, is_wanted: Callable[[str], bool]) -> Iterator[list[OutcomeRow]]:
     """Newest versions of pages with `POLLS_TO_LEARN` differences or more, at most `PAGES_PER_HOST` a host."""
     rows: dict[str, list[OutcomeRow]] = {}
-    hosts: dict[str, int] = defaultdict(int)
-    often = {url for url, times in _times(home, length).items() if times > POLLS_TO_LEARN}
-    for row in outcome_log.rows(home, length=length):
-        if row.url not in often or (is_wanted is not None and not is_wanted(row.url)):
+    hosts = Counter[str]()
+    times = Counter(row.url for row in crawl.rows() if row.warc and row.found_as not in ("sitemap", "feed"))
+    for row in crawl.rows():
+        if times[row.url] <= POLLS_TO_LEARN or not is_wanted(row.url):
             continue
         if row.url not in rows:
             hosts[host_of(row.url)] += 1
@@ -86,14 +78,6 @@ def _polled_often(home: CrawlDir, length: int, is_wanted: _UrlFilter) -> Iterato
         versions = versions_of(page_rows)[-POLLS_TO_LEARN - 1 :]
         if len(versions) > POLLS_TO_LEARN:
             yield versions
-
-
-def _times(home: CrawlDir, length: int) -> dict[str, int]:
-    times: dict[str, int] = defaultdict(int)
-    for row in outcome_log.rows(home, length=length):
-        if row.warc and row.found_as not in ("sitemap", "feed"):
-            times[row.url] += 1
-    return times
 
 
 def _noise_of(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[str, str]]:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from html import escape
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -66,6 +67,11 @@ class ResponseHeaders(Mapping[str, str]):
         return f"AnswerHeaders({list(self._pairs)!r})"
 
 
+def _row_field(name: str, doc: str) -> Any:
+    """Read-only attribute that returns a field of the outcome row."""
+    return property(attrgetter(f"row.{name}"), doc=doc)
+
+
 class StoredPage:
     """A stored response with a 2xx status, as `export` lists it.
 
@@ -81,53 +87,18 @@ class StoredPage:
 
     # -- from the outcome row
 
-    @property
-    def url(self) -> str:
-        return self.row.url
-
-    @property
-    def status(self) -> int:
-        return self.row.status
-
-    @property
-    def title(self) -> str:
-        """The title; "" if there is none."""
-        return self.row.title
-
-    @property
-    def mime(self) -> str:
-        """The MIME type sent by the server, in lower case, without parameters; "" if it sent none."""
-        return self.row.mime
-
-    @property
-    def language(self) -> str:
-        """Declared or guessed, such as "en" or "de-ch"; "" if unknown."""
-        return self.row.language
-
-    @property
-    def depth(self) -> int:
-        """Links away from a seed."""
-        return self.row.depth
-
-    @property
-    def via(self) -> str:
-        """The page that linked to it; "" for a seed."""
-        return self.row.via
-
-    @property
-    def found_as(self) -> str:
-        """How it was found, which decides how it is parsed: page, seed, redirect, sitemap or feed."""
-        return self.row.found_as
-
-    @property
-    def size(self) -> int:
-        """Bytes of the body."""
-        return self.row.size
-
-    @property
-    def duplicate_of(self) -> str:
-        """The page fetched earlier with the same bytes; "" if there is none."""
-        return self.row.duplicate_of
+    url: str = _row_field("url", "The normalised URL.")
+    status: int = _row_field("status", "The HTTP status.")
+    title: str = _row_field("title", 'The title; "" if there is none.')
+    mime: str = _row_field("mime", 'The MIME type sent by the server, in lower case, without parameters; "" if none.')
+    language: str = _row_field("language", 'Declared or guessed, such as "en" or "de-ch"; "" if unknown.')
+    depth: int = _row_field("depth", "Links away from a seed.")
+    via: str = _row_field("via", 'The page that linked to it; "" for a seed.')
+    found_as: str = _row_field(
+        "found_as", "How it was found, which decides how it is parsed: page, seed, redirect, sitemap or feed."
+    )
+    size: int = _row_field("size", "Bytes of the body.")
+    duplicate_of: str = _row_field("duplicate_of", 'The page fetched earlier with the same bytes; "" if there is none.')
 
     @property
     def fetched_at(self) -> datetime:

@@ -24,10 +24,9 @@ from fieldmouse.reader.snapshot import at_newest_checkpoint
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Column
 from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, read_page_table, sealed_policy
-from fieldmouse.refresh.scheduler import RETRY_INTERVAL
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.url import host_of, hostname_of, site_of
+from fieldmouse.url import Url, host_of, hostname_of, site_of
 
 
 class OpenPageTable(NamedTuple):
@@ -35,7 +34,7 @@ class OpenPageTable(NamedTuple):
 
     home: CrawlDir
     last: Checkpoint
-    ledger: PageTable
+    table: PageTable
 
 
 @contextmanager
@@ -44,13 +43,13 @@ def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]
     opened: list[OpenPageTable] = []
     try:
         for home in homes:
-            shelf = at_newest_checkpoint(home, partial(_shelf, home), before=None)
-            if shelf is not None:
-                opened.append(shelf)
+            crawl = at_newest_checkpoint(home, partial(_shelf, home), before=None)
+            if crawl is not None:
+                opened.append(crawl)
         yield opened
     finally:
-        for shelf in opened:
-            shelf.ledger.close()
+        for crawl in opened:
+            crawl.table.close()
 
 
 def _shelf(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
@@ -70,37 +69,39 @@ class PollingPlan:
     Settings are those of the first crawl.
     """
 
-    def __init__(self, shelves: Sequence[OpenPageTable]):
-        first, ledgers = shelves[0], [shelf.ledger for shelf in shelves]
-        self.rows = [_standing(ledger) for ledger in ledgers]
-        self._policy = registry.create_policy(sealed_policy(first.last))
-        pairs = list(zip(ledgers, self.rows, strict=True))
-        self.belief = np.concatenate([ledger.beliefs(rows) for ledger, rows in pairs])
-        self._state = np.concatenate(
-            [
-                shelf.ledger.take("state", rows)
-                if sealed_policy(shelf.last) == sealed_policy(first.last)
-                else self._policy.begin(len(rows))
-                for shelf, rows in zip(shelves, self.rows, strict=True)
-            ]
-        )
-        every = np.concatenate([ledger.host_keys for ledger in ledgers])
+    def __init__(self, crawls: Sequence[OpenPageTable]):
+        first, tables = crawls[0], [crawl.table for crawl in crawls]
+        self.tables, self.rows = tables, [_standing(table) for table in tables]
+        self._starts = np.cumsum([0, *map(len, self.rows)])
+        name = sealed_policy(first.last)
+        self._policy = registry.create_policy(name)
+        self.belief = np.concatenate([table.beliefs(rows) for table, rows in zip(tables, self.rows, strict=True)])
+        states = [
+            crawl.table.take("state", rows) if sealed_policy(crawl.last) == name else self._policy.begin(len(rows))
+            for crawl, rows in zip(crawls, self.rows, strict=True)
+        ]
+        self._state = np.concatenate(states)
+        every = np.concatenate([table.host_keys for table in tables])
         keys, first_at, numbers = np.unique(every, return_index=True, return_inverse=True)
         numbers = np.argsort(np.argsort(first_at))[numbers]  # keeps the numbers of a single table
-        ends = np.cumsum([ledger.host_count for ledger in ledgers])
-        parts = zip(ledgers, self.rows, np.split(numbers, ends[:-1]), strict=True)
-        self.host = np.concatenate([hosts[ledger.take("host", rows)] for ledger, rows, hosts in parts])
+        ends = np.cumsum([table.host_count for table in tables])
+        parts = zip(tables, self.rows, np.split(numbers, ends[:-1]), strict=True)
+        self.host = np.concatenate([hosts[table.take("host", rows)] for table, rows, hosts in parts])
         self.hosts = len(keys)
         config = settings_file.load(first.home / "fieldmouse.toml")
         delay = config.politeness.delay
         self._host_limit = 1 / delay if delay else None
-        self.retry = RETRY_INTERVAL
-        self.budget = _budget(shelves, config)  # polls a second; None: only politeness bounds them
+        self.budget = _budget(crawls, config)  # polls a second; None: only politeness bounds them
 
-    def column(self, name: str, ledgers: Sequence[PageTable]) -> Column:
+    def column(self, name: str) -> Column:
         """A column of all these pages."""
-        parts = zip(ledgers, self.rows, strict=True)
-        return np.concatenate([ledger.take(name, rows) for ledger, rows in parts])
+        return np.concatenate([table.take(name, rows) for table, rows in zip(self.tables, self.rows, strict=True)])
+
+    def url_of(self, place: int) -> Url:
+        """URL of a page, by its index among all these pages."""
+        number = int(np.searchsorted(self._starts, place, side="right")) - 1
+        at = place - self._starts[number]
+        return next(row.url for _, row in self.tables[number].standing_rows(self.rows[number][at : at + 1]))
 
     def present_rates(self) -> Reals:
         """Polls a second of each page in the present plan."""
@@ -118,20 +119,20 @@ class PollingPlan:
         return float(change.freshness(self.belief, interval, law).mean())
 
 
-def _standing(ledger: PageTable) -> Rows:
+def _standing(table: PageTable) -> Rows:
     """Numbers of the pages that the plan covers."""
-    flags = ledger.column("flags")
+    flags = table.column("flags")
     absent = flags & (PageFlag.SIGNAL | PageFlag.ABSENT) != 0
-    return np.flatnonzero(~is_unplanned(flags) & ~absent & (ledger.column("looked") > 0))
+    return np.flatnonzero(~is_unplanned(flags) & ~absent & (table.column("looked") > 0))
 
 
-def _budget(shelves: Sequence[OpenPageTable], config: Settings) -> float | None:
+def _budget(crawls: Sequence[OpenPageTable], config: Settings) -> float | None:
     """Total budget of all crawls: agents of one crawl share the budget of its settings."""
-    seeds = {shelf.home.identity.key_seed for shelf in shelves}
-    if len(shelves) > 1 and len(seeds) == 1 and config.refresh.on:
+    seeds = {crawl.home.identity.key_seed for crawl in crawls}
+    if len(crawls) > 1 and len(seeds) == 1 and config.refresh.on:
         return 1 / config.refresh.budget if config.refresh.budget else None
-    budgets = [shelf.ledger.budget for shelf in shelves if shelf.ledger.budget is not None]
-    return sum(budgets) if len(budgets) == len(shelves) else None
+    budgets = [crawl.table.budget for crawl in crawls if crawl.table.budget is not None]
+    return sum(budgets) if len(budgets) == len(crawls) else None
 
 
 PLAN_FILE = "pack.json"
@@ -147,36 +148,28 @@ class NoPolls(FieldmouseError):
         )
 
 
-def pack(
-    home: CrawlDir, capacity: float, now: float, *, others: Sequence[CrawlDir] = (), anew: bool = False
-) -> PackingPlan:
-    """Packing plan for the present sites, starting from the last plan unless `anew`. Nothing is written.
+def pack(homes: Sequence[CrawlDir], capacity: float, now: float, *, anew: bool = False) -> PackingPlan:
+    """Packing plan for the present sites of all these crawls. Nothing is written.
 
-    With `others`, the sites of all these crawls are packed; the last plan is that of `home`.
+    Starts from the last plan in the first crawl, unless `anew`.
     """
-    return plan_packing(site_weights([home, *others]), capacity, now, None if anew else last_plan(home))
+    return plan_packing(site_weights(homes), capacity, now, None if anew else last_plan(homes[0]))
 
 
 def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
     """Polls an hour of each registered domain in the present plan, heaviest first."""
     with open_page_tables(homes) as opened:
-        opened = [shelf for shelf in opened if PAGE_TABLE in shelf.last.parts]
+        opened = [crawl for crawl in opened if PAGE_TABLE in crawl.last.parts]
         planner = PollingPlan(opened) if opened else None
         if planner is None or not len(planner.belief):
             raise NoPolls(homes[0])
-        hosts, rows = planner.host, planner.rows
-        polls, pages = np.bincount(hosts, 3600 * planner.present_rates()), np.bincount(hosts)
+        polls, pages = np.bincount(planner.host, 3600 * planner.present_rates()), np.bincount(planner.host)
         sites: dict[str, list[HostWeight]] = {}
-        seen: set[int] = set()
-        ends = np.cumsum([len(some) for some in rows])
-        for shelf, its, some in zip(opened, np.split(hosts, ends[:-1]), rows, strict=True):
-            numbers, first = np.unique(its, return_index=True)
-            for number, (_, row) in zip(numbers.tolist(), shelf.ledger.standing_rows(some[first]), strict=True):
-                if number not in seen:
-                    seen.add(number)
-                    host = host_of(row.url)
-                    weight = HostWeight(host, float(polls[number]), int(pages[number]))
-                    sites.setdefault(site_of(hostname_of(host)), []).append(weight)
+        numbers, first = np.unique(planner.host, return_index=True)
+        for number, place in zip(numbers.tolist(), first.tolist(), strict=True):
+            host = host_of(planner.url_of(place))
+            weight = HostWeight(host, float(polls[number]), int(pages[number]))
+            sites.setdefault(site_of(hostname_of(host)), []).append(weight)
     weights = [
         SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
         for site, hosts in sites.items()

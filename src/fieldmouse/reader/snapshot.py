@@ -7,11 +7,13 @@ does that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from itertools import repeat
+from typing import Any, TypeVar
 
-from fieldmouse.archive.warc_reader import RecordReader
+from fieldmouse.archive.warc_reader import RecordReader, read_rows
 from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
 from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
@@ -25,13 +27,6 @@ T = TypeVar("T")
 _LOOKS = 20
 
 
-class CheckpointsTooFrequent(CrawlDirError):
-    """A newer checkpoint replaced the one being read at every attempt."""
-
-    def __init__(self, home: CrawlDir):
-        super().__init__(f"`{home.path}` is crawled faster than it can be read", "ask again")
-
-
 def at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
     """Result of `at` for the newest checkpoint whose files all exist; `before` if there is no checkpoint yet.
 
@@ -39,18 +34,18 @@ def at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, befor
     checkpoint, the crawl did not delete the file, and the error is raised.
     """
 
-    def attempt(last: Checkpoint) -> T | _Gone:
+    missing: FileNotFoundError | MissingFile | None = None
+    for _ in range(_LOOKS):
+        last = read_checkpoint(home)
+        if last is None:
+            return before
         try:
             return at(last)
         except (FileNotFoundError, MissingFile) as trouble:
-            return _Gone(last, trouble)
-
-    result = retry_until_whole(home, attempt, lambda result: not isinstance(result, _Gone))
-    if result is None:
-        return before
-    if isinstance(result, _Gone):
-        raise (result.trouble if _is_newest(home, result.last) else CheckpointsTooFrequent(home)) from result.trouble
-    return result
+            missing = trouble
+            if _is_newest(home, last):
+                raise
+    raise CrawlDirError(f"`{home.path}` is crawled faster than it can be read", "ask again") from missing
 
 
 def retry_until_whole(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: Callable[[T], bool]) -> T | None:
@@ -67,11 +62,6 @@ def retry_until_whole(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: C
             break
         last = read_checkpoint(home)
     return result
-
-
-class _Gone(NamedTuple):
-    last: Checkpoint
-    trouble: FileNotFoundError | MissingFile
 
 
 def _is_newest(home: CrawlDir, last: Checkpoint) -> bool:
@@ -108,18 +98,25 @@ class CrawlSnapshot:
 
     def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""
-        from fieldmouse.archive.warc_reader import read_rows
-
         for _, item in read_rows(self.home / "archive", (row,)):
             yield {"url": row.url, "fetched_at": format_time(row.at)} | item
 
     def check_index_exists(self) -> None:
         """Raise `CrawlDirError` if a part of the index is missing: a search would silently find less."""
         for shard, state in enumerate(shard_states(self.last)):
-            for generation in range(state.generation + bool(state.generation_bytes)):
+            for generation in range(state.generations):
                 part = self.home / "index" / f"shard-{shard}" / f"{generation:05}"
                 if not part.is_dir():
                     raise CrawlDirError(
                         f"a part of the index is missing: `{part}`",
                         f"`fieldmouse doctor {shell_quoted(self.home.path)} --repair` builds it again",
                     )
+
+
+#: A row and the crawl it is from.
+CrawlRow = tuple[CrawlSnapshot, OutcomeRow]
+
+
+def rows_by_time(crawls: Iterable[tuple[CrawlSnapshot, Iterable[OutcomeRow]]]) -> Iterator[CrawlRow]:
+    """Rows of several crawls merged by time; rows of one crawl keep their order."""
+    return heapq.merge(*(zip(repeat(crawl), rows) for crawl, rows in crawls), key=lambda placed: placed[1].at)

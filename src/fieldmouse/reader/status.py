@@ -74,18 +74,12 @@ def read_status(home: CrawlDir) -> CrawlStatus:
         owner,
         last.at,
         last.stopped_by,
-        pages=tally.pages,
         seen=frontier.seen,
         waiting=frontier.waiting,
-        moved=tally.moved,
-        refused=tally.refused,
-        failed=tally.failed,
-        unchanged=tally.unchanged,
         giving_hosts=tally.giving,
-        bytes=tally.bytes,
-        seconds=tally.seconds,
         reasons=dict(tally.reasons),
         polls=tally.polled.polls,
+        **{name: getattr(tally, name) for name in "pages moved refused failed unchanged bytes seconds".split()},
     )
 
 

@@ -55,8 +55,10 @@ def possible_urls(text: str) -> list[Url]:
     return list(dict.fromkeys((url, strip_session_id(url))))
 
 
-def is_on_host(host: str) -> Callable[[str], bool]:
-    """Predicate: whether a URL belongs to `host` or one of its subdomains."""
+def is_on_host(host: str | None) -> Callable[[str], bool]:
+    """Predicate: whether a URL belongs to `host` or one of its subdomains; None allows all."""
+    if host is None:
+        return lambda url: True
     from fieldmouse.search.query import authority_of, normalize_host, searchable_host_names
 
     wanted = normalize_host(host)

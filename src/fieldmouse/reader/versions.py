@@ -8,7 +8,6 @@ asks not to be indexed, is not found in any version.
 
 from __future__ import annotations
 
-import heapq
 import shutil
 import tempfile
 import time
@@ -26,7 +25,7 @@ from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.formatting import format_count, format_time
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.reader.snapshot import CrawlSnapshot
+from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
 from fieldmouse.reader.user_input import parse_time
 from fieldmouse.search.index import ScratchDocument, write_scratch_index
 from fieldmouse.search.query import parse_query
@@ -59,6 +58,12 @@ def versions_of(rows: Iterable[OutcomeRow]) -> list[OutcomeRow]:
         if row.kind is OutcomeKind.PAGE and not (versions and versions[-1].digest == row.digest):
             versions.append(row)
     return versions
+
+
+def stored_versions(history: Sequence[CrawlRow]) -> list[CrawlRow]:
+    """The same for the rows of one URL in several crawls, by time."""
+    crawls = {id(row): crawl for crawl, row in history}
+    return [(crawls[id(row)], row) for row in versions_of(row for _, row in history)]
 
 
 def visibly_different(rows: Sequence[OutcomeRow]) -> list[tuple[int, OutcomeRow]]:
@@ -158,8 +163,6 @@ def _standing(versions: list[StoredPage], name: str) -> int:
     return stood[-1]
 
 
-CrawlRow = tuple[CrawlSnapshot, OutcomeRow]
-
 _MARK = "#"  # never in the URL of a page
 
 
@@ -172,24 +175,24 @@ class VersionHit(Hit, frozen=True):
 
 
 def search_versions(
-    volumes: Sequence[CrawlSnapshot], words: str, limit: int, counts: Callable[[int, str], bool]
+    snapshots: Sequence[CrawlSnapshot], is_visible: Callable[[int, str], bool], words: str, limit: int
 ) -> list[VersionHit]:
-    """The best versions of all pages for `words`, best first; `counts` as in `search_crawls`."""
+    """The best versions of all pages for `words`, best first; `is_visible` as in `search_crawls`."""
     if parse_query(words).is_empty:
         return []
     past = dict[str, tuple[CrawlRow, int]]()
     with _scratch_directory() as scratch:
-        write_scratch_index(scratch, _documents(volumes, past))
-        crawls = [volume.home.path for volume in volumes]
+        write_scratch_index(scratch, _documents(snapshots, past))
+        crawls = [snapshot.home.path for snapshot in snapshots]
         hits = search_crawls(
-            [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or counts(crawl, url)
+            [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or is_visible(crawl, url)
         )
-    shown = _newest(volumes, {hit.url for hit in hits if hit.directory != scratch})
+    shown = _newest(snapshots, {hit.url for hit in hits if hit.directory != scratch})
 
     def version(hit: Hit) -> VersionHit:
         newest = hit.directory != scratch
-        (volume, row), number = (shown if newest else past)[hit.url]
-        where = {"url": row.url, "directory": volume.home.path}
+        (snapshot, row), number = (shown if newest else past)[hit.url]
+        where = {"url": row.url, "directory": snapshot.home.path}
         return VersionHit(**structs.asdict(hit) | where, at=row.at, version=number, newest=newest)
 
     return [version(hit) for hit in hits]
@@ -211,32 +214,32 @@ def _scratch_directory() -> Iterator[Path]:
                 break
 
 
-def _documents(volumes: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]) -> Iterator[ScratchDocument]:
+def _documents(snapshots: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]) -> Iterator[ScratchDocument]:
     """The older versions, each under a unique name that is a key of `past`."""
-    for url, history in _histories(volumes, _followed(volumes)).items():
-        for (volume, row), number in replaced_versions(history):
+    for url, history in _histories(snapshots, _followed(snapshots)).items():
+        for (snapshot, row), number in replaced_versions(history):
             name = f"{url}{_MARK}{number}"
-            past[name] = (volume, row), number
-            page = volume.page(row)
+            past[name] = (snapshot, row), number
+            page = snapshot.page(row)
             yield ScratchDocument(name, page.title, page.text)
 
 
-def _followed(volumes: Sequence[CrawlSnapshot]) -> set[str]:
+def _followed(snapshots: Sequence[CrawlSnapshot]) -> set[str]:
     """Pages that may have an older version in the archive."""
     return {
         row.url
-        for volume in volumes
-        for row in volume.rows()
-        if outcome_log.decides_page(row) and (row.polled or len(volumes) > 1) and row.news is not ContentChange.SAME
+        for snapshot in snapshots
+        for row in snapshot.rows()
+        if outcome_log.decides_page(row) and (row.polled or len(snapshots) > 1) and row.news is not ContentChange.SAME
     }
 
 
-def _histories(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
+def _histories(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
     """All rows of these pages, by time."""
     history = defaultdict[str, list[CrawlRow]](list)
-    rows = ([(volume, row) for row in volume.rows() if row.url in urls] for volume in volumes)
-    for volume, row in heapq.merge(*rows, key=lambda placed: placed[1].at) if urls else ():
-        history[row.url].append((volume, row))
+    wanted = ((snapshot, [row for row in snapshot.rows() if row.url in urls]) for snapshot in snapshots if urls)
+    for snapshot, row in rows_by_time(wanted):
+        history[row.url].append((snapshot, row))
     return history
 
 
@@ -247,18 +250,13 @@ def replaced_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, i
     shown = outcome_log.newest_page_row(rows)
     if standing is None or standing.kind is OutcomeKind.REFUSED or (shown is not None and not shown.indexed):
         return
-    places, versions = {id(row): volume for volume, row in history}, visibly_different(rows)
+    places, versions = {id(row): snapshot for snapshot, row in history}, visibly_different(rows)
     for number, row in versions[:-1] if shown is not None else versions:
         if row.indexed:
             yield (places[id(row)], row), number
 
 
-def _newest(volumes: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
+def _newest(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
     """The present version of each of these pages, and its number."""
-    newest = dict[str, tuple[CrawlRow, int]]()
-    for url, history in _histories(volumes, urls).items():
-        places = {id(row): volume for volume, row in history}
-        versions = versions_of(row for _, row in history)
-        if versions:
-            newest[url] = (places[id(versions[-1])], versions[-1]), len(versions)
-    return newest
+    versions = {url: stored_versions(history) for url, history in _histories(snapshots, urls).items()}
+    return {url: (stored[-1], len(stored)) for url, stored in versions.items() if stored}

@@ -11,15 +11,13 @@ receivers that were notified get the withdrawal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 import xxhash
 
 from fieldmouse.storage.checkpoint import Checkpoint
-from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import FRAME, records
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import RequestKind
@@ -28,7 +26,6 @@ from fieldmouse.types.request import RequestKind
 REFRESH_PART = "refresh"
 
 _SIGNALS = frozenset((RequestKind.SITEMAP.value, RequestKind.FEED.value, RequestKind.ROBOTS_TXT.value))
-_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
 class ChangeKind(StrEnum):
@@ -93,23 +90,20 @@ def changes_in(row: OutcomeRow, offset: int, baseline: Baseline | None) -> list[
     """Changes in the row at byte `offset`; most rows have none. Withdrawals come before other changes."""
     if row.found_as in _SIGNALS:
         return []
-    changes = [_withdrawal(row, at) for at in row.withdrawn_at]
+    withdrawn = ((at, change_id(row.url, ChangeKind.CHANGED, at)) for at in row.withdrawn_at)
+    changes = [_change(row, ChangeKind.WITHDRAWN, at, title=row.title, withdraws=id) for at, id in withdrawn]
     kind = _kind(row, baseline.at(offset) if baseline is not None else None)
     if kind is not None:
-        change = Change(
-            url=row.url,
-            kind=kind,
-            at=row.at,
-            id=change_id(row.url, kind, row.at),
-            title="" if kind is ChangeKind.GONE else row.title,
-            difference=row.difference if kind is ChangeKind.CHANGED else 1.0,
-            target=row.target,
-            status=row.status,
-            via=row.via,
-            seen_at=row.seen_at,
-        )
-        changes.append(change)
+        difference = row.difference if kind is ChangeKind.CHANGED else 1.0
+        title = "" if kind is ChangeKind.GONE else row.title
+        changes.append(_change(row, kind, row.at, title=title, difference=difference, target=row.target))
     return changes
+
+
+def _change(row: OutcomeRow, kind: ChangeKind, at: float, **fields: Any) -> Change:
+    """A change seen in a row; `at` is the time of the response that it is about."""
+    seen: dict[str, Any] = {"status": row.status, "via": row.via, "seen_at": row.seen_at}
+    return Change(url=row.url, kind=kind, at=row.at, id=change_id(row.url, kind, at), **seen, **fields)
 
 
 def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
@@ -128,35 +122,3 @@ def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
         case ContentChange.CHANGED if baseline is not None and row.at > baseline:
             return ChangeKind.NEW  # at its last visit it was gone, moved or unreachable
     return None
-
-
-def _withdrawal(row: OutcomeRow, at: float) -> Change:
-    kind = ChangeKind.WITHDRAWN
-    return Change(
-        url=row.url,
-        kind=kind,
-        at=row.at,
-        id=change_id(row.url, kind, at),
-        title=row.title,
-        status=row.status,
-        via=row.via,
-        seen_at=row.seen_at,
-        withdraws=change_id(row.url, ChangeKind.CHANGED, at),
-    )
-
-
-def changes_from(home: CrawlDir, start: int, *, length: int, baseline: Baseline | None) -> Iterator[tuple[Change, int]]:
-    """Yield every change from byte `start` of the outcome log on, with the offset to continue from.
-
-    That offset is the end of the row, or the start of the row if more of its changes follow: a reader
-    killed
-    in between gets the first again and misses none. Withdrawn changes are included. After the
-    last change, continue from `length`.
-    """
-    if start >= length:
-        return
-    for offset, record in records(home / "outcomes.log", start=start, length=length):
-        changes = changes_in(_decode(record), offset, baseline)
-        for change in changes:
-            end = offset + FRAME.size + len(record)
-            yield change, end if change is changes[-1] else offset

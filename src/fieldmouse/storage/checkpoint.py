@@ -194,9 +194,9 @@ def check_identity(home: CrawlDir, last: Checkpoint) -> None:
         raise DamagedFile(home / "crawl.json", "its `key_seed` differs from the one in the journal")
 
 
-def identity_changed(told: Identity, known: Identity) -> bool:
+def identity_changed(identity: Identity, in_journal: Identity) -> bool:
     """Whether `crawl.json` differs from the journal in anything but the format, which may be newer."""
-    return msgspec.structs.replace(told, format=known.format) != known
+    return msgspec.structs.replace(identity, format=in_journal.format) != in_journal
 
 
 def identity_in_journal(directory: Path) -> Identity | None:
@@ -288,14 +288,11 @@ class DurableSet:
         table, unsynced = dict(self._unowned), list[Path]()
         for part in self._parts:
             state, paths = part.seal()
-            table[part.name] = self._note(state, paths)
+            files = {str(path.relative_to(self._home.path)): path.stat().st_size for path in paths}
+            table[part.name] = part_state(state, files)
             unsynced += paths
         checkpoint = Checkpoint(at, table, clean, stopped_by, self._home.identity)
         return PendingCheckpoint(encode(checkpoint), unsynced)
-
-    def _note(self, state: object, paths: Sequence[Path]) -> PartState:
-        home = self._home.path
-        return part_state(state, {str(path.relative_to(home)): path.stat().st_size for path in paths})
 
     def commit(self, moment: PendingCheckpoint) -> None:
         """Make the sealed states durable: on return they have reached the disk. May run in a thread."""
@@ -321,6 +318,11 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
     generation: int = 0  # of the full-text index
     generation_bytes: int = 0  # text in that generation
     copies: int = 0  # bytes of its log of replaced pages
+
+    @property
+    def generations(self) -> int:
+        """Number of generations with a page; an empty last one is recreated when the index is opened."""
+        return self.generation + bool(self.generation_bytes)
 
 
 def shard_states(last: Checkpoint | None) -> list[ShardState]:
@@ -357,7 +359,7 @@ class CrawlCounters(msgspec.Struct):
     failed: int = 0
     refused: int = 0
     bytes: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # duration of the crawl
     reasons: dict[str, int] = {}
     left_out: int = 0  # links beyond `limits.links_per_page`
     giving: int = 0  # hosts that gave at least one page
@@ -424,19 +426,9 @@ class CrawlCounters(msgspec.Struct):
                 del self.reasons[reason]
 
     def _add(self, kind: OutcomeKind, number: int) -> None:
-        match kind:
-            case OutcomeKind.PAGE:
-                self.pages += number
-            case OutcomeKind.UNCHANGED:
-                self.unchanged += number
-            case OutcomeKind.MOVED:
-                self.moved += number
-            case OutcomeKind.FAILED:
-                self.failed += number
-            case OutcomeKind.REFUSED:
-                self.refused += number
-            case OutcomeKind.WITHDRAWN:
-                raise AssertionError("retried failures are taken back, not counted")
+        assert kind is not OutcomeKind.WITHDRAWN, "retried failures are taken back, not counted"
+        counter = "pages" if kind is OutcomeKind.PAGE else kind.value
+        setattr(self, counter, getattr(self, counter) + number)
 
     def count_host_with_pages(self) -> None:
         """Count a host that gave its first page."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.log import FRAME, Log, sync_directory, write_atomically
+from fieldmouse.storage.log import FRAME, Log, framed, sync_directory, write_atomically
 
 _REWRITE_AT = 4 << 20
 _LONGEST = 1 << 28  # bytes: longer than any checkpoint
@@ -146,11 +146,8 @@ def record_at(raw: bytes, at: int) -> bytes | None:
 
 def next_record(raw: bytes, start: int, readable: IsCheckpoint = bool) -> int | None:
     """The offset of the next whole record from `start` on, or None."""
-    for at in range(start, len(raw) - FRAME.size):
-        payload = record_at(raw, at)
-        if payload is not None and readable(payload):
-            return at
-    return None
+    payloads = ((at, record_at(raw, at)) for at in range(start, len(raw) - FRAME.size))
+    return next((at for at, payload in payloads if payload is not None and readable(payload)), None)
 
 
 def _begins_record(raw: bytes, at: int, newest: bytes | None) -> bool:
@@ -169,16 +166,5 @@ def _payload_with_wrong_length(raw: bytes, at: int, stop: int) -> bytes | None:
     """The payload up to `stop`, if only its length field is wrong."""
     if stop - at <= FRAME.size:
         return None
-    _, check = FRAME.unpack_from(raw, at)
     payload = raw[at + FRAME.size : stop]
-    return payload if zlib.crc32(payload) == check else None
-
-
-def framed(record: bytes) -> bytes:
-    """A record with its frame, as it is stored in a log."""
-    return FRAME.pack(len(record), zlib.crc32(record)) + record
-
-
-def latest_checkpoint(path: Path, readable: IsCheckpoint = bool) -> bytes | None:
-    """The newest checkpoint, read without changing the file: for readers while a crawl runs."""
-    return inspect_journal_file(path, readable).newest
+    return payload if zlib.crc32(payload) == FRAME.unpack_from(raw, at)[1] else None

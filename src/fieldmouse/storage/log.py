@@ -36,6 +36,11 @@ FRAME = struct.Struct("<II")
 _READ_AHEAD = 1 << 20
 
 
+def framed(record: bytes) -> bytes:
+    """A record with its frame, as it is stored in a log."""
+    return FRAME.pack(len(record), zlib.crc32(record)) + record
+
+
 class Log:
     """Append-only file of records, written after a known length.
 
@@ -83,10 +88,13 @@ class Log:
     def append(self, record: bytes) -> int:
         """Add one record and return its offset."""
         assert record, "an empty record cannot be told from zeros that a crash left"
+        return self.append_framed(framed(record))
+
+    def append_framed(self, framed: bytes) -> int:
+        """Add records framed by another log, and return the offset of the first."""
         offset = self.length
-        self._parts.append(FRAME.pack(len(record), zlib.crc32(record)))
-        self._parts.append(record)
-        self._buffered += FRAME.size + len(record)
+        self._parts.append(framed)
+        self._buffered += len(framed)
         if self._buffered >= _READ_AHEAD:
             self.flush()
         return offset
@@ -143,15 +151,6 @@ class Log:
         if offset + size > self._written:
             self.flush()
         return os.pread(self._file, size, offset)
-
-    def append_framed(self, framed: bytes) -> int:
-        """Add records framed by another log, and return the offset of the first."""
-        offset = self.length
-        self._parts.append(framed)
-        self._buffered += len(framed)
-        if self._buffered >= _READ_AHEAD:
-            self.flush()
-        return offset
 
     def close(self) -> None:
         if self._closed:

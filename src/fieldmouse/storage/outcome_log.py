@@ -62,8 +62,6 @@ def newest_pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     Two passes: the first keeps eight bytes per page instead of its text, so that a crawl
     of many millions of pages can be read on a small machine.
     """
-    import numpy as np
-
     hashes, unlisted = array("Q"), dict[int, int]()
     taken_back = _taken_back(home, length)
     for row in _counting(home, length, taken_back):
@@ -136,31 +134,26 @@ def retried_urls(home: CrawlDir, *, length: int) -> set[Url]:
     return taken_back
 
 
+def _rows_with(home: CrawlDir, url: str, length: int) -> Iterator[OutcomeRow]:
+    """Yield the rows that contain a URL; others are skipped by their bytes, much cheaper than by decoding."""
+    name = url.encode()
+    for _, record in records(home / "outcomes.log", length=length):
+        if name in record:
+            yield _decode(record)
+
+
 def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
     """All rows of one URL, oldest first, including rows that were taken back."""
-    if not length:
-        return []
-    name = url.encode()
-    matching = []
-    for _, record in records(home / "outcomes.log", length=length):
-        # Most rows are about other URLs; searching for the bytes is much cheaper than decoding.
-        if name in record:
-            row = _decode(record)
-            if row.url == url:
-                matching.append(row)
-    return matching
+    return [row for row in _rows_with(home, url, length) if row.url == url]
 
 
 def pages_moved_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
     """The pages that moved permanently to a URL, each by its newest such row, oldest first."""
     moves: dict[str, OutcomeRow] = {}
-    name = url.encode()
-    for _, record in records(home / "outcomes.log", length=length) if length else ():
-        if name in record:
-            row = _decode(record)
-            if row.target == url and row.news is ContentChange.MOVED:
-                moves.pop(row.url, None)
-                moves[row.url] = row
+    for row in _rows_with(home, url, length):
+        if row.target == url and row.news is ContentChange.MOVED:
+            moves.pop(row.url, None)
+            moves[row.url] = row
     return list(moves.values())
 
 

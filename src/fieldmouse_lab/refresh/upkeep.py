@@ -149,7 +149,7 @@ def run_virtual_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed
     crawled = _live(home, settings, meadow, arrivals, virtual_time.EPOCH, None)
     timed = settings.override({"crawl.time": f"{upkeep.rounds * upkeep.round}s"})
     ended = _live(home, timed, meadow, arrivals, crawled, RefreshOrder(hold_waiting=True, refresh_only=True))
-    report = read_freshness(home, ended, window=upkeep.counted * upkeep.round)
+    report = read_freshness([home], ended, window=upkeep.counted * upkeep.round)
     changes = takewhile(lambda change: change.t <= ended, changes_after(meadow, virtual_time.EPOCH))
     return compare_with_truth(upkeep, report, home.path, meadow, arrivals, changes, crawled)
 

@@ -30,8 +30,7 @@ def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) 
     The answer is as of the last checkpoint; the command may run while the crawl runs.
     With --with every crawl is asked, and the answer names the one with the newest copy.
     """
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
     typed_url = console.decode_argument(url)
     if others:

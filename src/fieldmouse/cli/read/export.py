@@ -24,8 +24,7 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.outcome import OutcomeRow
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
 
 Row = dict[str, Any]
@@ -169,7 +168,7 @@ def _items(room: CrawlReader | MultiCrawlReader, *, everything: bool) -> Table:
 
 
 def _rows(room: CrawlReader | MultiCrawlReader, *, everything: bool) -> Table:
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import MultiCrawlReader
 
     fields = (*PAGE_FIELDS, *OUTCOME_FIELDS) if everything else PAGE_FIELDS
     if isinstance(room, MultiCrawlReader):

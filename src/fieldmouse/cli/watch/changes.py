@@ -120,8 +120,7 @@ def _cut(text: str, most: int) -> str:
 
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
     from fieldmouse.storage.changes import Change
 
     Crawls = CrawlReader | MultiCrawlReader
@@ -207,7 +206,7 @@ def _list(room: Crawls, given: Mapping[str, Any], as_json: bool) -> int:
 
 def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tuple[Path | None, Change]]:
     """Changes, each with the directory of its crawl if there are several."""
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import MultiCrawlReader
 
     if isinstance(room, MultiCrawlReader):
         return room.changes_with_directory(since, host)
@@ -215,7 +214,7 @@ def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tup
 
 
 def _rooms(room: Crawls) -> tuple[CrawlReader, ...]:
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import MultiCrawlReader
 
     return room.rooms if isinstance(room, MultiCrawlReader) else (room,)
 

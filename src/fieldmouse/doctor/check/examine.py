@@ -10,40 +10,84 @@ The page table is derived from the outcome log, so damage to it costs nothing.
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.doctor.check.archive import check_archive
-from fieldmouse.doctor.check.counts import check_frontier, check_journal, check_outcomes
+from fieldmouse.doctor.check.archive_and_index import check_archive, check_index
 from fieldmouse.doctor.check.finding import (
     RESTORE_FROM_COPY,
     CrawlProcess,
     Finding,
-    crawl_process,
     damaged,
     healthy,
+    repair_advice,
     repairable,
 )
-from fieldmouse.doctor.check.frontier import open_frontier_files
-from fieldmouse.doctor.check.index import check_index
+from fieldmouse.doctor.check.frontier import check_frontier, check_outcomes, open_frontier_files
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_count, format_size
+from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.refresh.page_table import PAGE_TABLE, check_page_table
-from fieldmouse.storage.checkpoint import Checkpoint, identity_changed, identity_in_journal, sealed_scope
+from fieldmouse.storage.checkpoint import (
+    Checkpoint,
+    identity_changed,
+    identity_in_journal,
+    inspect_journal,
+    sealed_scope,
+)
 from fieldmouse.storage.directory import CrawlDir, settings_readable_by_others
 from fieldmouse.storage.log import records
 
 #: Parts whose records are read and verified by other checks.
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
 _LOGS = {"board", "unbooked", "held"}
-_NEW_AGENT = (
-    f"{RESTORE_FROM_COPY}, or begin another one with `fieldmouse agent`: other agents fetch the URLs that"
+_REMEDIES = {
+    "board": f"{RESTORE_FROM_COPY}, or begin another one with `fieldmouse agent`: other agents fetch the URLs that"
     " this one had not acknowledged, and its pages can be read where they are"
-)
-_REMEDIES = {"board": _NEW_AGENT}
+}
+
+
+def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess) -> Finding:
+    resume = f"continue with `{home.resume_command}`"
+    report = inspect_journal(home)
+    if report.bad:
+        spans = ", ".join(f"the record at byte {span.offset} {span.what}" for span in report.bad[:3])
+        more = f", and {len(report.bad) - 3} more" if len(report.bad) > 3 else ""
+        cost = "a whole one follows, so nothing is lost by it"
+        if report.newer_checkpoint_lost:
+            cost = "the checkpoint before it counts, and later work will be done again"
+        return repairable(
+            "journal",
+            f"`journal` is damaged: {spans}{more}; {cost}",
+            repair_advice(home.path, "repairs it, and so does a resume"),
+            "journal",
+        )
+    if report.torn and process.ended_normally:
+        says = "`journal` is damaged: its last record was cut after the crawl had ended"
+        return damaged(
+            "journal", says, f"{RESTORE_FROM_COPY}; otherwise a resume continues from the checkpoint before it"
+        )
+    if last is None:
+        return healthy("journal", "no checkpoint yet", "" if process.owner else resume)
+    says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
+    if last.clean and home.is_cluster_agent:  # waiting URLs are on the coordinator
+        if not last.stopped_by:
+            return healthy("journal", f"{says}; the crawl is done")
+        return healthy("journal", f"{says}; this agent was stopped ({last.stopped_by})", resume)
+    if last.clean:
+        frontier = sealed_frontier(last)
+        if not frontier.waiting + frontier.polls:
+            return healthy("journal", f"{says}; the crawl is done")
+        why = f" ({last.stopped_by})" if last.stopped_by else ""
+        return healthy("journal", f"{says}; stopped{why} with work left", resume)
+    if process.owner is None:
+        return healthy("journal", f"{says}; the crawl was killed since, nothing is lost", resume)
+    return healthy("journal", says)
 
 
 def check_parts(home: CrawlDir) -> Iterator[Finding]:
@@ -97,8 +141,7 @@ def _is_read(name: str, last: Checkpoint) -> bool:
 def _torn(path: Path, length: int) -> str:
     """Description of the damage to a log; "" if it is whole."""
     try:
-        for _ in records(path, length=length):
-            pass
+        deque(records(path, length=length), maxlen=0)
     except DamagedFile as trouble:
         return str(trouble).partition("is damaged: ")[2]
     return ""
@@ -111,15 +154,13 @@ _ANEW = (
 )
 
 
-def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None = None) -> Iterator[Finding]:
-    """All findings, good and bad. A caller that holds the lock passes `here` from before that."""
-    here = here or crawl_process(home)
-    owner = here.owner
-    if owner == 0:
-        says = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
-        yield healthy("lock", says)
-    else:
-        yield healthy("lock", "no process crawls here now" if owner is None else f"process {owner} crawls here now")
+def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | None = None) -> Iterator[Finding]:
+    """All findings, good and bad. A caller that holds the lock passes `process` from before that."""
+    process = process or CrawlProcess.of(home)
+    owner = process.owner
+    unknown = "a process crawls here now, and its id is unknown: the file `lock` was deleted or emptied"
+    states = {None: "no process crawls here now", 0: unknown}
+    yield healthy("lock", states.get(owner, f"process {owner} crawls here now"))
     settings = Settings()
     try:
         settings = settings_file.load(home / "fieldmouse.toml")
@@ -144,7 +185,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None
     yield _disk(home, settings)
     try:
         with open_frontier_files(home) as shot:
-            yield check_journal(home, shot.checkpoint if shot else None, here)
+            yield check_journal(home, shot.checkpoint if shot else None, process)
             if shot is None:
                 return
             last = shot.checkpoint
@@ -160,9 +201,9 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, here: CrawlProcess | None
         else:
             yield damaged("journal", str(trouble), RESTORE_FROM_COPY)
         return
-    yield from check_archive(home, last, here, deep=deep)
+    yield from check_archive(home, last, process, deep=deep)
     wanted = counts.indexed if counts else None
-    yield from check_index(home, last, wanted, here)
+    yield from check_index(home, last, wanted, process)
 
 
 def _disk(home: CrawlDir, settings: Settings) -> Finding:
@@ -176,5 +217,4 @@ def _disk(home: CrawlDir, settings: Settings) -> Finding:
 def _identity(home: CrawlDir, says: str) -> Finding:
     if identity_in_journal(home.path) is None:
         return damaged("identity", says, RESTORE_FROM_COPY, "crawl.json")
-    advice = f"`fieldmouse doctor {shell_quoted(home.path)} --repair` writes it again from the journal"
-    return repairable("identity", says, advice, "crawl.json")
+    return repairable("identity", says, repair_advice(home.path, "writes it again from the journal"), "crawl.json")

@@ -37,20 +37,24 @@ def repairable(what: str, says: str, advice: str, subject: str) -> Finding:
     return Finding(what, False, says, advice, subject, True)
 
 
+def repair_advice(crawl: Path, effect: str) -> str:
+    return f"`fieldmouse doctor {shell_quoted(crawl)} --repair` {effect}"
+
+
 class CrawlProcess(msgspec.Struct, frozen=True):
     """The process that crawls in the directory, or how the last one ended."""
 
     owner: int | None  # process id of the running crawl; 0 if unknown
     killed: bool  # the last process did not remove its id from the lock
 
+    @classmethod
+    def of(cls, home: CrawlDir) -> CrawlProcess:
+        return cls(home.owner_pid(), home.was_killed)
+
     @property
     def ended_normally(self) -> bool:
         """Whether no process runs and the last one ended normally: unfinished files are damage then."""
         return self.owner is None and not self.killed
-
-
-def crawl_process(home: CrawlDir) -> CrawlProcess:
-    return CrawlProcess(home.owner_pid(), home.was_killed)
 
 
 _COPY = "restore `crawl.json` from a copy of the directory; the WARC files can be read without it"
@@ -75,7 +79,7 @@ def open_for_check(directory: Path) -> CrawlDir:
 def _identity_hint(directory: Path) -> str:
     """Hint for a lost or damaged `crawl.json`."""
     if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
-        return f"`fieldmouse doctor {shell_quoted(directory)} --repair` writes it again from the journal"
+        return repair_advice(directory, "writes it again from the journal")
     return _COPY
 
 

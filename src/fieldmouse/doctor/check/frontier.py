@@ -1,37 +1,48 @@
-"""Check of the frontier files of one checkpoint, which are held open while they are read.
+"""Checks of the outcome log and the frontier, and of the accounts: seen = settled + waiting.
 
-A running crawl deletes a file soon after a checkpoint that no longer names it. So all files are opened at
-once, and again if a newer checkpoint appears. Files that cannot be opened then are missing.
+A running crawl deletes a file of the frontier soon after a checkpoint that no longer names it. So all files of
+a checkpoint are opened at once, and again if a newer checkpoint appears. Files that cannot be opened then are
+missing.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import numpy as np
 
-from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.hosts.host_table import HostTableState
-from fieldmouse.frontier.hosts.sites import SitesState, read_sites
+from fieldmouse.archive.warc_reader import shard_of
+from fieldmouse.doctor.check.finding import RESTORE_FROM_COPY, Finding, damaged, healthy, repair_advice, repairable
+from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
+from fieldmouse.formatting import format_size
+from fieldmouse.frontier.hosts.sites import read_sites
 from fieldmouse.frontier.queues.queue_index import read_index
 from fieldmouse.frontier.queues.ready import ReadyState
 from fieldmouse.frontier.queues.virtualizer import VirtualizerState, segment_file
 from fieldmouse.frontier.seen.key_table import KeySum
-from fieldmouse.frontier.seen.sieve import SieveState, logged_keys
+from fieldmouse.frontier.seen.sieve import logged_keys
 from fieldmouse.frontier.seen.sorted_runs import Run
 from fieldmouse.frontier.state import FrontierState, read_open_tickets, sealed_frontier
 from fieldmouse.reader.snapshot import retry_until_whole
-from fieldmouse.storage.checkpoint import Checkpoint
+from fieldmouse.storage import outcome_log
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_counters, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import records
+from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Origin, Request
 from fieldmouse.url import Host, key_of
+
+REPORT_BUG = "this is a bug in fieldmouse: please report it"
+_REWRITES_KEYS = "writes the keys again, from the settled and waiting URLs"
 
 _link = msgspec.msgpack.Decoder(Request).decode
 _items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
@@ -41,17 +52,10 @@ _block = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 DAMAGE_ERRORS = (DamagedFile, OSError, ValueError, msgspec.MsgspecError)
 
 
-class FrontierDamage(msgspec.Struct, frozen=True):
-    """File that does not match the state, and the difference."""
-
-    file: str
-    what: str
-
-
 class FrontierReport(msgspec.Struct, frozen=True):
     """Result of an inspection; the sums are valid only without injuries."""
 
-    injuries: list[FrontierDamage]
+    injuries: dict[str, str]  # files that do not match the state, and the differences
     waiting: KeySum
     seen: KeySum
 
@@ -59,7 +63,12 @@ class FrontierReport(msgspec.Struct, frozen=True):
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
     """Yield the key of every waiting URL, without polls; raises one of `DAMAGE_ERRORS` on a damaged file."""
     online = read_open_tickets(directory, state.front).values()
-    for row in chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)):
+    return _keys(chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)), key_seed)
+
+
+def _keys(links: Iterable[bytes], key_seed: int) -> Iterator[int]:
+    """Yield the keys of encoded links, without polls."""
+    for row in links:
         if (link := _link(row)).door is not Origin.POLLED:
             yield key_of(link.url, key_seed)
 
@@ -82,58 +91,49 @@ def named_files(state: FrontierState) -> dict[str, int]:
 
 def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> FrontierReport:
     """Read all files that `state` names."""
-    injuries: list[FrontierDamage] = []
-    waiting, seen = KeySum(), KeySum()
+    report = FrontierReport({}, KeySum(), KeySum())
 
-    def attempt(part: Callable[[], None], file: str) -> None:
+    @contextmanager
+    def recorded_damage(file: str) -> Iterator[None]:
         try:
-            part()
+            yield
         except DAMAGE_ERRORS as trouble:
-            injuries.append(_injury_of(trouble, file))
+            report.injuries.update([_injury_of(trouble, file)])
 
-    def online() -> None:
-        _add_links(waiting, read_open_tickets(directory, state.front).values(), key_seed)
+    def add_waiting(links: Iterable[bytes]) -> None:
+        for key in _keys(links, key_seed):
+            report.waiting.add(key)
 
-    attempt(lambda: _read_hosts(directory, state.hosts), f"hosts-{state.hosts.serial}.log")
-    attempt(online, f"front-{state.front.serial}.log")
-    attempt(
-        lambda: _add_links(waiting, _ready_links(directory, state.ready), key_seed), f"ready-{state.ready.first}.log"
-    )
-    attempt(
-        lambda: _add_links(waiting, _queued_links(directory, state.queues), key_seed),
-        f"queues-{state.queues.index.serial}.log",
-    )
-    sites = state.sites
-    if sites is not None:
-        attempt(lambda: _read_sites(directory, sites), f"sites-{sites.serial}.log")
-    injuries += _check_sieve(directory, state.sieve, seen)
-    return FrontierReport(injuries, waiting, seen)
+    hosts = f"hosts-{state.hosts.serial}.log"
+    with recorded_damage(hosts):  # up to the noted length: behind it are promises to wait, whose end may be torn
+        deque(records(directory / hosts, length=state.hosts.length), maxlen=0)
+    with recorded_damage(f"front-{state.front.serial}.log"):
+        add_waiting(read_open_tickets(directory, state.front).values())
+    with recorded_damage(f"ready-{state.ready.first}.log"):
+        add_waiting(_ready_links(directory, state.ready))
+    with recorded_damage(f"queues-{state.queues.index.serial}.log"):
+        add_waiting(_queued_links(directory, state.queues))
+    if state.sites is not None:
+        with recorded_damage(f"sites-{state.sites.serial}.log"):
+            deque(read_sites(directory, state.sites), maxlen=0)
+    # Checksums cover the key log and the runs; runs of format 1 must at least be sorted.
+    with recorded_damage(state.sieve.log):
+        for keys in logged_keys(directory, state.sieve):
+            report.seen.add_all(keys)
+    for name in state.sieve.runs:
+        with recorded_damage(name):
+            for keys in Run(directory / name, raw=state.sieve.raw):
+                report.seen.add_all(keys)
+    return report
 
 
-def _injury_of(trouble: Exception, file: str) -> FrontierDamage:
+def _injury_of(trouble: Exception, file: str) -> tuple[str, str]:
     if isinstance(trouble, DamagedFile):
-        return FrontierDamage(trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble))
+        return trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble)
     if isinstance(trouble, OSError):
         name = Path(trouble.filename).name if isinstance(trouble.filename, str) else file
-        return FrontierDamage(name, trouble.strerror or str(trouble))
-    return FrontierDamage(file, f"it cannot be understood ({trouble})")
-
-
-def _add_links(total: KeySum, rows: Iterable[bytes], key_seed: int) -> None:
-    for row in rows:
-        if (link := _link(row)).door is not Origin.POLLED:
-            total.add(key_of(link.url, key_seed))
-
-
-def _read_hosts(directory: Path, state: HostTableState) -> None:
-    """Read up to the noted length: behind it are promises to wait, whose end may be torn."""
-    for _ in records(directory / f"hosts-{state.serial}.log", length=state.length):
-        pass
-
-
-def _read_sites(directory: Path, state: SitesState) -> None:
-    for _ in read_sites(directory, state):
-        pass
+        return name, trouble.strerror or str(trouble)
+    return file, f"it cannot be understood ({trouble})"
 
 
 def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
@@ -144,8 +144,7 @@ def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
         if not length:
             continue
         if number == state.first and start:
-            for _ in records(path, length=start):  # already consumed, but its checksums are still checked
-                pass
+            deque(records(path, length=start), maxlen=0)  # already consumed, but its checksums are still checked
         for _, record in records(path, start=start, length=length):
             for _, row in _items(record)[skip:]:
                 counted += 1
@@ -178,21 +177,6 @@ def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
         raise DamagedFile(directory / segment_file(number), f"there is no block at byte {offset}")
 
 
-def _check_sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[FrontierDamage]:
-    """Check runs and log by their checksums; in format 1 runs must at least be sorted."""
-    try:
-        for keys in logged_keys(directory, state):
-            seen.add_all(keys)
-    except DAMAGE_ERRORS as trouble:
-        yield _injury_of(trouble, state.log)
-    for name in state.runs:
-        try:
-            for keys in Run(directory / name, raw=state.raw):
-                seen.add_all(keys)
-        except DAMAGE_ERRORS as trouble:
-            yield _injury_of(trouble, name)
-
-
 class FrontierFiles(msgspec.Struct, frozen=True):
     """A checkpoint, and a directory from which its frontier can be read."""
 
@@ -205,7 +189,10 @@ class FrontierFiles(msgspec.Struct, frozen=True):
 def open_frontier_files(home: CrawlDir) -> Iterator[FrontierFiles | None]:
     """The newest checkpoint with its files; None if there is none yet."""
     with ExitStack() as held:
-        held.enter_context(_many_files())
+        # The limit of open files is restored at the end: the process may belong to the caller.
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         directory = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
         serial = count()
 
@@ -234,12 +221,109 @@ def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> li
     return missing
 
 
-@contextmanager
-def _many_files() -> Iterator[None]:
-    """Raise the limit of open files, and restore it: the process may belong to the caller."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+class OutcomeCounts(msgspec.Struct):
+    """Totals of the outcome log."""
+
+    kinds: Counter[str]  # of URLs, by their latest outcome
+    rows: int
+    polls: int
+    keys: KeySum
+    indexed: Counter[int]  # pages that must be in the full-text index, by shard
+
+
+def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
+    """Count the outcomes in one pass over the log, with eight bytes of memory a page."""
+    counts = OutcomeCounts(Counter(), 0, 0, KeySum(), Counter())
+    seed, pages = home.identity.key_seed, array("Q")
+    for row in outcome_log.rows(home, length=sealed_outcomes(last)):
+        key = key_of(row.url, seed)
+        counts.rows += 1
+        if not row.polled:
+            counts.kinds[row.kind] += 1
+            counts.keys.add(key)
+        else:
+            counts.polls += 1
+            if row.is_latest:
+                counts.kinds[row.polled] -= 1
+                counts.kinds[row.kind] += 1
+        if row.kind is OutcomeKind.PAGE or row.is_gone:
+            pages.append(key)
+            counts.indexed[shard_of(row.warc)] += row.indexed
+    ordered = np.sort(np.array(pages, np.uint64))
+    if counts.polls or bool((ordered[1:] == ordered[:-1]).any()):
+        # Of pages fetched again, the index holds only the newest version, and no page that is gone.
+        newest = outcome_log.newest_pages(home, length=sealed_outcomes(last))
+        counts.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
+    return counts
+
+
+def check_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tuple[Finding, OutcomeCounts | None]:
     try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        counts = count_outcomes(home, last)
+    except (FieldmouseError, OSError, ValueError, msgspec.MsgspecError) as trouble:
+        says = str(trouble) if isinstance(trouble, FieldmouseError) else f"`outcomes.log`: {trouble}"
+        return damaged("outcomes", says, RESTORE_FROM_COPY, "outcomes.log"), None
+    tally = sealed_counters(last)
+    kinds = {"page": tally.pages} | {kind: getattr(tally, kind) for kind in "unchanged moved failed refused".split()}
+    in_log = [(f"say {kind}", counts.kinds[kind], total) for kind, total in kinds.items()]
+    for what, rows, total in (*in_log, ("are of polls", counts.polls, tally.polled.polls)):
+        if rows != total:
+            return damaged("outcomes", f"{rows:,} rows {what}, the journal counts {total:,}", REPORT_BUG), counts
+    says = f"{counts.rows:,} rows, whole and as many as the journal counts"
+    length = sealed_outcomes(last)
+    extra = (home / "outcomes.log").stat().st_size - length if length else 0
+    if extra and owner is None:
+        says += f"; {format_size(extra)} past the checkpoint will be cut and fetched again"
+    return healthy("outcomes", says), counts
+
+
+def check_frontier(
+    home: CrawlDir, shot: FrontierFiles, counts: OutcomeCounts | None, owner: int | None
+) -> Iterator[Finding]:
+    """Check every file that the checkpoint names, then the accounts, from counts of each side."""
+    state = sealed_frontier(shot.checkpoint)
+    if shot.missing and owner is not None and shot.checkpoint != read_checkpoint(home):
+        yield healthy("frontier", "not checked: the crawl changes its files faster than they can be read")
+        return
+    report = inspect_frontier(shot.frontier, state, home.identity.key_seed)
+    missing = dict.fromkeys(shot.missing, "it is missing")
+    injuries = missing | {file: what for file, what in report.injuries.items() if file not in missing}
+    if injuries:
+        sieve = {*state.sieve.runs, state.sieve.log}
+        restore = (
+            f"{RESTORE_FROM_COPY}; without one this crawl cannot continue, but"
+            f" `fieldmouse export {shell_quoted(home.path)}` and"
+            f" `fieldmouse search {shell_quoted(home.path)}` still work"
+        )
+        can_rebuild = counts is not None and injuries.keys() <= sieve
+        for file, what in injuries.items():
+            says = f"`frontier/{file}` is damaged: {what}"
+            advice = repair_advice(home.path, _REWRITES_KEYS) if can_rebuild else restore
+            yield Finding("frontier", False, says, advice, f"frontier/{file}", can_rebuild)
+        yield damaged("accounts", "not balanced: files of the frontier cannot be read")
+        return
+    yield healthy("frontier", "all files whole")
+    if counts is not None:
+        yield _accounts(home, shot.checkpoint, counts.keys, report.waiting, report.seen)
+
+
+def _accounts(home: CrawlDir, last: Checkpoint, counted: KeySum, waiting: KeySum, held: KeySum) -> Finding:
+    """Check that every URL in the sieve is settled or waiting, and that all of these are in the sieve."""
+    frontier, settled = sealed_frontier(last), sealed_counters(last).settled
+    seen = frontier.sieve.seen
+    if frontier.shipments is not None:
+        return damaged("accounts", "not balanced: the crawl exchanged hosts with others, which is not supported")
+    if seen != settled + waiting.count or frontier.done != settled:
+        says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
+        return damaged("accounts", says, REPORT_BUG)
+    accounted = KeySum(counted.count, counted.total)
+    accounted.merge(waiting)
+    if held != accounted:
+        says = "the URLs that count as seen are not those that are settled or waiting"
+        if held.count != seen:
+            says = f"{seen:,} URLs were seen, but the sieve holds {held.count:,} keys"
+        files = ", ".join(f"`frontier/{name}`" for name in (*frontier.sieve.runs, frontier.sieve.log))
+        return repairable(
+            "accounts", f"{says}: {files} is damaged", repair_advice(home.path, _REWRITES_KEYS), "frontier"
+        )
+    return healthy("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")

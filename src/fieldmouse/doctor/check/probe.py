@@ -15,6 +15,7 @@ import subprocess
 import sys
 from base64 import b32decode
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fieldmouse.errors import CrawlDirError
 from fieldmouse.search.index import index_file_damage
 
 if TYPE_CHECKING:
@@ -54,6 +56,18 @@ class DigestStoreCheck(msgspec.Struct, frozen=True, tag="digests"):
     busy: bool  # a crawl is writing to it
 
 
+class VersionTableCheck(msgspec.Struct, frozen=True, tag="versions"):
+    """Request to check the version table of an index against the logs of the shards."""
+
+    path: str  # directory of the index
+    lengths: tuple[int, ...]  # committed bytes of each shard's log of replaced pages
+    busy: bool  # a crawl is writing to it
+
+
+#: Check that a child process makes.
+Question = IndexCheck | DigestStoreCheck | VersionTableCheck
+
+
 class ProbeReport(msgspec.Struct, frozen=True):
     """Result of a check; `trouble` is a short error text, or ""."""
 
@@ -64,7 +78,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def run_checks(questions: Sequence[IndexCheck | DigestStoreCheck]) -> list[ProbeReport]:
+def run_checks(questions: Sequence[Question]) -> list[ProbeReport]:
     """Run the checks in a child, and in a new one after each death; return a report for each."""
     reports: list[ProbeReport] = []
     while len(reports) < len(questions):
@@ -76,51 +90,45 @@ def run_checks(questions: Sequence[IndexCheck | DigestStoreCheck]) -> list[Probe
         )
         reports += [msgspec.json.decode(line, type=ProbeReport) for line in child.stdout.splitlines()]
         if len(reports) < len(questions):
-            code = child.returncode
-            how = f"signal {-code}" if code < 0 else _last_line(child.stderr)
+            lines = child.stderr.decode(errors="replace").strip().splitlines() or ["without a message"]
+            how = f"signal {-child.returncode}" if child.returncode < 0 else lines[-1][:200]
             reports.append(ProbeReport(trouble=f"reading it kills the process ({how})"))
     return reports
 
 
-def _last_line(stderr: bytes) -> str:
-    lines = stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "without a message"
-
-
-def check_index(asked: IndexCheck) -> ProbeReport:
+def check_index(request: IndexCheck) -> ProbeReport:
     """Check the index state that opening restores: the one kept for the batch, else the present one."""
-    path = Path(asked.path).absolute()  # symbolic links in another directory point to it
-    kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
+    path = Path(request.path).absolute()  # symbolic links in another directory point to it
+    kept, live = path / "kept" / f"{request.batch}.json", path / "meta.json"
     if _is_complete(path / "kept" / "clearing.json"):
         kept = path / "kept" / "clearing.json"
-    if asked.hurt:
-        counts_found = [_check_files(path, listed, asked).count for listed in (kept, live) if listed.exists()]
+    if request.hurt:
+        counts_found = [_check_files(path, listed, request).count for listed in (kept, live) if listed.exists()]
         return ProbeReport(max(counts_found, default=0))
     report = ProbeReport()
-    for _ in range(_TRIES if asked.busy else 1):  # a running crawl adds and deletes files
+    for _ in range(_TRIES if request.busy else 1):  # a running crawl adds and deletes files
         counts = kept if _is_complete(kept) else live
         if not counts.exists():
             return ProbeReport()  # opening replaces it by a new, empty one
-        report = _check_files(path, counts, asked)
+        report = _check_files(path, counts, request)
         if not report.trouble:
             break
-    if report.trouble or asked.busy:
+    if report.trouble or request.busy:
         return report
-    if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
-        report = _check_files(path, live, asked)
-    if asked.live and not report.trouble:
+    if request.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
+        report = _check_files(path, live, request)
+    trouble = report.trouble
+    if request.live and not trouble:
         # Opening would restore these files; until then a search does not find their documents.
         missing = sorted(name for name in _named_files(live) if not (path / name).exists())
-        if missing:
-            report = msgspec.structs.replace(report, trouble=f"`{missing[0]}` is missing")
-    if counts == kept and not report.trouble:
-        report = msgspec.structs.replace(report, trouble=_kept_flaw(path, kept))
-    if not report.trouble:
-        report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
-    return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
+        trouble = f"`{missing[0]}` is missing" if missing else ""
+    if counts == kept and not trouble:
+        trouble = _kept_flaw(path, kept)
+    trouble = trouble or _managed_flaw(path / ".managed.json")
+    return msgspec.structs.replace(report, trouble=trouble, strays=[] if trouble else _strays(path))
 
 
-def _check_files(path: Path, listed: Path, asked: IndexCheck) -> ProbeReport:
+def _check_files(path: Path, listed: Path, request: IndexCheck) -> ProbeReport:
     """Open the files that `listed` names through a temporary directory; each must match its checksum."""
     # Threads of the index may create a file while the directory is deleted.
     with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
@@ -130,11 +138,11 @@ def _check_files(path: Path, listed: Path, asked: IndexCheck) -> ProbeReport:
                 kept = path / "kept" / name
                 place = path / name if (path / name).exists() or not kept.exists() else kept
                 (view / name).symlink_to(place)
-            trouble = "" if asked.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
+            trouble = "" if request.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
             if trouble:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
-            return _count_documents(view, asked)
+            return _count_documents(view, request)
         except FileNotFoundError as error:
             return ProbeReport(trouble=f"`{Path(error.filename).name}` is missing")
         except (ValueError, KeyError, TypeError) as damage:
@@ -193,7 +201,7 @@ def _is_ours(name: str) -> bool:
     return name.partition(".")[0].isalnum() and name.rpartition(".")[2] in (*_PARTS, "del", "temp")
 
 
-def _count_documents(path: Path, asked: IndexCheck) -> ProbeReport:
+def _count_documents(path: Path, request: IndexCheck) -> ProbeReport:
     import tantivy
 
     from fieldmouse.search.index import known_schemas, panics_as_errors
@@ -210,27 +218,27 @@ def _count_documents(path: Path, asked: IndexCheck) -> ProbeReport:
         with panics_as_errors():
             searcher = index.searcher()
             counted = tantivy.Query.range_query(
-                index.schema, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
+                index.schema, "batch", tantivy.FieldType.Unsigned, None, request.batch, use_inverted_index=True
             )
             held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
-            old = _old_copies(index, searcher, counted, asked) if held and any(asked.copies) else 0
+            old = _old_copies(index, searcher, counted, request) if held and any(request.copies) else 0
             return ProbeReport(held - old, searcher.num_docs - held)
     except ValueError as trouble:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
 
 
-def _old_copies(index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexCheck) -> int:
+def _old_copies(index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, request: IndexCheck) -> int:
     """Count the valid documents that are older than the newest version of their page."""
     from fieldmouse.search.generations import keys_and_batches
     from fieldmouse.search.index import has_columns
     from fieldmouse.search.versions import look_up_versions, version_numbers
 
     hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
-    shard = int(Path(asked.path).parent.name.partition("-")[2])
+    shard = int(Path(request.path).parent.name.partition("-")[2])
     columns = has_columns(index.schema)
     addresses = [address for _, address in hits]
-    keys, batches = keys_and_batches(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
-    newest = _newest(Path(asked.path).parent.parent, asked.copies)
+    keys, batches = keys_and_batches(searcher, addresses, columns=columns, key_seed=lambda: request.key_seed)
+    newest = _newest(Path(request.path).parent.parent, request.copies)
     return int((look_up_versions(keys, newest) > version_numbers(batches, shard)).sum())
 
 
@@ -241,22 +249,22 @@ def _newest(directory: Path, lengths: tuple[int, ...]) -> tuple[Uint64Array, Uin
     return read_version_logs(directory, lengths)
 
 
-def check_digest_store(asked: DigestStoreCheck) -> ProbeReport:
+def check_digest_store(request: DigestStoreCheck) -> ProbeReport:
     import lmdb
 
     from fieldmouse.archive.dedup import trial_write_error
     from fieldmouse.archive.lmdb_pages import page_allocation_error
 
-    names = [Path(asked.path).with_name(f"shard-{shard}.cdxj") for shard in range(asked.shards)]
+    names = [Path(request.path).with_name(f"shard-{shard}.cdxj") for shard in range(request.shards)]
     logs = [os.open(name, os.O_RDONLY) for name in names if name.exists()]
     count = stale = 0
     try:
         with (
-            lmdb.open(asked.path, subdir=False, readonly=True, lock=asked.busy, map_size=64 << 30) as store,
+            lmdb.open(request.path, subdir=False, readonly=True, lock=request.busy, map_size=64 << 30) as store,
             store.begin() as reading,
         ):
             wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
-            size = os.stat(asked.path).st_size
+            size = os.stat(request.path).st_size
             if size < wanted:  # a resume refuses it: a read past the end of a map kills the process
                 return ProbeReport(trouble=f"{wanted} bytes were written, {size} are there")
             for digest, value in reading.cursor():
@@ -264,15 +272,15 @@ def check_digest_store(asked: DigestStoreCheck) -> ProbeReport:
                 place = int.from_bytes(value, "little")
                 shard, offset = place >> 48, place & (1 << 48) - 1
                 stale += shard >= len(logs) or _digest_at(logs[shard], offset) != digest
-            entries = count if asked.busy else store.stat()["entries"]
+            entries = count if request.busy else store.stat()["entries"]
     except lmdb.Error as trouble:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
     if entries != count:
         return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
-    if not asked.busy and (flaw := page_allocation_error(Path(asked.path), leaves=True)):
+    if not request.busy and (flaw := page_allocation_error(Path(request.path), leaves=True)):
         return ProbeReport(count, trouble=flaw)
-    tried = not asked.busy and os.access(asked.path, os.W_OK)
-    flaw = trial_write_error(Path(asked.path), lock=False) if tried else ""  # the lock file would change
+    tried = not request.busy and os.access(request.path, os.W_OK)
+    flaw = trial_write_error(Path(request.path), lock=False) if tried else ""  # the lock file would change
     return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
@@ -289,10 +297,38 @@ def _digest_at(log: int, offset: int) -> bytes:
         return b""
 
 
+def check_version_table(request: VersionTableCheck) -> ProbeReport:
+    import lmdb
+
+    from fieldmouse.archive.lmdb_pages import page_allocation_error
+    from fieldmouse.search import versions
+
+    directory = Path(request.path)
+    try:
+        keys, committed = versions.read_version_logs(directory, request.lengths)
+        with closing(versions.VersionView(directory)) as view:
+            in_table = view.newest_versions(keys.tolist())
+    except lmdb.Error as trouble:
+        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+    except (CrawlDirError, OSError, ValueError):
+        return ProbeReport(trouble="it cannot be read")
+    # Read last: a running crawl may have added entries to both since its checkpoint.
+    newest = versions.look_up_versions(keys, versions.newest_by_key(versions.all_log_entries(directory)))
+    if wrong := int(((in_table < committed) | (in_table > newest)).sum()):
+        return ProbeReport(trouble=f"it names another version than the logs for {wrong:,} pages")
+    flaw = "" if request.busy else page_allocation_error(directory / versions.VERSION_TABLE, leaves=True)
+    return ProbeReport(trouble=flaw)
+
+
 def main() -> None:
-    raw = sys.stdin.buffer.read()
-    for asked in msgspec.json.decode(raw, type=list[IndexCheck | DigestStoreCheck]):
-        report = check_index(asked) if isinstance(asked, IndexCheck) else check_digest_store(asked)
+    for request in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Question]):
+        match request:
+            case IndexCheck():
+                report = check_index(request)
+            case DigestStoreCheck():
+                report = check_digest_store(request)
+            case VersionTableCheck():
+                report = check_version_table(request)
         os.write(1, msgspec.json.encode(report) + b"\n")
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.warc_reader import RecordReader, TornMember, log_lines
+from fieldmouse.archive.warc_reader import TornMember, log_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.cluster.client.identity import read_original_identity
 from fieldmouse.cluster.client.outbox import CHECKPOINT_PART, checkpointed_outbox, stored_messages
@@ -27,7 +27,6 @@ from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlRebuilder,
     CrawlSpec,
-    HeartbeatMark,
     HostPayload,
     LinkOffer,
     RestoredHost,
@@ -45,9 +44,9 @@ from fieldmouse.parse.content import read_page_content
 from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.policy.politeness import clamp_crawl_delay
 from fieldmouse.policy.scope import site_for_limits
+from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.robotstxt.parser import MAX_REDIRECTS, RobotsTxt, RobotsTxtRedirect, interpret_response
-from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, sealed_scope, shard_states
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_scope, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import OutcomeRow
@@ -58,21 +57,29 @@ from fieldmouse.workers.shard import WorkerPlugins
 
 _ROBOTS_TXT = b'/robots.txt"'
 _UNREADABLE = (TornMember, OSError, ValueError, KeyError)
+#: URL of a robots.txt, the hosts that it applies to, its timestamp and its CDXJ line.
+_RobotsAnswer = tuple[Url, set[Host], str, warc_writer.CdxjEntry]
 
 
-class ArchivedCrawl:
-    """A crawl as of its last checkpoint."""
+class AgentDirectory(CrawlSnapshot):
+    """An agent's directory as of its last checkpoint."""
 
-    def __init__(self, home: CrawlDir, last: Checkpoint | None):
-        self.home, self.last = home, last
+    def __init__(self, name: AgentId, home: CrawlDir, last: Checkpoint | None):
+        super().__init__(home, last)
+        self.name = name
         self.settings = settings_file.load(home / "fieldmouse.toml")
         self._scope = scope_of(self.settings, seeds_of(self.settings)).with_seeds(sealed_scope(last).joined)
-        self._library = RecordReader(home / "archive", shard_states(last))
         self.unreadable = 0  # archived responses that could not be read so far
+        outbox = checkpointed_outbox(last)
+        self.heartbeat_mark = outbox.since  # that of a coordinator which is as recent as this directory
+        self.last_outbox_number = outbox.done  # the last entry that it has sent or still has to send
 
-    def rows(self) -> Iterator[OutcomeRow]:
-        """Every outcome, oldest first; a URL that was fetched again occurs again."""
-        return outcome_log.rows(self.home, length=sealed_outcomes(self.last))
+    @property
+    def started_at(self) -> float:
+        """Time of creation or of the first outcome, if that is earlier; the crawl began with the oldest."""
+        first = next(iter(self.rows()), None)
+        made_at = self.home.identity.created_at
+        return made_at if first is None else min(made_at, first.at)
 
     def links(self) -> Iterator[list[Request]]:
         """The links of each page and each redirect."""
@@ -87,7 +94,7 @@ class ArchivedCrawl:
                 yield links.redirect_link(link, Url(row.target), row.at)
             elif row.kind is OutcomeKind.PAGE:
                 try:
-                    answer = self._library.read_response(row.warc, row.offset)
+                    answer = self.record_reader.read_response(row.warc, row.offset)
                 except _UNREADABLE:
                     self.unreadable += 1
                     continue
@@ -111,35 +118,33 @@ class ArchivedCrawl:
     def robots_txt_files(self) -> Iterator[tuple[Host, str, RobotsTxt]]:
         """Host, timestamp and rules of each archived robots.txt."""
         product = self.settings.crawl.product.partition("/")[0]
-        wanted: dict[Url, set[Host]] = {}  # redirect targets, and the hosts that redirect there
-        for url, stamp, entry in self._robots_lines():
-            rules = self._judged(entry, url, product)
-            if isinstance(rules, RobotsTxtRedirect):
-                wanted.setdefault(rules.target, set()).add(host_of(url))
-            elif isinstance(rules, RobotsTxt):
-                yield host_of(url), stamp, rules
-        for hops in range(1, MAX_REDIRECTS + 1):
-            further: dict[Url, set[Host]] = {}
-            for url, hosts in wanted.items():
-                for stamp, entry in self._library.cdxj_entries(url):
-                    rules = self._judged(entry, url, product, hops)
-                    if isinstance(rules, RobotsTxtRedirect):
-                        further.setdefault(rules.target, set()).update(hosts)
-                    elif isinstance(rules, RobotsTxt):
-                        yield from ((host, stamp, rules) for host in hosts)
-            wanted = further
+        answers: Iterable[_RobotsAnswer] = self._robots_lines()
+        for hops in range(MAX_REDIRECTS + 1):
+            redirected: dict[Url, set[Host]] = {}  # redirect targets, and the hosts that redirect there
+            for url, hosts, stamp, entry in answers:
+                rules = self._judged(entry, url, product, hops)
+                if isinstance(rules, RobotsTxtRedirect):
+                    redirected.setdefault(rules.target, set()).update(hosts)
+                elif isinstance(rules, RobotsTxt):
+                    yield from ((host, stamp, rules) for host in hosts)
+            answers = [
+                (url, hosts, *line)
+                for url, hosts in redirected.items()
+                for line in self.record_reader.cdxj_entries(url)
+            ]
 
-    def _robots_lines(self) -> Iterator[tuple[Url, str, warc_writer.CdxjEntry]]:
+    def _robots_lines(self) -> Iterator[_RobotsAnswer]:
         for shard, state in enumerate(shard_states(self.last)):
             for line in log_lines(cdxj_log_path(self.home / "archive", shard), state.cdxj_length):
                 if _ROBOTS_TXT in line:
                     stamp, entry = warc_writer.parse_line(line)
-                    if entry.url == host_of(Url(entry.url)) + "/robots.txt":
-                        yield Url(entry.url), stamp, entry
+                    host = host_of(Url(entry.url))
+                    if entry.url == host + "/robots.txt":
+                        yield Url(entry.url), {host}, stamp, entry
 
-    def _judged(self, entry: warc_writer.CdxjEntry, url: Url, product: str, hops: int = 0) -> object:
+    def _judged(self, entry: warc_writer.CdxjEntry, url: Url, product: str, hops: int) -> object:
         try:
-            answer = self._library.read_response(entry.filename, int(entry.offset))
+            answer = self.record_reader.read_response(entry.filename, int(entry.offset))
         except _UNREADABLE:
             self.unreadable += 1
             return None
@@ -175,46 +180,20 @@ class _HostFacts:
     crawl_delay: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDirectory:
-    """An agent's directory."""
-
-    name: AgentId
-    crawl: ArchivedCrawl
-
-    @property
-    def path(self) -> Path:
-        return self.crawl.home.path
-
-    @property
-    def heartbeat_mark(self) -> HeartbeatMark:
-        """The heartbeat mark of a coordinator that is as recent as this directory."""
-        return checkpointed_outbox(self.crawl.last).since
-
-    @property
-    def last_outbox_number(self) -> int:
-        """Number of the last outbox entry that it has sent or still has to send."""
-        return checkpointed_outbox(self.crawl.last).done
-
-    @property
-    def started_at(self) -> float:
-        """Time of creation or of the first outcome, if that is earlier; the crawl began with the oldest."""
-        first = next(iter(self.crawl.rows()), None)
-        made_at = self.crawl.home.identity.created_at
-        return made_at if first is None else min(made_at, first.at)
-
-
 def rebuild_on_coordinator(
-    boards: Sequence[str], crawl: str, directories: Sequence[Path], tell: Callable[[str], None] = lambda _: None
+    coordinators: Sequence[str],
+    crawl: str,
+    directories: Sequence[Path],
+    progress: Callable[[str], None] = lambda _: None,
 ) -> RebuiltCrawl:
-    """Rebuild a crawl on a coordinator that has lost it; `tell` receives progress messages."""
+    """Rebuild a crawl on a coordinator that has lost it; `progress` receives messages."""
     members = [open_agent(path, crawl) for path in directories]
     _agree(members)
 
     async def rebuild() -> RebuiltCrawl:
-        builder = open_rebuilder(boards, crawl)
+        builder = open_rebuilder(coordinators, crawl)
         try:
-            return await rebuild_crawl(builder, members, crawl, time.time(), tell)
+            return await rebuild_crawl(builder, members, crawl, time.time(), progress)
         finally:
             await builder.close()
 
@@ -241,43 +220,47 @@ def open_agent(path: Path, crawl: str) -> AgentDirectory:
     if not origin.agent:  # its identity file is damaged: the checkpoint has the last name it used
         outbox = checkpointed_outbox(last)
         name = AgentId(outbox.agent, outbox.incarnation)
-    return AgentDirectory(name, ArchivedCrawl(home, last))
+    return AgentDirectory(name, home, last)
 
 
 def _agree(members: Sequence[AgentDirectory]) -> None:
     """Raise if these are not agents of one crawl."""
     first = members[0]
-    places = {member.path.resolve(): member for member in members}
+    places = {member.home.path.resolve(): member for member in members}
     if len(places) != len(members):
         raise UsageError("one directory is named twice", "name each of them once")
     for member in members[1:]:
-        if member.crawl.home.identity.key_seed != first.crawl.home.identity.key_seed:
+        if member.home.identity.key_seed != first.home.identity.key_seed:
             raise UsageError(
-                f"`{first.path}` and `{member.path}` are agents of different crawls of the same name",
+                f"`{first.home.path}` and `{member.home.path}` are agents of different crawls of the same name",
                 "name the directories of one crawl",
             )
-        for section in Settings.__struct_fields__:
-            ours, theirs = getattr(first.crawl.settings, section), getattr(member.crawl.settings, section)
-            for key in ours.__struct_fields__:
-                may_differ = authority_over(section, key) in (Authority.MACHINE, Authority.RUN, Authority.LONGER)
-                if not may_differ and getattr(ours, key) != getattr(theirs, key):
-                    here, there = (shown_value(each.crawl.settings, section, key) for each in (first, member))
-                    raise UsageError(
-                        f"`{section}.{key}` is {here} in `{first.path}`, and {there} in `{member.path}`",
-                        "their fieldmouse.toml files must agree in all settings of the crawl",
-                    )
+        for section, key, authority in _setting_keys():
+            ours, theirs = (getattr(getattr(each.settings, section), key) for each in (first, member))
+            if authority not in (Authority.MACHINE, Authority.RUN, Authority.LONGER) and ours != theirs:
+                here, there = (shown_value(each.settings, section, key) for each in (first, member))
+                raise UsageError(
+                    f"`{section}.{key}` is {here} in `{first.home.path}`, and {there} in `{member.home.path}`",
+                    "their fieldmouse.toml files must agree in all settings of the crawl",
+                )
+
+
+def _setting_keys() -> Iterator[tuple[str, str, Authority]]:
+    """Section, key and authority of every setting."""
+    for section in Settings.__struct_fields__:
+        for key in getattr(Settings(), section).__struct_fields__:
+            yield section, key, authority_over(section, key)
 
 
 def _initial_settings(members: Sequence[Settings]) -> Settings:
     """The initial settings of the crawl: agents may lengthen delays, so each delay is the shortest."""
     settings = members[0]
-    for section in Settings.__struct_fields__:
-        for key in getattr(settings, section).__struct_fields__:
-            if authority_over(section, key) is Authority.LONGER:
-                values = [getattr(getattr(member, section), key) for member in members]
-                shortest = None if None in values else min(values)
-                table = msgspec.structs.replace(getattr(settings, section), **{key: shortest})
-                settings = msgspec.structs.replace(settings, **{section: table})
+    for section, key, authority in _setting_keys():
+        if authority is Authority.LONGER:
+            values = [getattr(getattr(member, section), key) for member in members]
+            shortest = None if None in values else min(values)
+            table = msgspec.structs.replace(getattr(settings, section), **{key: shortest})
+            settings = msgspec.structs.replace(settings, **{section: table})
     return settings
 
 
@@ -286,16 +269,16 @@ async def rebuild_crawl(
     members: Sequence[AgentDirectory],
     crawl: str,
     now: float,
-    tell: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> RebuiltCrawl:
     """Rebuild with an open connection and opened agents; `now` is epoch seconds."""
-    seed = members[0].crawl.home.identity.key_seed
-    settings = _initial_settings([member.crawl.settings for member in members])
+    seed = members[0].home.identity.key_seed
+    settings = _initial_settings([member.settings for member in members])
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
     charter = CrawlSpec(seed, render_published(settings), tuple(map(str, seeds)), made_by)
     if await builder.clear_stale_copy(seed, [member.heartbeat_mark for member in members]):
-        tell("the coordinator had an old copy of the crawl, which was cleared")
+        progress("the coordinator had an old copy of the crawl, which was cleared")
     if (await builder.begin_hidden(charter)).key_seed != seed:
         raise CoordinatorError(
             f"half of another crawl `{crawl}` is on this coordinator: its rebuild was not finished",
@@ -311,35 +294,35 @@ async def rebuild_crawl(
                 AgentId(member.heartbeat_mark.agent, member.heartbeat_mark.incarnation), 0
             )
         begun_at = min(begun_at, member.started_at)
-        tell(f"`{member.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
+        progress(f"`{member.home.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
     named: list[Request] = []
     for member in members:
-        for host, stamp, rules in member.crawl.robots_txt_files():
+        for host, stamp, rules in member.robots_txt_files():
             facts = hosts.get(host)
             if facts is not None and stamp >= facts.robots_txt_at:
                 facts.robots_txt_at, facts.crawl_delay = stamp, clamp_crawl_delay(rules.crawl_delay)
-            named += member.crawl.sitemaps(host, rules, now)
+            named += member.sitemaps(host, rules, now)
     await _settle_hosts(builder, hosts, settings, now)
     offering = _Offering(builder, settings, seed, now)
     await offering.offer([[Request(url, kind=RequestKind.SEED, seen_at=now) for url in seeds], named])
     for member in members:
         before = offering.new
         await offering.offer_outbox(member)
-        await offering.offer(member.crawl.links())
-        tell(f"`{member.path}` leads to {offering.new - before:,} more")
+        await offering.offer(member.links())
+        progress(f"`{member.home.path}` leads to {offering.new - before:,} more")
+    totals = await builder.totals()
     politeness = politeness_policy(settings)
-    books = await builder.totals()
     delay = max(politeness.delay, politeness.address_delay)
     await builder.publish(settings.cluster.lease, delay, age=now - begun_at)
-    unreadable = sum(member.crawl.unreadable for member in members)
-    return RebuiltCrawl(crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable)
+    unreadable = sum(member.unreadable for member in members)
+    return RebuiltCrawl(crawl, len(members), totals.seen, totals.settled, totals.waiting, totals.hosts, unreadable)
 
 
 async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]) -> int:
     """Restore all URLs with an outcome as seen and settled, and update the state of their hosts."""
-    settings, new = member.crawl.settings, 0
+    settings, new = member.settings, 0
     limits = site_limits_of(settings)
-    for rows in _batches(member.crawl.rows(), _URLS):
+    for rows in _batches(member.rows(), _URLS):
         by_host: dict[Host, dict[int, OutcomeRow]] = {}
         for row in rows:
             host = host_of(row.url)
@@ -360,13 +343,13 @@ async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, h
 async def _settle_hosts(builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float) -> None:
     politeness = politeness_policy(settings)
     for batch in _batches(hosts.items(), _HOSTS):
-        luggage = {}
+        payloads = {}
         for host, facts in batch:
             state = HostState(crawl_delay=facts.crawl_delay, pages=facts.pages)
             delay = politeness.host_delay(state)
             rest = min(delay, max(0.0, facts.last_at + delay - now))
-            luggage[host] = HostPayload(msgspec.msgpack.encode(state), rest=rest, delay=delay)
-        await builder.restore_host_payloads(luggage)
+            payloads[host] = HostPayload(msgspec.msgpack.encode(state), rest=rest, delay=delay)
+        await builder.restore_host_payloads(payloads)
 
 
 class _Offering:
@@ -389,7 +372,7 @@ class _Offering:
 
     async def offer_outbox(self, member: AgentDirectory) -> None:
         """Offer the links in the agent's outbox, including those sent recently."""
-        for entry in stored_messages(member.path / CHECKPOINT_PART, member.crawl.last):
+        for entry in stored_messages(member.home.path / CHECKPOINT_PART, member.last):
             await self._put({entry.host: entry.links})
 
     async def _put(self, rows: Mapping[Host, Sequence[Row]]) -> None:

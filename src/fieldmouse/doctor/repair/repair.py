@@ -24,7 +24,7 @@ import sys
 from base64 import b32decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import lmdb
@@ -32,14 +32,14 @@ import msgspec
 
 from fieldmouse.archive import warc_writer
 from fieldmouse.archive.dedup import payload_digest
-from fieldmouse.archive.warc_reader import RecordReader, TornMember, intact_responses, log_lines, shard_of
+from fieldmouse.archive.warc_reader import TornMember, intact_responses, log_lines, shard_of
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of
 from fieldmouse.crawler.builder import worker_config
-from fieldmouse.doctor.check.archive import check_digests, check_sorted_cdxj
+from fieldmouse.doctor.check.archive_and_index import check_digests, check_sorted_cdxj
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.doctor.check.finding import CrawlProcess, crawl_process, open_for_check
+from fieldmouse.doctor.check.finding import CrawlProcess, open_for_check
 from fieldmouse.doctor.check.frontier import waiting_keys
 from fieldmouse.doctor.check.probe import IndexCheck, run_checks
 from fieldmouse.errors import CrawlDirError, DamagedFile, FieldmouseError
@@ -48,9 +48,9 @@ from fieldmouse.frontier.state import sealed_frontier
 from fieldmouse.parse.content import load_readers, read_page_content
 from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.plugins.runner import Watchdog
+from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.search.index import TextIndex
 from fieldmouse.search.versions import VERSION_TABLE, VersionTable, version_log_path
-from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
@@ -58,12 +58,11 @@ from fieldmouse.storage.checkpoint import (
     identity_changed,
     identity_in_journal,
     open_journal,
-    sealed_outcomes,
     shard_states,
 )
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.journal import Journal
-from fieldmouse.storage.log import atomic_write, sync_directory
+from fieldmouse.storage.log import FileSync, atomic_write, sync_directory
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import key_of
 
@@ -132,10 +131,13 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     beside = frontier / "rebuilt"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
-    serial = max([before.sieve.serial, *_numbers(frontier)]) + 1
+    numbers = [int(match[1]) for path in frontier.iterdir() if (match := _NUMBER.match(path.name))]
+    serial = max([before.sieve.serial, *numbers]) + 1
     sieve: DiskSieve[int] = DiskSieve(beside, SieveState(log=f"keys-{serial}.log", serial=serial + 1))
+    seed = home.identity.key_seed
+    settled = (key_of(row.url, seed) for row in CrawlSnapshot(home, last).rows())
     try:
-        keys = _keys(home, last)
+        keys = chain(settled, waiting_keys(frontier, before, seed))
         while batch := list(islice(keys, _KEYS_AT_ONCE)):
             sieve.offer(batch, batch)
             sieve.sift()
@@ -149,8 +151,8 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
             f"the seen URLs cannot be made again: {seen:,} were seen, {state.seen:,} are settled or waiting",
             "restore `frontier/` from a copy of the directory",
         )
+    FileSync().sync(paths)
     for path in paths:
-        _sync(path)
         path.rename(frontier / path.name)
     sync_directory(frontier)
     shutil.rmtree(beside)
@@ -160,27 +162,6 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     last = last.with_part("frontier", rebuilt, files)
     journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))
     return f"the keys of {state.seen:,} seen URLs were written again"
-
-
-def _keys(home: CrawlDir, last: Checkpoint) -> Iterator[int]:
-    seed = home.identity.key_seed
-    for row in outcome_log.rows(home, length=sealed_outcomes(last)):
-        yield key_of(row.url, seed)
-    yield from waiting_keys(home / "frontier", sealed_frontier(last), seed)
-
-
-def _numbers(frontier: Path) -> Iterator[int]:
-    for path in frontier.iterdir():
-        if match := _NUMBER.match(path.name):
-            yield int(match[1])
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 _BESIDE = "rebuilt"
@@ -237,52 +218,40 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     full, state = config.generation, shard_states(last)[shard]
     # The number of generations must be that of the checkpoint.
     config = msgspec.structs.replace(config, generation=sys.maxsize)
-    generations = _generations(state)
     index, links = TextIndex(beside, shard, config, ShardState()), LinkExtractor(config)
     readers = load_readers(config.plugins, Watchdog())
     count, unreadable = 0, 0
-    library = RecordReader(home / "archive", shard_states(last))
-    for row in outcome_log.newest_pages(home, length=sealed_outcomes(last)):
+    snapshot = CrawlSnapshot(home, last)
+    for row in snapshot.pages():
         if not row.indexed or shard_of(row.warc) != shard:
             continue
         link = Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)
         try:
-            read = read_page_content(link, library.read_response(row.warc, row.offset), config, links, readers)
+            answer = snapshot.record_reader.read_response(row.warc, row.offset)
+            page = read_page_content(link, answer, config, links, readers).document
         except (TornMember, OSError, ValueError, KeyError):
             unreadable += 1
             continue
-        if index.bytes >= full and index.generation < generations - 1:
+        if index.bytes >= full and index.generation < state.generations - 1:
             index.commit()
             index.begin_generation()
-        page = read.document
         # Any batch up to the checkpoint will do: the number only marks later documents.
         canonical = page.canonical if page.canonical != row.url else ""
         document = {"url": row.url, "title": page.title, "text": page.text, "canonical": canonical}
         index.add(key=key_of(row.url, config.key_seed), batch=state.batch, **document)
         count += 1
     index.commit()
-    while index.generation < generations - 1:
+    while index.generation < state.generations - 1:
         index.begin_generation()
     index.finish()
     return count, unreadable
 
 
-def _generations(state: ShardState) -> int:
-    """Number of generations that a shard must have; an empty last one is recreated when it is opened."""
-    return state.generation + bool(state.generation_bytes)
-
-
 def _still_held(shard: Path, state: ShardState) -> int:
     """Number of pages that a damaged index still holds."""
-    paths = [str(shard / f"{number:05}") for number in range(_generations(state))]
+    paths = [str(shard / f"{number:05}") for number in range(state.generations)]
     asked = [IndexCheck(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
     return sum(report.count for report in run_checks(asked))
-
-
-def leftover_index_files(home: Path) -> list[Path]:
-    """Unfinished index files of a killed repair."""
-    beside = home / "index" / _BESIDE
-    return sorted(path for path in beside.rglob("*") if path.is_file())
 
 
 def _put_in_place(fresh: Path, target: Path) -> None:
@@ -335,7 +304,7 @@ def repair(home: CrawlDir) -> Iterator[str]:
 
     Other damage stays: run the checks again to see it.
     """
-    before = crawl_process(home)
+    before = CrawlProcess.of(home)
     with crawl_lock(home):
         try:
             journal, last = open_journal(home)
@@ -358,35 +327,33 @@ def repair(home: CrawlDir) -> Iterator[str]:
 
 
 def _mend(
-    home: CrawlDir, journal: Journal, last: Checkpoint, here: CrawlProcess, refused: list[CrawlDirError]
+    home: CrawlDir, journal: Journal, last: Checkpoint, process: CrawlProcess, refused: list[CrawlDirError]
 ) -> Iterator[str]:
     """Repair in order of dependency: CDXJ lines, digests, index. The sieve depends on none of them."""
     archive = home / "archive"
-    hurt = {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
+    hurt = {finding.subject for finding in check_crawl(home, process=process) if finding.curable}
     for shard, state in enumerate(shard_states(last)):
         if f"archive/shard-{shard}.cdxj" in hurt:
             lines = rebuild_cdxj_log(archive, shard, state)
             yield f"`archive/shard-{shard}.cdxj` was written again: {lines:,} lines"
-    agree = all(finding.healthy for finding in check_crawl(home, here=here) if finding.what == "cdxj")
-    if agree and not check_digests(home, last, here).healthy:
+    agree = all(finding.healthy for finding in check_crawl(home, process=process) if finding.what == "cdxj")
+    if agree and not check_digests(home, last, process).healthy:
         count = rebuild_digest_store(archive, shard_states(last))
         yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
-    if not check_sorted_cdxj(home, last, here).healthy:
+    if not check_sorted_cdxj(home, last, process).healthy:
         yield _sort_lines(archive, last)
     if f"index/{VERSION_TABLE}" in hurt:
         VersionTable.delete(home / "index")
         yield (f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues")
-        hurt |= {finding.subject for finding in check_crawl(home, here=here) if finding.curable}
+        hurt |= {finding.subject for finding in check_crawl(home, process=process) if finding.curable}
     without = any(subject.endswith(".copies") for subject in hurt)
-    whole = True
     for shard in range(len(shard_states(last))):
         if without or f"index/shard-{shard}" in hurt:
             try:
                 yield rebuild_index(home, last, shard)
             except CrawlDirError as trouble:  # continue with the other repairs
                 refused.append(trouble)
-                whole = False
-    if without and whole:
+    if without and not refused:
         last = delete_copy_records(home, journal, last)
         yield "the logs of copies begin anew: each page is in the index once"
     if any(subject.startswith("frontier") for subject in hurt):
@@ -405,4 +372,5 @@ def _sort_lines(archive: Path, last: Checkpoint) -> str:
 
 def _leftovers(home: Path) -> list[Path]:
     patterns = ("*.new", "*.fresh", "archive/*.fresh", "archive/*.fresh-lock", "archive/index.cdxj.run-*")
-    return [path for pattern in patterns for path in home.glob(pattern)] + leftover_index_files(home)
+    unfinished = sorted(path for path in (home / "index" / _BESIDE).rglob("*") if path.is_file())
+    return [path for pattern in patterns for path in home.glob(pattern)] + unfinished
