@@ -196,7 +196,7 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     probe = (
         "import sys; from pathlib import Path;"
         "from fieldmouse.crawler.run import CrawlRun, RunNotifications;"
-        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage import CrawlDir;"
+        "from fieldmouse.api.planning import plan_to_resume; from fieldmouse.storage.directory import CrawlDir;"
         "home = CrawlDir.open(Path(sys.argv[1])); plan = plan_to_resume(home.path, {}, {});"
         "notifying = RunNotifications(home, plan.settings); assert not notifying.durables;"
         "assert notifying.combine_consumers(None) is None; print(*sys.modules)"

@@ -239,7 +239,7 @@ def test_other_directories_and_formats_are_refused_by_name(tmp_path: Path) -> No
 def test_one_process_at_a_time_and_a_dead_one_does_not_count(tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     program = (
-        "import sys, pathlib; from fieldmouse.storage import CrawlDir;"
+        "import sys, pathlib; from fieldmouse.storage.directory import CrawlDir;"
         "h = CrawlDir.open(pathlib.Path(sys.argv[1])); h.lock();"
         "print('locked', flush=True); sys.stdin.read()"
     )

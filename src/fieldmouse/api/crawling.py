@@ -1,4 +1,4 @@
-"""`Crawl`, a crawl to iterate over in a `for` or `async for` loop, and `crawl()`, which yields no pages."""
+"""Public functions: `Crawl`, a crawl to iterate over in a loop, `crawl()`, which yields no pages, and `open()`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from fieldmouse.api import planning
 from fieldmouse.api.page_stream import BackgroundRun, PageStream
@@ -17,7 +17,9 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary
 
 if TYPE_CHECKING:
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.page import StoredPage
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
 
 #: User code: `package.module:name`, or the function or class itself.
@@ -246,3 +248,26 @@ def crawl(directory: str | os.PathLike[str], **asked: Unpack[CrawlOptions]) -> S
     stored pages, also while the crawl runs.
     """
     return Crawl(directory, **asked).run()
+
+
+@overload
+def open(directory: str | os.PathLike[str]) -> CrawlReader: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def open(directory: Iterable[str | os.PathLike[str]]) -> MultiCrawlReader: ...
+
+
+def open(directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> CrawlReader | MultiCrawlReader:
+    """Open the crawl in `directory` for reading, also while it runs. Takes no lock and writes nothing.
+
+    A list of directories is read as one crawl: of a page stored in several of them, the newest copy
+    counts.
+    """
+    from fieldmouse.reader.crawl_reader import CrawlReader
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
+
+    # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
+    if isinstance(directory, str | os.PathLike):
+        return CrawlReader(Path(directory).absolute())
+    return MultiCrawlReader(Path(path).absolute() for path in directory)

@@ -35,8 +35,3 @@ one of three places (ready, queued, online), or it is done; `locate_url` finds o
 """
 
 from __future__ import annotations
-
-from fieldmouse.frontier.frontier import Frontier, open_frontier
-from fieldmouse.frontier.state import FrontierState, sealed_frontier
-
-__all__ = ["Frontier", "FrontierState", "open_frontier", "sealed_frontier"]

@@ -10,9 +10,3 @@ nor any part of the crawler are loaded for this.
 """
 
 from __future__ import annotations
-
-from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.reader.page import ResponseHeaders, StoredPage
-from fieldmouse.reader.several_crawls import MultiCrawlReader
-
-__all__ = ["CrawlReader", "MultiCrawlReader", "ResponseHeaders", "StoredPage"]

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fieldmouse import api, url
-from fieldmouse.api.planning import Plan, crawl_directory
+from fieldmouse import url
+from fieldmouse.api import planning
+from fieldmouse.api.planning import Plan
 from fieldmouse.cli import console, options, progress
 from fieldmouse.cli.signals import StopSignals
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.retry_failed import RetriedHosts
+    from fieldmouse.crawler.run import CrawlRun
 
 
 @click.command(
@@ -57,10 +59,10 @@ def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any)
     """
     every = options.progress_every(given)
     words, changes = options.split_settings(given)
-    home = crawl_directory(directory)
+    home = planning.crawl_directory(directory)
     listed = [*seeds, *(read_seeds_file(given["seeds_file"]) if given["seeds_file"] else ())]
     with console.stdout_to_stderr():
-        plan = api.plan_new(home, words, changes, listed, given["config"])
+        plan = planning.plan_new(home, words, changes, listed, given["config"])
     print_notes(plan)
     return run_plan(plan, as_json=as_json, every=every)
 
@@ -71,24 +73,25 @@ def run_plan(
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
 
-    from fieldmouse import crawler  # imports most of the package, so not before the plan is known to be valid
+    # Imports most of the package, so not before the plan is known to be valid.
+    from fieldmouse.crawler.retry_failed import RetryFailed
 
     console.show_warnings()
     console.message(progress.first_line(plan.settings, str(plan.directory), plan.refresh_order))
     with StopSignals(console.urgent_message) as signals:
 
-        def opened(life: crawler.CrawlRun) -> None:
+        def opened(life: CrawlRun) -> None:
             _tune_garbage_collector()
             signals.attach_loop(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once)
 
         private = plan.settings.network.allow_private
-        mercy = crawler.RetryFailed(on_forgiven, private=private) if on_forgiven else None
+        mercy = RetryFailed(on_forgiven, private=private) if on_forgiven else None
         budget = plan.settings.refresh.budget if plan.refresh_order is not None else None
         polls, network = plan.refresh_order is not None, bool(plan.coordinators)
         shown = progress.show_progress(every=every, polls=polls, budget=budget, network=network)
         with shown as line, console.stdout_to_stderr():
             try:
-                summary = api.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
+                summary = planning.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
             finally:
                 signals.detach_loop()
         why, hint = _why_nothing(plan.directory) if summary.exit == 1 else ("", "")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fieldmouse import api
+from fieldmouse.api.refreshing import plan_to_refresh
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.errors import FieldmouseError
@@ -49,7 +49,7 @@ def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any
     polling = {key: value for key, value in polling.items() if value is not None}
     words, changes = options.split_settings(given)
     with console.stdout_to_stderr():
-        plan = api.plan_to_refresh(directory, words, polling | changes, once=once, rest=rest)
+        plan = plan_to_refresh(directory, words, polling | changes, once=once, rest=rest)
     try:
         return crawl.run_plan(plan, as_json=as_json, every=every)
     except FieldmouseError as trouble:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fieldmouse import api
-from fieldmouse.api.planning import Plan
+from fieldmouse.api.planning import Plan, plan_to_resume
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.config import settings_file
@@ -43,7 +42,7 @@ def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json
     """
     every = options.progress_every(given)
     with console.stdout_to_stderr():
-        plan = api.plan_to_resume(directory, *options.split_settings(given), seeds)
+        plan = plan_to_resume(directory, *options.split_settings(given), seeds)
     _tell_lifted(plan)
     if plan.new_seeds:
         _tell_added(plan)
