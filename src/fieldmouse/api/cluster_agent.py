@@ -20,7 +20,6 @@ import msgspec
 from fieldmouse import __version__
 from fieldmouse.api import planning
 from fieldmouse.api.planning import Plan, check_settings
-from fieldmouse.cluster.client.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
 from fieldmouse.cluster.client.identity import is_agent_directory, read_original_identity
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
@@ -39,8 +38,6 @@ from fieldmouse.errors import CoordinatorDataLost, CoordinatorUnreachable, Usage
 from fieldmouse.formatting import join_names
 from fieldmouse.storage.directory import CrawlDir
 
-#: Environment variable instead of `--coordinator`: `ps` does not show a password in it.
-COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
 _Report = Callable[[str], None]
 _LOOK_EVERY = 0.5
 #: Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart.

@@ -7,8 +7,9 @@ import gc
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 import msgspec
@@ -45,7 +46,17 @@ Examples:
 @options.config_option
 @options.crawl_options
 @options.json_option
-def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(
+    directory: str,
+    seeds: tuple[str, ...],
+    seeds_file: str | None,
+    scope: str | None,
+    follow_seed_redirects: bool | None,
+    policy: str | None,
+    config: Path | None,
+    as_json: bool,
+    **given: Unpack[options.CrawlOptions],
+) -> int:
     """Crawl websites into DIRECTORY, which must be new or empty.
 
     The default scope is "site": the crawl follows links only to hosts that share a
@@ -58,17 +69,18 @@ def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any)
     to continue after a stop or a kill.
     """
     every = options.progress_every(given)
-    words, changes = options.split_settings(given)
+    words, changes = options.split_settings(
+        given, scope=scope, follow_seed_redirects=follow_seed_redirects, policy=policy
+    )
     home = planning.crawl_directory(directory)
-    listed = [*seeds, *(read_seeds_file(given["seeds_file"]) if given["seeds_file"] else ())]
     with console.stdout_to_stderr():
-        plan = planning.plan_new(home, words, changes, listed, given["config"])
+        plan = planning.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
     print_notes(plan)
     return run_plan(plan, as_json=as_json, every=every)
 
 
 def run_plan(
-    plan: Plan, *, as_json: bool, every: float | None, on_forgiven: Callable[[RetriedHosts], None] | None = None
+    plan: Plan, *, as_json: bool, every: float | None, on_retried: Callable[[RetriedHosts], None] | None = None
 ) -> int:
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
@@ -85,11 +97,11 @@ def run_plan(
             signals.attach_loop(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once)
 
         private = plan.settings.network.allow_private
-        mercy = RetryFailed(on_forgiven, private=private) if on_forgiven else None
+        mercy = RetryFailed(on_retried, private=private) if on_retried else None
         budget = plan.settings.refresh.budget if plan.refresh_order is not None else None
         polls, network = plan.refresh_order is not None, bool(plan.coordinators)
-        shown = progress.show_progress(every=every, polls=polls, budget=budget, network=network)
-        with shown as line, console.stdout_to_stderr():
+        line = progress.ProgressLine(every=every, polls=polls, budget=budget, network=network)
+        with closing(line), console.stdout_to_stderr():
             try:
                 summary = planning.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
             finally:
@@ -120,7 +132,9 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def read_seeds_file(file: str) -> list[str]:
+def read_seeds_file(file: str | None) -> list[str]:
+    if not file:
+        return []
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as trouble:
