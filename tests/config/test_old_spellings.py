@@ -58,7 +58,7 @@ def planned_crawls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, bool]]:
     plans: list[tuple[Plan, bool]] = []
 
     def note(plan: Plan, **how: Any) -> int:
-        plans.append((plan, bool(how.get("on_forgiven"))))
+        plans.append((plan, bool(how.get("on_retried"))))
         return 0
 
     monkeypatch.setattr(crawl, "run_plan", note)
